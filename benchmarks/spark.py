@@ -48,8 +48,8 @@ LOADS = (Load("100 B", 100, 4_000_000, times_faster=5), Load("1 KB", 1_000, 600_
 
 
 @dataclass(frozen=True)
-class RecordReader:
-    """One way for records into Spark. `at_path`: from the folder instead of the broker; `rounds`:
+class SourceVariant:
+    """One source format and its options. `at_path`: from the folder instead of the broker; `rounds`:
     fewer where it is slow.
     """
 
@@ -60,12 +60,12 @@ class RecordReader:
     rounds: int = ROUNDS
 
 
-WIRE = RecordReader("wire", options={"decoder": "fast"})
-PATH = RecordReader("path", options={"decoder": "fast", "includeActiveSegment": "true"}, at_path=True)
-PLAIN = RecordReader("wire, plain Python", options={"decoder": "python"}, rounds=1)
-STOCK = RecordReader("Spark's own connector", source="kafka")
-READY = RecordReader("ready-made batches", source="ready-made")
-WAYS = (PLAIN, READY, WIRE, PATH, STOCK)
+WIRE = SourceVariant("wire", options={"decoder": "fast"})
+PATH = SourceVariant("path", options={"decoder": "fast", "includeActiveSegment": "true"}, at_path=True)
+PLAIN = SourceVariant("wire, plain Python", options={"decoder": "python"}, rounds=1)
+STOCK = SourceVariant("Spark's own connector", source="kafka")
+READY = SourceVariant("ready-made batches", source="ready-made")
+VARIANTS = (PLAIN, READY, WIRE, PATH, STOCK)
 
 
 class Bench:
@@ -91,18 +91,20 @@ class Bench:
                 )
         return topic
 
-    def row(self, way: RecordReader, load: Load, topic: str) -> Row:
-        name = f"Spark reads {load.name}, {way.name}"
-        if way is STOCK and self._why_no_stock is not None:
+    def row(self, variant: SourceVariant, load: Load, topic: str) -> Row:
+        name = f"Spark reads {load.name}, {variant.name}"
+        if variant is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
-        seconds = min(self._read(way, load, topic) for _ in range(way.rounds + 1))  # one round more, which warms it
+        seconds = min(
+            self._read(variant, load, topic) for _ in range(variant.rounds + 1)
+        )  # one round more, which warms it
         rate = load.records / seconds
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
-        if way is PLAIN:
+        if variant is PLAIN:
             self._plain[load] = rate
-        elif way is READY:
+        elif variant is READY:
             self._ready[load] = rate
-        elif way is not STOCK:
+        elif variant is not STOCK:
             figures.append(Figure(rate / self._plain[load], "times plain Python", at_least=load.times_faster))
             figures.append(Figure(100 * rate / self._ready[load], "% of ready-made"))
         return Row(name, figures, f"{load.records:,} records, {SLOTS} task at a time")
@@ -111,26 +113,26 @@ class Bench:
         """What is measured of writing."""
         return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
 
-    def _read(self, way: RecordReader, load: Load, topic: str) -> float:
+    def _read(self, variant: SourceVariant, load: Load, topic: str) -> float:
         """Seconds that it takes, Spark's planning included."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit
 
-        where = "path" if way.at_path else "kafka.bootstrap.servers"
+        where = "path" if variant.at_path else "kafka.bootstrap.servers"
         given = {
-            where: str(self._broker.folder / "data") if way.at_path else self._broker.bootstrap,
+            where: str(self._broker.folder / "data") if variant.at_path else self._broker.bootstrap,
             "subscribe": topic,
-            **way.options,
+            **variant.options,
         }
-        if way is READY:
+        if variant is READY:
             given = {"records": str(load.records), "bytes_each": str(load.bytes_each)}
         seen = Observation()
         began = time.perf_counter()
-        frame = self._spark.read.format(way.source).options(**given).load()
+        frame = self._spark.read.format(variant.source).options(**given).load()
         frame.observe(seen, count(lit(1)).alias("records")).write.format("noop").mode("overwrite").save()
         seconds = time.perf_counter() - began
         if seen.get["records"] != load.records:
-            raise RuntimeError(f"{way.name}: {load.records} records are there, and {seen.get['records']} were read")
+            raise RuntimeError(f"{variant.name}: {load.records} records are there, and {seen.get['records']} were read")
         return seconds
 
 
@@ -163,9 +165,9 @@ def steps(*, quick: bool = False) -> Iterator[Step]:
         for whole in LOADS:
             load = replace(whole, records=whole.records // QUICK, times_faster=None) if quick else whole
             topic = bench.fill(load)
-            for way in WAYS:
+            for variant in VARIANTS:
                 yield (
-                    f"Spark: {load.name}, {way.name}",
-                    lambda way=way, load=load, topic=topic: bench.row(way, load, topic),
+                    f"Spark: {load.name}, {variant.name}",
+                    lambda variant=variant, load=load, topic=topic: bench.row(variant, load, topic),
                 )  # type: ignore[misc]
         yield from sink_steps(bench.sink(), quick=quick)

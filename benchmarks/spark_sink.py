@@ -40,8 +40,8 @@ LOADS = (Load("100 B", 100, 2_000_000), Load("1 KB", 1_000, 300_000))
 
 
 @dataclass(frozen=True)
-class RecordReader:
-    """One way for rows out of Spark. `is_once`: each write needs a number of its own."""
+class SinkVariant:
+    """One sink format and its options. `is_once`: each write needs a number of its own."""
 
     name: str
     sink: str = "kqueue"
@@ -49,11 +49,11 @@ class RecordReader:
     is_once: bool = False
 
 
-AT_LEAST_ONCE = RecordReader("at least once")
-ZSTD = RecordReader("at least once, zstd", options={"kafka.compression.type": "zstd"})
-EXACTLY_ONCE = RecordReader("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
-STOCK = RecordReader("Spark's own connector", sink="kafka")
-WAYS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
+AT_LEAST_ONCE = SinkVariant("at least once")
+ZSTD = SinkVariant("at least once, zstd", options={"kafka.compression.type": "zstd"})
+EXACTLY_ONCE = SinkVariant("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
+STOCK = SinkVariant("Spark's own connector", sink="kafka")
+VARIANTS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
 
 
 class SinkBench:
@@ -71,31 +71,31 @@ class SinkBench:
         value = f"rpad(cast(id as string), {load.bytes_each}, 'abcdefghijklmnopqrstuvwxyz')"
         return self._spark.range(0, load.rows, 1, 1).selectExpr("cast(id as string) key", f"{value} value")
 
-    def row(self, way: RecordReader, load: Load, rows: DataFrame) -> Row:
-        name = f"Spark writes {load.name}, {way.name}"
-        if way is STOCK and self._why_no_stock is not None:
+    def row(self, variant: SinkVariant, load: Load, rows: DataFrame) -> Row:
+        name = f"Spark writes {load.name}, {variant.name}"
+        if variant is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
-        seconds = min(self._write(way, load, rows) for _ in range(ROUNDS + 1))  # one round more, which warms it
+        seconds = min(self._write(variant, load, rows) for _ in range(ROUNDS + 1))  # one round more, which warms it
         rate = load.rows / seconds
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
         return Row(name, figures, f"{load.rows:,} rows by key to {PARTITIONS} partitions, 1 task at a time")
 
-    def _write(self, way: RecordReader, load: Load, rows: DataFrame) -> float:
+    def _write(self, variant: SinkVariant, load: Load, rows: DataFrame) -> float:
         """Seconds that it takes, Spark's planning included."""
         number = next(_numbers)
         topic = f"spark-sink-{number}"
         with asking(self._bootstrap) as client:
-            places = client.create_topics([NewTopic(topic, PARTITIONS)]).topics[topic].places
-            given = {"kafka.bootstrap.servers": self._bootstrap, "topic": topic, **way.options}
-            if way.is_once:
+            partitions = client.create_topics([NewTopic(topic, PARTITIONS)]).topics[topic].topic_partitions
+            given = {"kafka.bootstrap.servers": self._bootstrap, "topic": topic, **variant.options}
+            if variant.is_once:
                 given["txnVersion"] = str(number)
             began = time.perf_counter()
-            rows.write.format(way.sink).mode("append").options(**given).save()
+            rows.write.format(variant.sink).mode("append").options(**given).save()
             seconds = time.perf_counter() - began
-            written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(places, LATEST)).values())
+            written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(partitions, LATEST)).values())
             client.delete_topics([topic])
         if written != load.rows:
-            raise RuntimeError(f"{way.name}: {load.rows} rows were to be written, and {written} records are there")
+            raise RuntimeError(f"{variant.name}: {load.rows} rows were to be written, and {written} records are there")
         return seconds
 
 
@@ -104,5 +104,8 @@ def sink_steps(bench: SinkBench, *, quick: bool) -> Iterator[Step]:
     for whole in LOADS:
         load = replace(whole, rows=whole.rows // QUICK) if quick else whole
         rows = bench.rows(load)
-        for way in WAYS:
-            yield f"Spark: {load.name}, {way.name}", lambda way=way, load=load, rows=rows: bench.row(way, load, rows)  # type: ignore[misc]
+        for variant in VARIANTS:
+            yield (
+                f"Spark: {load.name}, {variant.name}",
+                lambda variant=variant, load=load, rows=rows: bench.row(variant, load, rows),
+            )  # type: ignore[misc]

@@ -55,11 +55,15 @@ def batch(values: list[bytes], **settings: int) -> bytes:
     )
 
 
-def whole(client: Client, place: TopicPartition, isolation: str = "read_uncommitted") -> Iterator[FetchedRecords]:
+def whole(
+    client: Client, topic_partition: TopicPartition, isolation: str = "read_uncommitted"
+) -> Iterator[FetchedRecords]:
     """All of a partition, in small pieces."""
-    offset: int | None = client.offsets({place: EARLIEST})[place].offset
+    offset: int | None = client.offsets({topic_partition: EARLIEST})[topic_partition].offset
     while offset is not None:
-        fetched = client.fetch({place: offset}, partition_max_bytes=3_000, max_wait_ms=0, isolation=isolation)[place]  # type: ignore[arg-type]
+        fetched = client.fetch(
+            {topic_partition: offset}, partition_max_bytes=3_000, max_wait_ms=0, isolation=isolation
+        )[topic_partition]  # type: ignore[arg-type]
         yield fetched
         offset = fetched.next_offset
 
@@ -113,9 +117,9 @@ def test_offsets(running: Kafka, client: Client) -> None:
 def test_fetches_find_what_a_stock_client_finds(running: Kafka, client: Client) -> None:
     """S4.3"""
     rows = clients.read(running.bootstrap, ["three"])["three"]
-    for place in PLACES:
-        assert values(whole(client, place)) == [
-            (row.offset, row.value) for row in rows if row.partition == place.partition
+    for topic_partition in PLACES:
+        assert values(whole(client, topic_partition)) == [
+            (row.offset, row.value) for row in rows if row.partition == topic_partition.partition
         ]
     with pytest.raises(FetchOutOfRange, match="three-1: OFFSET_OUT_OF_RANGE") as caught:
         client.fetch({PLACES[0]: 0, PLACES[1]: 101})
@@ -134,7 +138,7 @@ def test_aborted_transactions_are_named(running: Kafka, client: Client) -> None:
 def test_produce(running: Kafka, client: Client) -> None:
     """A batch with a sequence is there once, though it was sent twice."""
     made = client.create_topics([NewTopic("written", 2, settings={"max.message.bytes": "5000"})])
-    places = made.topics["written"].places
+    places = made.topics["written"].topic_partitions
     producer = client.init_producer()
     for number in range(3):
         sent = batch([b"%d" % number] * 2, producer_id=producer.id, epoch=producer.epoch, base_sequence=number * 2)

@@ -90,13 +90,19 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
     """All codecs, null and empty keys and values, headers of all sorts, times."""
     expected = clients.read(running.bootstrap, ["read"])["read"]
     options = source(running, "read")
-    way = BrokerReader(options)
+    reader = BrokerReader(options)
     try:
-        places = way.find(options.topics, strict=True)
-        earliest, latest = way.earliest(places), way.latest(places)
+        places = reader.find(options.topics, strict=True)
+        earliest, latest = reader.earliest(places), reader.latest(places)
     finally:
-        way.close()
-    found = rows_of(options, [OffsetRange(*place, earliest[place], latest[place]) for place in places])
+        reader.close()
+    found = rows_of(
+        options,
+        [
+            OffsetRange(*topic_partition, earliest[topic_partition], latest[topic_partition])
+            for topic_partition in places
+        ],
+    )
     assert len(found) == 300
     for row, mine in zip(expected, found, strict=True):
         assert (mine["partition"], mine["offset"], mine["key"], mine["value"]) == (
@@ -113,26 +119,26 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
 def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
     times = [START_MS, START_MS + 100_500, START_MS + 299_000, START_MS + 10**9]
     expected = clients.offsets_for_times(running.bootstrap, ["read"], times)["read"]
-    way = BrokerReader(source(running, "read"))
+    reader = BrokerReader(source(running, "read"))
     try:
         for time_ms in times:
-            found = way.at_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
-            assert {place.partition: -1 if offset is None else offset for place, offset in found.items()} == {
-                part: expected[part, time_ms] for part in range(PARTS)
-            }
+            found = reader.at_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
+            assert {
+                topic_partition.partition: -1 if offset is None else offset for topic_partition, offset in found.items()
+            } == {part: expected[part, time_ms] for part in range(PARTS)}
     finally:
-        way.close()
+        reader.close()
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_aborted_transactions_are_hidden_unless_they_are_asked_for(running: Kafka, isolation: str) -> None:
     expected = clients.read(running.bootstrap, ["txn"], committed=isolation == "read_committed")["txn"]
     options = source(running, "txn", **{"kafka.isolation.level": isolation})
-    way = BrokerReader(options)
+    reader = BrokerReader(options)
     try:
-        end = way.latest([TopicPartition("txn", 0)])[TopicPartition("txn", 0)]
+        end = reader.latest([TopicPartition("txn", 0)])[TopicPartition("txn", 0)]
     finally:
-        way.close()
+        reader.close()
     assert [row["offset"] for row in rows_of(options, [OffsetRange("txn", 0, 0, end)])] == [
         row.offset for row in expected
     ]

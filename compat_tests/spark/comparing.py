@@ -40,13 +40,15 @@ def check(bootstrap: str, folder: Path, confirmed: list[bytes]) -> None:
 
 def topic_rows(bootstrap: str, topic: str) -> Iterator[Row]:
     with Client(bootstrap) as client:
-        for place in client.metadata([topic]).topics[topic].places:
-            at, end = (client.offsets({place: which})[place].offset or 0 for which in (EARLIEST, LATEST))
+        for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
+            at, end = (
+                client.offsets({topic_partition: which})[topic_partition].offset or 0 for which in (EARLIEST, LATEST)
+            )
             while at < end:
-                data = client.fetch({place: at})[place].records
+                data = client.fetch({topic_partition: at})[topic_partition].records
                 for position, header in iter_batches(data):
                     for record in iter_records(data, position):
-                        yield Row(place.partition, record.offset, bytes(record.value or b""))
+                        yield Row(topic_partition.partition, record.offset, bytes(record.value or b""))
                     at = header.next_offset
 
 

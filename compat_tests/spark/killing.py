@@ -158,10 +158,10 @@ class Producer(threading.Thread):
     def send(self, count: int) -> None:
         values = [b"%d" % (self._sent + number) for number in range(count)]
         self._sent += count
-        place = TopicPartition(self.topic, self.rng.randrange(self.partitions))
+        topic_partition = TopicPartition(self.topic, self.rng.randrange(self.partitions))
         try:
             with Client(self.bootstrap, timeout_ms=1000) as client:
-                client.produce({place: batch(values, keys=values)})
+                client.produce({topic_partition: batch(values, keys=values)})
         except ClientError:
             return
         self.confirmed += values

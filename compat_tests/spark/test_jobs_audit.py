@@ -72,7 +72,7 @@ def test_what_another_task_reads_is_not_missing() -> None:
     columns = {"topic": ["t"] * len(offsets), "partition": [0] * len(offsets), "offset": offsets, **rows}
     (cut,) = plan.values()
     assert (0, *cut.edges) == tuple(
-        one.start for (one,) in split([cut.range], lambda place: 1, split_bytes=1, rows_max=10)
+        one.start for (one,) in split([cut.range], lambda topic_partition: 1, split_bytes=1, rows_max=10)
     )
     seen = pa.Table.from_batches(list(watch(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
     assert [row["offset"] for row in seen if row["summary"] is None] == offsets

@@ -29,14 +29,14 @@ def records(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
     """What stands in each partition of a topic."""
     found: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
-        for place in client.metadata([topic]).topics[topic].places:
-            found[place.partition] = []
-            at, end = (client.offsets({place: which})[place].offset for which in (EARLIEST, -1))
+        for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
+            found[topic_partition.partition] = []
+            at, end = (client.offsets({topic_partition: which})[topic_partition].offset for which in (EARLIEST, -1))
             assert at is not None
             while at < end:
-                data = client.fetch({place: at})[place].records
+                data = client.fetch({topic_partition: at})[topic_partition].records
                 for position, header in iter_batches(data):
-                    found[place.partition] += iter_records(data, position)
+                    found[topic_partition.partition] += iter_records(data, position)
                     at = header.next_offset
     return found
 

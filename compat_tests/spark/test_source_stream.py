@@ -115,7 +115,9 @@ def test_it_goes_on_where_it_stood(
     assert sum(job.finish()) == 0
     assert job.found() == sorted([*offsets(first, 0, 0, 30), *offsets(first, 1, 0, 7), *offsets("later", 0, 0, 3)])
     with Client(broker.bootstrap) as client:
-        committed = {tuple(place): one.offset for place, one in client.committed("dashboard").items()}
+        committed = {
+            tuple(topic_partition): one.offset for topic_partition, one in client.committed("dashboard").items()
+        }
     assert committed == {(first, 0): 30, (first, 1): 7, (second, 0): 0, ("later", 0): 3}
 
 

@@ -1,14 +1,14 @@
-"""Floor 7: a small blocking client, for whoever takes and gives whole record batches as bytes.
+"""A small blocking client that reads and writes whole record batches as bytes.
 
     with Client("localhost:9092") as client:
-        place = TopicPartition("orders", 0)
-        start = client.offsets({place: EARLIEST})[place].offset
-        fetched = client.fetch({place: start})[place]
+        partition = TopicPartition("orders", 0)
+        start = client.offsets({partition: EARLIEST})[partition].offset
+        fetched = client.fetch({partition: start})[partition]
         for position, header in iter_batches(fetched.records): ...
 
-It picks the highest version of each request that both sides know (Kafka 2.8 to 4.3, and kqueue),
-goes where the leaders are, asks again where that helps (`remedies`), and is done, one way or the
-other, when the time that it was given is over. It knows no groups with members, no TLS and no SASL.
+It uses the highest version of each request that both sides support (Kafka 2.8 to 4.3, and kqueue),
+sends partition requests to the leaders, and retries errors as `retry_policy` says. Every call ends,
+with a result or an error, before its timeout. It does not support group membership, TLS or SASL.
 """
 
 from kqueue.client.calls.configs import ConfigEntry

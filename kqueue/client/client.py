@@ -1,4 +1,4 @@
-"""`Client`: the calls, as a program makes them."""
+"""`Client`: the calls of a program."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ from kqueue.records.batch import iter_batches
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: dict[str, int] = {"read_uncommitted": 0, "read_committed": 1}
-Places = Mapping[TopicPartition, int]
+PartitionOffsets = Mapping[TopicPartition, int]
 
 
 class Client:
-    """A blocking client of a Kafka cluster or of kqueue. Nothing is connected before the first
-    call.
+    """A blocking client of a Kafka or kqueue cluster. The first call opens the first connection.
 
-    Args: options: as an object, or `bootstrap` as text with the others as keywords:
-    ``Client("localhost:9092", timeout_ms=5_000)``.
+    Args:
+        options: a `ClientOptions`, or `bootstrap` as text with the other options as keywords:
+            ``Client("localhost:9092", timeout_ms=5_000)``.
 
-    For one thread at a time: a call while another is under way raises RuntimeError; let each
-    thread, and each process, have its own (`options` can be pickled). It has one connection per
-    broker, and makes it anew when it was lost.
-
-    What all calls have in common. `timeout_ms`: for all of it, with everything that is tried again;
-    None: `options.timeout_ms`. Where partitions are asked for, a plain ``(topic, partition)`` does.
-    Raises: BrokerRefused: the broker's answer is an error that asking again does not help;
-    ConnectionLost: the answer was lost, and the call can't be repeated without, perhaps, doing it
-    twice; DeadlinePassed: after all that was tried, what was asked may have been done or not;
-    IncompatibleBroker; BadAnswer: it is no broker. All are ClientErrors.
+    Common to all calls: `timeout_ms` limits the whole call including retries; None:
+    `options.timeout_ms`. A plain ``(topic, partition)`` is accepted as a partition.
+    Raises: BrokerRefused: the broker's error is not retriable. ConnectionLost: the response was
+        lost, and a retry might execute the call twice. DeadlinePassed: the timeout expired; the
+        request may or may not have been executed. IncompatibleBroker. BadAnswer: the other side is
+        not a broker. All are ClientErrors.
+    Thread: one at a time; a concurrent call raises RuntimeError. Use one client per thread and per
+        process (`options` can be pickled). A client has one connection per broker, and reconnects
+        after a failure.
     """
 
     def __init__(self, options: ClientOptions | str, **keywords: Any) -> None:
@@ -73,11 +72,11 @@ class Client:
         )
 
     def clone(self) -> Self:
-        """A client with the same options and connections of its own, for another thread."""
+        """Return a client with the same options and its own connections, for another thread."""
         return type(self)(self.options)
 
     def close(self) -> None:
-        """Hang up; twice is harmless, and a call after it connects anew."""
+        """Close all connections. A second close does nothing; a later call reconnects."""
         self._router.close()
 
     # --- reading
@@ -89,41 +88,45 @@ class Client:
         pattern: str | re.Pattern[str] | None = None,
         timeout_ms: int | None = None,
     ) -> ClusterMetadata:
-        """The cluster's brokers, and these topics with their partitions and leaders; None: all
-        topics; none: the brokers alone.
+        """Return the cluster's brokers, and topics with their partitions and leaders.
 
-        With `pattern`: the topics that it matches (see `ClusterMetadata.matching`), which may be none;
-        matched here, not by the broker. Raises: BrokerRefused: a topic that was named is not there;
-        ClientError.
+        Args:
+            topics: None: all topics; empty: brokers only.
+            pattern: return only topics that match it (see `ClusterMetadata.matching`); matched in
+                the client.
+        Raises: BrokerRefused: a named topic does not exist. ClientError.
         """
         with self._call(timeout_ms) as deadline:
-            found = self._router.metadata(None if topics is None else list(dict.fromkeys(topics)), deadline)
+            metadata = self._router.metadata(None if topics is None else list(dict.fromkeys(topics)), deadline)
         if pattern is None:
-            return found
-        topics = {name: found.topics[name] for name in found.matching(pattern)}
-        return ClusterMetadata(found.brokers, topics, found.cluster_id, found.controller, found.failed)
+            return metadata
+        topics = {name: metadata.topics[name] for name in metadata.matching(pattern)}
+        return ClusterMetadata(metadata.brokers, topics, metadata.cluster_id, metadata.controller, metadata.failed)
 
     def topic_id(self, name: str) -> bytes:
-        """The 16 bytes of a topic's id as this client last heard of it; all zero: it has not, or no
-        broker says it. Asks nobody.
+        """Return the 16 bytes of a topic's id from the metadata cache; all zero: unknown.
+
+        No request.
         """
         return self._router.cluster.topic_id(name)
 
     def offsets(
-        self, asked: Places, *, isolation: Isolation = "read_uncommitted", timeout_ms: int | None = None
+        self, queries: PartitionOffsets, *, isolation: Isolation = "read_uncommitted", timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """For each partition EARLIEST, LATEST, MAX_TIMESTAMP, or the first offset from a time on
-        (ms since 1970).
+        """Return the offset that each query selects.
 
-        Raises: BrokerRefused: there is no such partition; ClientError.
+        Args:
+            queries: for each partition EARLIEST, LATEST, MAX_TIMESTAMP, or a timestamp in ms since
+                1970, which selects the first record at or after it.
+        Raises: BrokerRefused: a partition does not exist. ClientError.
         """
-        call = ListOffsets(_level(isolation), by_greatest_time=MAX_TIMESTAMP in asked.values())
+        call = ListOffsets(_level(isolation), by_greatest_time=MAX_TIMESTAMP in queries.values())
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_leaders(call, asked, deadline)
+            return self._router.send_to_leaders(call, queries, deadline)
 
     def fetch(
         self,
-        asked: Places,
+        offsets: PartitionOffsets,
         *,
         max_bytes: int = 50 * MiB,
         partition_max_bytes: int = 8 * MiB,
@@ -132,14 +135,22 @@ class Client:
         isolation: Isolation = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, FetchedRecords]:
-        """Record batches of each partition from an offset on, of all leaders at the same time.
+        """Return record batches of each partition from an offset on.
 
-        Args: max_bytes: of one leader's answer; partition_max_bytes: of one partition; either may be passed by one batch. Partitions
-            that come first are filled first: who goes on with the same ones should turn their order.
-            min_bytes, max_wait_ms: a leader answers once it has so much, or this time is over.
-        Returns: something for every partition, with empty `records` where there is nothing. In read_committed it ends at the last stable
-            offset, and aborted records are among it: `FetchedRecords.aborted` says which.
-        Raises: FetchOutOfRange: an offset before the log's start or beyond its end; `done` has what other partitions gave. ClientError.
+        All leaders are asked in parallel.
+
+        Args:
+            offsets: the fetch offset of each partition. Earlier partitions fill the response first:
+                a caller that repeats a fetch should rotate their order.
+            max_bytes: limit of one leader's response; partition_max_bytes: of one partition. One
+                batch may exceed either.
+            min_bytes, max_wait_ms: a leader responds once it has this many bytes or this time has
+                passed.
+        Returns: an entry for every partition, with empty `records` at the end of the log. With
+            read_committed it ends at the last stable offset and still contains aborted records: see
+            `FetchedRecords.aborted`.
+        Raises: FetchOutOfRange: an offset before the log start or beyond the log end; `done` has
+            the records of other partitions. ClientError.
         """
         call = Fetch(
             isolation=_level(isolation),
@@ -149,13 +160,14 @@ class Client:
             max_wait_ms=max_wait_ms,
         )
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_leaders(call, asked, deadline)
+            return self._router.send_to_leaders(call, offsets, deadline)
 
     # --- writing
 
     def init_producer(self, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
-        """A new id for batches that are appended once, however often they are sent (see
-        `BatchBuilder`).
+        """Return a new producer id.
+
+        With which a broker appends each batch once (see `BatchBuilder`).
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(InitProducerId(), deadline)
@@ -168,44 +180,48 @@ class Client:
         repeatable: bool = False,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, ProduceResult]:
-        """Append a batch to each partition, of all leaders at the same time.
+        """Append one batch to each partition; all leaders in parallel.
 
-        Args: batches: one batch of magic 2 for each, which is sent as it is. acks: -1: answered when all replicas in sync have it; 1: when
-            the leader has it; 0: not answered, nobody knows. repeatable: it does no harm if a batch is appended twice.
-        A repeatable batch, or one with a producer's id and sequence, is sent again until it is known to be there; another one only where it
-        is certain that it is not there yet.
-        Raises: CorruptBatch: not exactly one batch; nothing was sent. ClientError: `done` has the partitions that have theirs.
+        Args:
+            batches: one batch of magic 2 per partition, sent unchanged.
+            acks: -1: all in-sync replicas have the batch; 1: the leader has it; 0: no response.
+            repeatable: a duplicate append is acceptable.
+        A batch that is repeatable, or has a producer id and sequence, is retried until a broker
+        confirms it. Any other batch is retried only if it is certain that it was not appended.
+        Raises: CorruptBatch: not exactly one batch; nothing was sent. ClientError: `done` has the
+            partitions that were written.
         """
         if acks not in (-1, 0, 1):
             raise ValueError(f"acks={acks}: expected -1, 0 or 1")
-        for place, batch in batches.items():
-            _check_batch(place, batch)
+        for topic_partition, batch in batches.items():
+            _check_batch(topic_partition, batch)
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_leaders(Produce(acks, repeatable=repeatable), batches, deadline)
 
     def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> ClusterMetadata:
-        """Create topics; returns once each of their partitions has a leader, with their metadata.
+        """Create topics; return their metadata once every partition has a leader.
 
-        Raises: BrokerRefused: of the first that was refused (others may have been made);
-        ClientError.
+        Raises: BrokerRefused: of the first rejected topic; others may exist. ClientError.
         """
         names = [topic.name for topic in topics]
         with self._call(timeout_ms) as deadline:
             self._router.send_to_controller(CreateTopics(topics, deadline), deadline)
-            return self._router.led(names, deadline)
+            return self._router.wait_for_leaders(names, deadline)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises: BrokerRefused: of the first that was refused (others may be gone);
-        ClientError.
+        """Delete topics.
+
+        Raises: BrokerRefused: of the first rejected topic; others may be deleted. ClientError.
         """
         with self._call(timeout_ms) as deadline:
             self._router.send_to_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
-    def delete_records(self, before: Places, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Drop what lies before an offset (-1: the high watermark) of each partition; returns where
-        their logs begin now.
+    def delete_records(self, before: PartitionOffsets, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+        """Delete the records before an offset (-1: the high watermark).
 
-        Raises: BrokerRefused: an offset beyond the high watermark, …; ClientError.
+        Return the new log start offsets.
+
+        Raises: BrokerRefused: for example an offset beyond the high watermark. ClientError.
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_leaders(DeleteRecords(), before, deadline)
@@ -215,12 +231,15 @@ class Client:
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Store a group's offsets, of the next record that is wanted. Raises: BrokerRefused: the
-        group has members; ClientError.
+        """Store a group's offsets, each of the next record to read.
+
+        Raises: BrokerRefused: the group has members. ClientError.
         """
         rows = {
-            TopicPartition(*place): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-            for place, one in offsets.items()
+            TopicPartition(*topic_partition): position
+            if isinstance(position, OffsetAndMetadata)
+            else OffsetAndMetadata(position)
+            for topic_partition, position in offsets.items()
         }
         with self._call(timeout_ms) as deadline:
             self._router.send_to_coordinator(group, CommitOffsets(group, rows), deadline)
@@ -228,39 +247,43 @@ class Client:
     def committed(
         self,
         group: str,
-        places: Iterable[TopicPartition] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
         *,
         stable: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed for these partitions (None: all); those without anything are
-        left out.
+        """Return a group's committed offsets (None.
 
-        Args: stable: wait for transactions that are about to commit offsets (from Kafka 2.5 on).
+        Of all partitions), without partitions that have none.
+
+        Args:
+            stable: wait for pending transactional commits (Kafka 2.5 and later).
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_coordinator(group, FetchCommitted(group, places, stable=stable), deadline)
+            return self._router.send_to_coordinator(group, FetchCommitted(group, partitions, stable=stable), deadline)
 
     def groups(self, *, timeout_ms: int | None = None) -> dict[str, GroupListing]:
-        """All groups of the cluster, by their names, sorted: those with members, and those that
-        have committed something.
+        """Return all groups of the cluster by name, sorted.
 
-        Raises: BrokerRefused: a broker is not ready to tell, however long it was asked;
-        ClientError: one can't be reached, so that groups might be missing.
+        With members, or with committed offsets.
+
+        Raises: BrokerRefused: a broker was not ready before the timeout. ClientError: a broker is
+            unreachable, so groups might be missing.
         """
         with self._call(timeout_ms) as deadline:
-            answers = self._router.send_to_all(ListGroups(), deadline)
-        return {group.name: group for group in sorted(group for listed in answers.values() for group in listed)}
+            listings = self._router.send_to_all(ListGroups(), deadline)
+        return {group.name: group for group in sorted(group for listed in listings.values() for group in listed)}
 
     # --- settings
 
     def configs(
         self, topics: Iterable[str], names: Sequence[str] | None = None, *, timeout_ms: int | None = None
     ) -> dict[str, dict[str, ConfigEntry]]:
-        """The settings in force of these topics, all or by name; one that the broker does not know
-        is left out.
+        """Return the effective settings of these topics.
 
-        Raises: BrokerRefused: there is no such topic; ClientError.
+        Settings that the broker does not know are omitted.
+
+        Raises: BrokerRefused: a topic does not exist. ClientError.
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
@@ -283,9 +306,9 @@ def _level(isolation: str) -> int:
     return ISOLATION_LEVELS[isolation]
 
 
-def _check_batch(place: TopicPartition, batch: Buffer) -> None:
+def _check_batch(topic_partition: TopicPartition, batch: Buffer) -> None:
     sizes = [header.size for _, header in iter_batches(batch)]
     if sizes != [len(batch)]:
         raise CorruptBatch(
-            f"{TopicPartition(*place)}: expected exactly one batch, found {len(sizes)} in {len(batch)} bytes"
+            f"{TopicPartition(*topic_partition)}: expected exactly one batch, found {len(sizes)} in {len(batch)} bytes"
         )

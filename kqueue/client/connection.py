@@ -1,9 +1,8 @@
-"""One connection to one broker: a request goes out, its answer comes in, nothing else is on it
-meanwhile.
+"""One connection to one broker, with at most one request in flight.
 
-It begins with ApiVersions, and from then on knows which version of each request this broker takes.
-An answer is received into memory of its own, and what it holds of records are views of that:
-between the socket and the caller they are not copied.
+It begins with ApiVersions, which tells the versions that this broker supports. A response is
+received into memory of its own; its records are views of that memory, so record bytes are not
+copied between the socket and the caller.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_RECEIVE_BYTES = 4096
-"""What is received before the size of an answer is known; small ones are then there, of large ones
-this much is copied once more.
+"""Bytes of the first receive, before the response size is known.
+
+A small response is then complete; of a large one this much is copied once more.
 """
 OWN_SEND_BYTES = 65536
-"""Chunks from this size on are sent as they are, smaller ones joined."""
+"""Chunks of at least this size are sent as they are; smaller ones are joined."""
 SHORTEST_S = 0.001
-"""In place of a timeout of 0, which a socket takes for "don't block"."""
+"""Replaces a timeout of 0, which a socket interprets as "do not block"."""
 API_VERSIONS_REQUEST = BY_KEY[API_VERSIONS]
 CORRELATION_MAX = 2**31 - 1
 Versions = tuple[int, int]
@@ -71,24 +71,28 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """The broker's address, as errors have it."""
+        """The broker's address, as errors show it."""
         return str(self.address)
 
     @property
     def is_open(self) -> bool:
+        """Whether the socket is open."""
         return self._socket.fileno() >= 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is open and no answer is awaited: ready for a request."""
+        """Whether the connection is open and awaits no response, so it can take a request."""
         return self.is_open and self._awaited is None
 
     def close(self) -> None:
-        """Hang up; twice is harmless."""
+        """Close the socket. A second call does nothing."""
         self._socket.close()
 
     def is_alive(self) -> bool:
-        """Whether the broker has not hung up so far: a look at the socket, nothing is sent."""
+        """Return whether the broker has not closed the connection. Peeks at the socket.
+
+        Sends nothing.
+        """
         try:
             self._socket.settimeout(0)
             self._socket.recv(1, socket.MSG_PEEK)
@@ -99,16 +103,18 @@ class Connection:
         return False  # the end, or bytes that nobody asked for
 
     def version(self, api: Api, versions: Versions | None = None) -> int:
-        """The highest version of a request that both sides know; `versions`: the lowest and highest
-        that the caller can make use of.
+        """Return the highest version of a request that both sides support.
 
-        Raises IncompatibleBroker: there is none.
+        Args:
+            versions: the lowest and highest version that the caller supports; None: those of
+                kqueue.
+        Raises: IncompatibleBroker: there is none.
         """
         low, high = api.versions
         wanted_low, wanted_high = versions or api.versions
         served_low, served_high = self.served.get(api.key, (1, 0))
-        found = min(high - api.unstable, wanted_high, served_high)
-        if found < max(low, wanted_low, served_low):
+        version = min(high - api.unstable, wanted_high, served_high)
+        if version < max(low, wanted_low, served_low):
             serves = (
                 f"serves it in versions {served_low} to {served_high}"
                 if served_low <= served_high
@@ -120,21 +126,20 @@ class Connection:
                 broker=self.name,
                 api=api.name,
             )
-        return found
+        return version
 
     # --- requests
 
     def call(self, api: Api, version: int, request: object, deadline: Deadline) -> Any:
-        """Send a request and wait for its answer. Raises: what `send` and `receive` raise."""
+        """Send a request and return its response. Raises: as `send` and `receive`."""
         self.send(api, version, request, deadline)
         return self.receive(deadline)
 
     def send(self, api: Api, version: int, request: object, deadline: Deadline, *, is_answered: bool = True) -> None:
-        """Send a request; `receive` has to follow, unless the broker won't answer it (Produce with
-        acks=0).
+        """Send a request. `receive` must follow, unless the request has no response (acks=0).
 
-        Raises: ConnectionLost: `sent` is False, the broker did not get all of it.
-        UnencodableMessage, UnsupportedVersion: nothing was sent.
+        Raises: ConnectionLost: `sent` is False; the broker did not receive the whole request.
+            UnencodableMessage, UnsupportedVersion: nothing was sent.
         """
         assert self._awaited is None, "the last answer was not received"
         self._correlation = self._correlation % CORRELATION_MAX + 1
@@ -153,16 +158,15 @@ class Connection:
             raise
 
     def receive(self, deadline: Deadline) -> Any:
-        """The answer to the request that was sent last; what it holds of records are views of the
-        memory that it came in.
+        """Return the response to the last request; its records are views of the receive buffer.
 
-        Raises: ConnectionLost: it did not come in time, or not whole. BadAnswer. After both the
-        connection is closed.
+        Raises: ConnectionLost: the response was late or incomplete. BadAnswer. Both close the
+            connection.
         """
         assert self._awaited is not None, "nothing was asked"
         api, version = self._awaited
         try:
-            made = self._decode(self._receive_frame(deadline), api, version)
+            response = self._decode(self._receive_frame(deadline), api, version)
         except MalformedMessage as error:
             self.close()
             raise BadAnswer(
@@ -176,7 +180,7 @@ class Connection:
             self.close()
             raise
         self._awaited = None
-        return made
+        return response
 
     def _decode(self, frame: memoryview, api: Api, version: int) -> Any:
         correlation, position = read_response_header(frame, api.key, version)
@@ -188,24 +192,26 @@ class Connection:
             2, "big"
         ):
             version = 0  # a broker that doesn't know the version answers in the first one (KIP-511)
-        made, end = reader(api.response_class, version)(frame, position)
+        response, end = reader(api.response_class, version)(frame, position)
         if end != len(frame):
             raise MalformedMessage(f"expected the end at byte {end}, found {len(frame) - end} bytes more")
-        return made
+        return response
 
     def _receive_frame(self, deadline: Deadline) -> memoryview:
-        got = 0
-        while got < LENGTH_SIZE:
-            got += self._receive_into(self._first[got:], deadline)
+        received = 0
+        while received < LENGTH_SIZE:
+            received += self._receive_into(self._first[received:], deadline)
         try:
             size = frame_size(self._first, 0, self._options.response_bytes_max)
         except MalformedMessage as error:
             raise MalformedMessage(f"{error}; if it may be so large, raise response_bytes_max") from None
-        if got - LENGTH_SIZE > size:
-            raise MalformedMessage(f"expected one answer of {size} bytes, found {got - LENGTH_SIZE - size} bytes more")
+        if received - LENGTH_SIZE > size:
+            raise MalformedMessage(
+                f"expected one answer of {size} bytes, found {received - LENGTH_SIZE - size} bytes more"
+            )
         frame = memoryview(bytearray(size))
-        position = got - LENGTH_SIZE
-        frame[:position] = self._first[LENGTH_SIZE:got]
+        position = received - LENGTH_SIZE
+        frame[:position] = self._first[LENGTH_SIZE:received]
         while position < size:
             position += self._receive_into(frame[position:], deadline)
         return frame.toreadonly()
@@ -215,10 +221,10 @@ class Connection:
         if not remaining_s:
             raise TimeoutError(f"no answer within {deadline.timeout_ms:g} ms")
         self._socket.settimeout(remaining_s)
-        got = self._socket.recv_into(view)
-        if not got:
+        received = self._socket.recv_into(view)
+        if not received:
             raise ConnectionResetError("the broker hung up")
-        return got
+        return received
 
     def _lost(self, when: str, error: OSError, api: Api, *, sent: bool) -> ConnectionLost:
         self.close()
@@ -229,18 +235,19 @@ class Connection:
         return lost
 
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
-        """The first exchange: in our highest version, and if the broker does not know that, in its
-        own highest.
+        """Send ApiVersions in our highest version.
+
+        And on UNSUPPORTED_VERSION in the broker's highest.
         """
         version = API_VERSIONS_REQUEST.versions[1]
         request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)
-        answer: ApiVersionsResponse = self.call(API_VERSIONS_REQUEST, version, request, deadline)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            highest = next((row.max_version for row in answer.api_keys if row.api_key == API_VERSIONS), 0)
-            answer = self.call(API_VERSIONS_REQUEST, max(0, min(highest, version - 1)), request, deadline)
-        if answer.error_code:
-            raise response_error(answer.error_code, API_VERSIONS_REQUEST.name, self.name)
-        return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        response: ApiVersionsResponse = self.call(API_VERSIONS_REQUEST, version, request, deadline)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            highest = next((row.max_version for row in response.api_keys if row.api_key == API_VERSIONS), 0)
+            response = self.call(API_VERSIONS_REQUEST, max(0, min(highest, version - 1)), request, deadline)
+        if response.error_code:
+            raise response_error(response.error_code, API_VERSIONS_REQUEST.name, self.name)
+        return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
 
 
 def error_summary(error: Exception) -> str:
@@ -250,33 +257,33 @@ def error_summary(error: Exception) -> str:
 
 def _connect(address: Address, deadline: Deadline) -> socket.socket:
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError) as error:
         raise BrokerUnreachable(
             f"{address}: the host's name can't be looked up: {error}", broker=str(address)
         ) from error
     reasons = []
-    for family, kind, protocol, _, place in found:
+    for family, kind, protocol, _, sockaddr in addresses:
         try:
-            return _connected(socket.socket(family, kind, protocol), place, deadline)
+            return _connected(socket.socket(family, kind, protocol), sockaddr, deadline)
         except (OSError, OverflowError) as error:
             reasons.append(error_summary(error))
     raise BrokerUnreachable(f"{address}: {', '.join(dict.fromkeys(reasons))}", broker=str(address))
 
 
-def _connected(made: socket.socket, place: Any, deadline: Deadline) -> socket.socket:
+def _connected(connection: socket.socket, sockaddr: Any, deadline: Deadline) -> socket.socket:
     try:
-        made.settimeout(deadline.remaining_s or SHORTEST_S)
-        made.connect(place)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(deadline.remaining_s or SHORTEST_S)
+        connection.connect(sockaddr)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
 def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
-    """The chunks, small ones joined, so that each is worth a call."""
+    """Yield the chunks, with small ones joined so that each is worth a system call."""
     small: list[Chunk] = []
     for chunk in chunks:
         if len(chunk) < OWN_SEND_BYTES or not isinstance(chunk, (bytes, bytearray, memoryview)):
@@ -291,30 +298,28 @@ def _pieces(chunks: list[Chunk]) -> Iterator[bytes | bytearray | memoryview]:
 
 
 class ConnectionPool:
-    """One connection to each broker, by address; made when first asked for, and again after it was
-    lost.
-    """
+    """One connection per broker address, opened on first use and reopened after a failure."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._open: dict[Address, Connection] = {}
 
     def to(self, address: Address, deadline: Deadline) -> Connection:
-        """The connection to this address. Raises: what `Connection` raises."""
-        found = self._open.get(address)
-        if found is not None:
-            if found.is_idle and found.is_alive():
-                return found
-            found.close()
+        """Return the connection to this address. Raises: as `Connection`."""
+        connection = self._open.get(address)
+        if connection is not None:
+            if connection.is_idle and connection.is_alive():
+                return connection
+            connection.close()
             del self._open[address]
-        made = self._open[address] = Connection(address, self._options, deadline)
-        return made
+        connection = self._open[address] = Connection(address, self._options, deadline)
+        return connection
 
     def to_any(self, addresses: Callable[[], list[Address]], deadline: Deadline) -> Connection:
-        """A connection that is there already, else to the first of the addresses that answers.
+        """Return an open connection, else one to the first address that responds.
 
-        Raises: BrokerUnreachable: none does; it has the reason of each. BadAnswer: none does, and
-        one is no broker.
+        Raises: BrokerUnreachable: no address responds; the message has the reason for each.
+            BadAnswer: none responds, and one of them is not a broker.
         """
         bad: BadAnswer | None = None
         open_now = [address for address, each in self._open.items() if each.is_idle]
@@ -331,12 +336,15 @@ class ConnectionPool:
         raise BrokerUnreachable(f"no broker answers ({'; '.join(reasons)}); is it running, and is the address right?")
 
     def keep_only(self, addresses: set[Address]) -> None:
-        """Hang up on all others: brokers that are no more, and bootstrap addresses by which one is
-        known under another name.
+        """Close all other connections.
+
+        These are connections to removed brokers, and to bootstrap addresses of brokers that have
+        another address in the metadata.
         """
         for address in [each for each in self._open if each not in addresses]:
             self._open.pop(address).close()
 
     def close(self) -> None:
+        """Close all connections."""
         while self._open:
             self._open.popitem()[1].close()

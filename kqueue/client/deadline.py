@@ -1,4 +1,4 @@
-"""Deadlines: a point of time that everything below a call is measured by."""
+"""Deadlines: one point in time that bounds a call and all its steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Deadline:
-    """`timeout_ms` from now, on the monotonic clock."""
+    """The time `timeout_ms` from now, on the monotonic clock."""
 
     __slots__ = ("at_s", "timeout_ms")
 
@@ -16,23 +16,28 @@ class Deadline:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that are left; 0.0 once it is over."""
+        """Seconds until the deadline; 0.0 after it."""
         return max(0.0, self.at_s - time.monotonic())
 
     @property
     def remaining_ms(self) -> int:
+        """Milliseconds until the deadline; 0 after it."""
         return int(self.remaining_s * 1000)
 
     @property
     def broker_timeout_ms(self) -> int:
-        """What to let a broker wait, so that there is still time for its answer."""
+        """The timeout to send to a broker.
+
+        3/4 of the remaining time, so its response arrives in time.
+        """
         return self.remaining_ms * 3 // 4
 
     @property
     def is_expired(self) -> bool:
+        """Whether the deadline has passed."""
         return time.monotonic() >= self.at_s
 
     def within(self, timeout_ms: float) -> Deadline:
-        """The earlier one of this and `timeout_ms` from now."""
+        """Return the earlier of this deadline and `timeout_ms` from now."""
         other = Deadline(timeout_ms)
         return other if other.at_s < self.at_s else self

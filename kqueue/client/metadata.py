@@ -1,6 +1,4 @@
-"""What metadata says: brokers, topics, and who leads each partition; and what a client remembers of
-it.
-"""
+"""Cluster metadata: one response, and the cache that a client builds from responses."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ NO_ID = bytes(16)
 
 
 class Node(NamedTuple):
-    """A broker, with the address at which clients reach it."""
+    """A broker of the cluster."""
 
     id: int
     host: str
@@ -27,13 +25,16 @@ class Node(NamedTuple):
 
     @property
     def address(self) -> Address:
+        """Its host and port."""
         return Address(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """`leader`: a node's id, -1 while there is none; `leader_epoch`: -1 where the broker is too old
-    to tell.
+    """The leader and replicas of a partition.
+
+    `leader`: a node's id, -1 without a leader. `leader_epoch`: -1 where the broker is too old to
+    report it.
     """
 
     leader: int
@@ -45,8 +46,10 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """`id`: 16 bytes, all zero where the broker is too old to tell; `partitions`: by their numbers,
-    rising.
+    """A topic and its partitions.
+
+    `id`: 16 bytes, all zero where the broker is too old to report it. `partitions`: by number,
+    ascending.
     """
 
     name: str
@@ -55,15 +58,16 @@ class TopicMetadata:
     is_internal: bool = False
 
     @property
-    def places(self) -> list[TopicPartition]:
+    def topic_partitions(self) -> list[TopicPartition]:
         """All its partitions."""
         return [TopicPartition(self.name, index) for index in self.partitions]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """One answer: `brokers` by id, `topics` by name; `failed`: the topics that it had an error for,
-    with the code.
+    """One Metadata response.
+
+    `brokers`: by id. `topics`: by name. `failed`: the error code of each topic that has one.
     """
 
     brokers: Mapping[int, Node]
@@ -73,8 +77,10 @@ class ClusterMetadata:
     failed: Mapping[str, int] | None = None
 
     def matching(self, pattern: str | re.Pattern[str], *, internal: bool = False) -> list[str]:
-        """The names that the pattern matches from their first letter to their last, sorted;
-        `internal`: Kafka's own topics too.
+        """Return the topics whose whole name matches the pattern, sorted.
+
+        Args:
+            internal: include Kafka's internal topics.
         """
         compiled = re.compile(pattern)
         return sorted(
@@ -85,8 +91,9 @@ class ClusterMetadata:
 
 
 class MetadataCache:
-    """What a client knows of its cluster. Topics that are `stale` are to be asked for again before
-    they are used.
+    """The client's view of its cluster, updated from Metadata responses.
+
+    Topics marked stale are requested again before their next use.
     """
 
     def __init__(self) -> None:
@@ -96,21 +103,26 @@ class MetadataCache:
         self._stale: set[str] = set()
 
     def topic(self, name: str) -> TopicMetadata | None:
+        """Return what is known of a topic; None: nothing."""
         return self._topics.get(name)
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Those that are not known, or stale; each once."""
+        """Return the topics that are unknown or stale, without duplicates."""
         return [name for name in dict.fromkeys(names) if name not in self._topics or name in self._stale]
 
     def invalidate(self, name: str) -> None:
-        """What is known of this topic has turned out not to hold."""
+        """Mark a topic stale: a broker's response contradicted its metadata."""
         self._stale.add(name)
 
-    def update(self, metadata: ClusterMetadata, asked: Collection[str] | None) -> None:
-        """Take over an answer. `asked`: the topics that it is about; None: all."""
+    def update(self, metadata: ClusterMetadata, requested: Collection[str] | None) -> None:
+        """Merge a response.
+
+        Args:
+            requested: the topics that were requested; None: all.
+        """
         self.brokers = dict(metadata.brokers)
         self.controller = metadata.controller
-        for name in list(self._topics) if asked is None else asked:
+        for name in list(self._topics) if requested is None else requested:
             if name not in metadata.topics:
                 self._topics.pop(name, None)
         for name, topic in metadata.topics.items():
@@ -122,34 +134,40 @@ class MetadataCache:
             )
             self._stale.discard(name)
 
-    def leader(self, place: TopicPartition) -> Node | None:
-        """Who leads, as far as is known; None: nobody, or a broker that is not there."""
-        topic = self._topics.get(place.topic)
-        found = topic.partitions.get(place.partition) if topic is not None else None
-        return self.brokers.get(found.leader) if found is not None else None
+    def leader(self, topic_partition: TopicPartition) -> Node | None:
+        """Return the leader of a partition; None.
 
-    def leader_epoch(self, place: TopicPartition) -> int:
-        topic = self._topics.get(place.topic)
-        found = topic.partitions.get(place.partition) if topic is not None else None
-        return found.leader_epoch if found is not None else NO_EPOCH
+        It has none, or its broker is not in the metadata.
+        """
+        topic = self._topics.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        return self.brokers.get(partition.leader) if partition is not None else None
+
+    def leader_epoch(self, topic_partition: TopicPartition) -> int:
+        """Return the leader epoch of a partition; -1: unknown."""
+        topic = self._topics.get(topic_partition.topic)
+        partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
+        return partition.leader_epoch if partition is not None else NO_EPOCH
 
     def topic_id(self, name: str) -> bytes:
-        """All zero where it is not known."""
+        """Return the 16 bytes of a topic's id; all zero: unknown."""
         topic = self._topics.get(name)
         return topic.id if topic is not None else NO_ID
 
     def have_ids(self, names: Iterable[str]) -> bool:
+        """Return whether the ids of all these topics are known."""
         return all(self.topic_id(name) != NO_ID for name in names)
 
 
-def _keep_newer_epochs(known: TopicMetadata, told: TopicMetadata) -> TopicMetadata:
-    """What was told of the same topic, but for partitions of an older leader epoch than is known:
-    that broker has not heard of it yet.
+def _keep_newer_epochs(known: TopicMetadata, updated: TopicMetadata) -> TopicMetadata:
+    """Return the update, but keep each partition whose leader epoch is newer in the cache.
+
+    A broker that has not received the latest metadata reports an older epoch.
     """
     partitions = {
         index: old
-        if (old := known.partitions.get(index)) is not None and NO_EPOCH < one.leader_epoch < old.leader_epoch
-        else one
-        for index, one in told.partitions.items()
+        if (old := known.partitions.get(index)) is not None and NO_EPOCH < new.leader_epoch < old.leader_epoch
+        else new
+        for index, new in updated.partitions.items()
     }
-    return TopicMetadata(told.name, told.id, partitions, told.is_internal)
+    return TopicMetadata(updated.name, updated.id, partitions, updated.is_internal)

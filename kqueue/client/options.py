@@ -1,6 +1,4 @@
-"""What a client is told before it begins; it can be pickled, so that another process makes its own
-client of it.
-"""
+"""The options of a client. They can be pickled, so another process can create a client from them."""
 
 from __future__ import annotations
 
@@ -13,18 +11,23 @@ MiB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientOptions:
-    """How to reach the brokers, and how long to wait for what.
+    """The brokers' addresses and the timeouts of a client.
 
     Args:
-        bootstrap: ``host:port`` of one or more brokers, with commas between; one that answers is enough.
-        client_id: how brokers name this client in logs, quotas and faults.
-        timeout_ms: for a whole call, retries and reconnecting included, unless the call is given its own.
-        request_timeout_ms: for one answer; then that connection is given up, and the call may try again.
-        connect_timeout_ms: for one connection. Looking up a host's name is not bounded by it.
-        missing_topic_ms: how long a topic or partition that a broker does not know is asked for again; a new one may not be everywhere yet.
-        retry_backoff_ms, retry_backoff_max_ms: the first pause before a call tries again, which then doubles, up to the second.
-        response_bytes_max: an answer that says to be larger is refused before anything is allocated for it.
-    Raises: ValueError: a bad address or a number below 1.
+        bootstrap: ``host:port`` of one or more brokers, separated by commas; one that responds is
+            enough.
+        client_id: the name of this client in broker logs, quotas and faults.
+        timeout_ms: limit of a whole call, with retries and reconnects, unless the call passes its
+            own.
+        request_timeout_ms: limit for one response; after it the connection is closed, and the call
+            may retry.
+        connect_timeout_ms: limit for one connection attempt. It does not bound the DNS lookup.
+        missing_topic_ms: how long to retry a topic or partition that a broker does not know; a new
+            one may not have reached every broker.
+        retry_backoff_ms, retry_backoff_max_ms: the first pause before a retry, which doubles up to
+            the maximum.
+        response_bytes_max: a larger response is rejected before memory is allocated for it.
+    Raises: ValueError: an invalid address, or a number below 1.
     """
 
     bootstrap: str
@@ -46,5 +49,5 @@ class ClientOptions:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """`bootstrap`, taken apart."""
+        """The parsed `bootstrap` addresses."""
         return parse_addresses(self.bootstrap)

@@ -1,19 +1,22 @@
-"""What to do about each error that a broker may answer with: one table; and the words for those
-that end a call.
-"""
+"""The retry action for each error, the budget of retries of one call, and error messages."""
 
 from __future__ import annotations
 
 import enum
+import random
+import time
 
+from kqueue.client.deadline import Deadline
 from kqueue.client.errors import (
     BadAnswer,
     BrokerRefused,
     BrokerUnreachable,
     ClientError,
     ConnectionLost,
+    DeadlinePassed,
     FetchOutOfRange,
 )
+from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.wire.error_codes import ErrorCode
 
@@ -21,14 +24,14 @@ E = ErrorCode
 
 
 class RetryAction(enum.Enum):
-    """What makes sense after an error; what `RETRY_ACTIONS` does not name is FATAL."""
+    """What a call does after an error. Errors that `RETRY_ACTIONS` does not list are FAIL."""
 
-    RETRY = "ask the same broker again, later"
-    REFRESH_METADATA = "somebody else leads, or will: get new metadata, and ask who leads then"
-    FIND_COORDINATOR = "look for the coordinator anew"
-    WAIT_FOR_TOPIC = "as REFRESH, but not for long: most likely it does not exist"
-    RETRY_IF_REPEATABLE = "as REFRESH, if doing it twice does no harm: it may have been done"
-    FAIL = "asking again will not help"
+    RETRY = "retry at the same broker after a pause"
+    REFRESH_METADATA = "refresh the metadata and retry at the new leader"
+    FIND_COORDINATOR = "find the coordinator again"
+    WAIT_FOR_TOPIC = "as REFRESH_METADATA, but only for `missing_topic_ms`: the topic probably does not exist"
+    RETRY_IF_REPEATABLE = "as REFRESH_METADATA, if the call is repeatable: the broker may have executed it"
+    FAIL = "a retry cannot succeed"
 
 
 RETRY_ACTIONS: dict[ErrorCode, RetryAction] = {
@@ -56,8 +59,10 @@ RETRY_ACTIONS: dict[ErrorCode, RetryAction] = {
     E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: RetryAction.RETRY_IF_REPEATABLE,
     E.KAFKA_STORAGE_ERROR: RetryAction.RETRY_IF_REPEATABLE,
 }
-"""Source: Kafka's retriable errors, but CORRUPT_MESSAGE (damage does not heal by being read again)
-and those of calls not made here.
+"""Source: Kafka's retriable errors.
+
+Without CORRUPT_MESSAGE (a second read returns the same damage) and without the errors of requests
+that this client does not send.
 """
 
 ADVICE: dict[ErrorCode, str] = {
@@ -91,7 +96,7 @@ ADVICE: dict[ErrorCode, str] = {
 
 
 def name_of(code: int) -> str:
-    """The error's name in the protocol; its number, if it is one that we don't know."""
+    """Return the error's name in the protocol, or its number if the code is unknown."""
     known = _known(code)
     return f"error {code}" if known is None else known.name
 
@@ -101,33 +106,93 @@ def _known(code: int) -> ErrorCode | None:
 
 
 def response_error(
-    code: int, api: str, broker: str, place: TopicPartition | None = None, message: str | None = None, about: str = ""
+    code: int,
+    api: str,
+    broker: str,
+    topic_partition: TopicPartition | None = None,
+    message: str | None = None,
+    about: str = "",
 ) -> BrokerRefused:
-    """The error to raise, or to keep, for an answer with this code. `message`: the broker's words;
-    `about`: for what is no partition.
+    """Return the error for a response with this code; the caller raises or stores it.
+
+    Args:
+        message: the broker's own message.
+        about: the subject, where it is not a partition.
     """
-    kind = FetchOutOfRange if (code, api) == (E.OFFSET_OUT_OF_RANGE, "Fetch") else BrokerRefused
-    what = f" of {place or about}" if place or about else ""
+    error_class = FetchOutOfRange if (code, api) == (E.OFFSET_OUT_OF_RANGE, "Fetch") else BrokerRefused
+    subject = f" of {topic_partition or about}" if topic_partition or about else ""
     known = _known(code)
-    words = "; ".join(filter(None, (message, ADVICE.get(known) if known is not None else None)))
-    topic, partition = place or (None, None)
-    sentence = f"{broker}: {api}{what}: {name_of(code)}{f' ({words})' if words else ''}"
-    made = kind(sentence, broker=broker, api=api, topic=topic, partition=partition)
-    made.code = code
-    made.code_name = name_of(code)
-    return made
+    details = "; ".join(filter(None, (message, ADVICE.get(known) if known is not None else None)))
+    topic, partition = topic_partition or (None, None)
+    text = f"{broker}: {api}{subject}: {name_of(code)}{f' ({details})' if details else ''}"
+    error = error_class(text, broker=broker, api=api, topic=topic, partition=partition)
+    error.code = code
+    error.code_name = name_of(code)
+    return error
 
 
 def bad_answer(api: str, broker: str, what: str) -> BadAnswer:
-    """The error to raise for an answer that is well formed, but can't be one to what was asked."""
+    """Return the error for a well-formed response that does not match its request."""
     return BadAnswer(f"{broker}: {api}: the answer {what}", broker=broker, api=api)
 
 
 def retry_action(error: ClientError) -> RetryAction:
-    """What to do about an error that a call has met."""
+    """Return the action that an error calls for."""
     if isinstance(error, BrokerRefused):
         known = _known(error.code)
         return RetryAction.FAIL if known is None else RETRY_ACTIONS.get(known, RetryAction.FAIL)
     if isinstance(error, ConnectionLost):
         return RetryAction.RETRY_IF_REPEATABLE if error.sent else RetryAction.REFRESH_METADATA
     return RetryAction.REFRESH_METADATA if isinstance(error, BrokerUnreachable) else RetryAction.FAIL
+
+
+class RetryBudget:
+    """How often one call retries, and how long it pauses before each retry.
+
+    `missing_ms`: replaces `missing_topic_ms` of the options.
+    """
+
+    def __init__(self, options: ClientOptions, deadline: Deadline, missing_ms: float | None = None) -> None:
+        self._options = options
+        self._missing_ms = options.missing_topic_ms if missing_ms is None else missing_ms
+        self._deadline = deadline
+        self._missing_until: Deadline | None = None
+        self._pause_ms = float(options.retry_backoff_ms)
+
+    def allows(self, error: ClientError, *, repeatable: bool) -> bool:
+        """Return whether a retry makes sense after this error, provided that time remains."""
+        action = retry_action(error)
+        if action is RetryAction.WAIT_FOR_TOPIC:
+            self._missing_until = self._missing_until or Deadline(self._missing_ms)
+            return not self._missing_until.is_expired
+        return repeatable if action is RetryAction.RETRY_IF_REPEATABLE else action is not RetryAction.FAIL
+
+    def pause(self) -> bool:
+        """Sleep before a retry, longer each time.
+
+        Returns: False, without sleeping, if the pause would exceed the deadline.
+        """
+        pause_s = self._pause_ms * random.uniform(0.8, 1.2) / 1000
+        self._pause_ms = min(self._pause_ms * 2, self._options.retry_backoff_max_ms)
+        if pause_s >= self._deadline.remaining_s:
+            return False
+        time.sleep(pause_s)
+        return True
+
+    def passed(self, last: ClientError, first: ClientError | None = None) -> DeadlinePassed:
+        """Return the error to raise when no time remains.
+
+        Args:
+            first: the error of the first attempt, which may have caused all later ones.
+        """
+        first_text = "" if first is None or _kind(first) == _kind(last) else f"; the first: {first}"
+        error = DeadlinePassed(
+            f"no success within {self._deadline.timeout_ms:g} ms; the last that was met: {last}{first_text}",
+            broker=last.broker, api=last.api, topic=last.topic, partition=last.partition,
+        )  # fmt: skip
+        error.__cause__ = last
+        return error
+
+
+def _kind(error: ClientError) -> object:
+    return error.code if isinstance(error, BrokerRefused) else type(error)

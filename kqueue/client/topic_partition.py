@@ -1,4 +1,4 @@
-"""Partitions by name."""
+"""Topic partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class TopicPartition(NamedTuple):
-    """A partition; equal to a plain ``(topic, partition)``."""
+    """A partition of a topic; equal to a plain ``(topic, partition)``."""
 
     topic: str
     partition: int
@@ -18,11 +18,14 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def by_topic(places: Mapping[TopicPartition, T] | Iterable[tuple[TopicPartition, T]]) -> dict[str, list[tuple[int, T]]]:
-    """The same, in the same order, as requests have it: for each topic its partitions with what
-    belongs to them.
+def by_topic(
+    partitions: Mapping[TopicPartition, T] | Iterable[tuple[TopicPartition, T]],
+) -> dict[str, list[tuple[int, T]]]:
+    """Group by topic, in the same order, as requests do.
+
+    Returns: for each topic its (partition, value) pairs.
     """
-    found: dict[str, list[tuple[int, T]]] = {}
-    for (topic, partition), value in places.items() if isinstance(places, Mapping) else places:
-        found.setdefault(topic, []).append((partition, value))
-    return found
+    grouped: dict[str, list[tuple[int, T]]] = {}
+    for (topic, partition), value in partitions.items() if isinstance(partitions, Mapping) else partitions:
+        grouped.setdefault(topic, []).append((partition, value))
+    return grouped

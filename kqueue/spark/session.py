@@ -29,7 +29,7 @@ STREAM_ENVIRONMENT = {
 }
 """What each stream enters, over these values (Spark's PythonStreamingSourceRunner)."""
 WORDS_MAX = 1000
-_OURS = re.compile(r"^(?:\w+: )?kqueue\.base\.errors\.\w+: (.+)$", re.MULTILINE)
+_OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 CALM: dict[str, str] = {
     "spark.ui.enabled": "false",

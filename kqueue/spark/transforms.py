@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
-from kqueue.spark.event_schema.schema import PLACE
+from kqueue.spark.event_schema.schema import POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,7 @@ def bronze(records: DataFrame) -> DataFrame:
 
     Columns: topic, partition, offset, timestamp, key, value, date.
     """
-    return dated(records).select(*PLACE, "timestamp", "key", "value", "date")
+    return dated(records).select(*POSITION, "timestamp", "key", "value", "date")
 
 
 def dated(records: DataFrame) -> DataFrame:
@@ -65,7 +65,7 @@ def silver(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     date.
     """
     fine = checked(bronze, shape).where("reason is null")
-    return fine.select(*PLACE, "timestamp", *shape.names, "event_time", "date")
+    return fine.select(*POSITION, "timestamp", *shape.names, "event_time", "date")
 
 
 def quarantine(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
@@ -89,7 +89,7 @@ def distinct(watermarked: DataFrame, shape: EventSchema = FLIGHTS) -> DataFrame:
     """
     if watermarked.isStreaming:
         return watermarked.dropDuplicatesWithinWatermark([shape.id])
-    first = F.min_by(F.struct("*"), F.struct("timestamp", *PLACE)).alias("_first")
+    first = F.min_by(F.struct("*"), F.struct("timestamp", *POSITION)).alias("_first")
     return watermarked.groupBy(F.col(shape.id).alias("_id")).agg(first).select("_first.*")
 
 
@@ -128,8 +128,8 @@ def _decimal(field: Field) -> Column:
     """None that would have to be rounded. What a number in JSON has after its point is told by its
     kind: DECIMAL(3,2).
     """
-    places = F.regexp_extract(f"_{field.name}", r",(\d+)", 1).try_cast("int")
-    return F.when(F.coalesce(places, F.lit(0)) <= field.kind.places, _plain(field))
+    scale = F.regexp_extract(f"_{field.name}", r",(\d+)", 1).try_cast("int")
+    return F.when(F.coalesce(scale, F.lit(0)) <= field.kind.scale, _plain(field))
 
 
 def _double(field: Field) -> Column:

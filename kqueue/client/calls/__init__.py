@@ -1,1 +1,1 @@
-"""One module per request that the client makes: how it is asked, and what its answer says."""
+"""One module per request type: encodes the request and interprets the response."""

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, as they are in force."""
+"""DescribeConfigs: the effective settings of topics."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ SOURCE_TOPIC = 1
 
 
 class ConfigEntry(NamedTuple):
-    """`value`: as text; None where the broker keeps it secret. `is_own`: the topic's own, not the
-    broker's default.
+    """One setting: its value as text (None where the broker hides a secret) and its origin.
+
+    `is_own`: the value is set on the topic itself and is not the broker's default.
     """
 
     value: str | None
@@ -27,7 +28,7 @@ class ConfigEntry(NamedTuple):
 
 
 class DescribeTopics:
-    """`names`: of settings; None: all."""
+    """DescribeConfigs for topics. `names`: the settings to return; None: all."""
 
     api = BY_MODULE["describe_configs"]
     versions = (1, 4)
@@ -47,19 +48,19 @@ class DescribeTopics:
         )
 
     def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> dict[str, dict[str, ConfigEntry]]:
-        found = {}
-        for one in response.results:
-            if one.error_code:
+        settings = {}
+        for resource in response.results:
+            if resource.error_code:
                 raise response_error(
-                    one.error_code,
+                    resource.error_code,
                     self.api.name,
                     broker,
-                    message=one.error_message,
-                    about=f"topic {one.resource_name!r}",
+                    message=resource.error_message,
+                    about=f"topic {resource.resource_name!r}",
                 )
-            found[one.resource_name] = {
-                row.name: ConfigEntry(row.value, row.config_source == SOURCE_TOPIC) for row in one.configs
+            settings[resource.resource_name] = {
+                row.name: ConfigEntry(row.value, row.config_source == SOURCE_TOPIC) for row in resource.configs
             }
-        if found.keys() != set(self.topics):
+        if settings.keys() != set(self.topics):
             raise bad_answer(self.api.name, broker, f"is not about {', '.join(self.topics)}")
-        return found
+        return settings

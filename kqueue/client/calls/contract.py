@@ -1,4 +1,4 @@
-"""What a call is to the router: its request, its answer, and what may be done with it."""
+"""The contract between the router and a call: its request, its response, whether a retry is safe."""
 
 from __future__ import annotations
 
@@ -18,33 +18,42 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class NodeCall(Protocol[R_co]):
-    """One request that one broker answers for all. `repeatable`: doing it twice does no harm."""
+    """One request that one broker answers in full.
+
+    `repeatable`: sending it twice has the same effect as sending it once.
+    """
 
     api: Api
     versions: Versions
     repeatable: bool
 
     def request(self, version: int) -> object:
-        """The message to send."""
+        """Return the request message."""
         ...
 
     def result(self, version: int, response: Any, broker: str) -> R_co:
-        """What the caller gets. Raises BrokerRefused, BadAnswer."""
+        """Return the call's result.
+
+        Raises: BrokerRefused: the response carries an error. BadAnswer: it does not match the
+            request.
+        """
         ...
 
 
 class PartitionResult(NamedTuple, Generic[R]):
-    """What a broker said about one partition: an error's code and its words, or `value`."""
+    """The result for one partition: an error code and the broker's message, or a value."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     code: int
     value: R
     message: str | None = None
 
 
 class LeaderCall(Protocol[A_contra, R]):
-    """A request about partitions, of which each leader gets its part. `wait_ms`: how much longer
-    than others its answer may take.
+    """A request about partitions; the router splits it by partition leader.
+
+    `wait_ms`: additional time that the broker may take before it responds.
+    `is_answered`: False for Produce with acks=0, which has no response.
     """
 
     api: Api
@@ -52,21 +61,25 @@ class LeaderCall(Protocol[A_contra, R]):
     is_answered: bool
 
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> Versions:
-        """The lowest and highest that can say what is asked about these topics."""
+        """Return the lowest and highest version that can express the request for these topics."""
         ...
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, A_contra], cluster: MetadataCache, deadline: Deadline
+        self, version: int, requested: Mapping[TopicPartition, A_contra], cluster: MetadataCache, deadline: Deadline
     ) -> object:
-        """The message for one leader."""
+        """Return the request message for one leader."""
         ...
 
-    def answers(
-        self, version: int, response: Any, asked: Mapping[TopicPartition, A_contra], cluster: MetadataCache
+    def results(
+        self, version: int, response: Any, requested: Mapping[TopicPartition, A_contra], cluster: MetadataCache
     ) -> Iterator[PartitionResult[R]]:
-        """What its answer says, partition by partition. `response`: None where none is awaited."""
+        """Yield the result of each partition.
+
+        Args:
+            response: None where `is_answered` is False.
+        """
         ...
 
-    def is_repeatable(self, asked: A_contra) -> bool:
-        """Whether doing it twice does no harm."""
+    def is_repeatable(self, requested: A_contra) -> bool:
+        """Return whether sending the request for this partition twice does no harm."""
         ...

@@ -20,8 +20,9 @@ BROKERS_DEFAULT = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`partitions`, `replicas`: -1 leaves it to the broker's own setting; `settings`: the topic's
-    own, by name.
+    """A topic to create.
+
+    `partitions`, `replicas`: -1 selects the broker's default. `settings`: topic settings by name.
     """
 
     name: str
@@ -31,7 +32,7 @@ class NewTopic:
 
 
 class CreateTopics:
-    """Not repeatable: after an answer that was lost, nobody could tell whose topic is there."""
+    """Not repeatable: after a lost response the client cannot tell who created the topic."""
 
     api = BY_MODULE["create_topics"]
     versions = (4, 7)  # from 4 on the numbers may be left to the broker

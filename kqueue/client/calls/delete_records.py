@@ -1,4 +1,4 @@
-"""DeleteRecords: drop what lies before an offset."""
+"""DeleteRecords: delete all records before an offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kqueue.wire.messages.delete_records import (
 
 
 class DeleteRecords:
-    """What is asked of each partition: the offset before which all goes; -1: the high watermark."""
+    """Takes for each partition the first offset to keep; -1: the high watermark."""
 
     api = BY_MODULE["delete_records"]
     wait_ms = 0
@@ -27,11 +27,11 @@ class DeleteRecords:
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return 0, 2
 
-    def is_repeatable(self, asked: int) -> bool:
+    def is_repeatable(self, requested: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
+        self, version: int, requested: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> DeleteRecordsRequest:
         return DeleteRecordsRequest(
             timeout_ms=deadline.broker_timeout_ms,
@@ -42,15 +42,19 @@ class DeleteRecords:
                         DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in parts
                     ],
                 )
-                for topic, parts in by_topic(asked).items()
+                for topic, parts in by_topic(requested).items()
             ],
         )
 
-    def answers(
-        self, version: int, response: DeleteRecordsResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    def results(
+        self,
+        version: int,
+        response: DeleteRecordsResponse,
+        requested: Mapping[TopicPartition, int],
+        cluster: MetadataCache,
     ) -> Iterator[PartitionResult[int]]:
         for topic in response.topics:
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 yield PartitionResult(
-                    TopicPartition(topic.name, one.partition_index), one.error_code, one.low_watermark
+                    TopicPartition(topic.name, partition.partition_index), partition.error_code, partition.low_watermark
                 )

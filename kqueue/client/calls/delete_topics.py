@@ -13,7 +13,7 @@ VERSION_STATES = 6  # by name or by id
 
 
 class DeleteTopics:
-    """Not repeatable: after an answer that was lost, another topic of that name may be there."""
+    """Not repeatable: after a lost response a new topic may already have that name."""
 
     api = BY_MODULE["delete_topics"]
     versions = (1, 6)

@@ -1,4 +1,4 @@
-"""Fetch: whole record batches, as the bytes that they are."""
+"""Fetch: whole record batches as bytes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ NOTHING = memoryview(b"")
 
 
 class AbortedTxn(NamedTuple):
-    """A transaction that was aborted: of this producer, what begins at `first_offset` and ends at
-    its next marker is not to be seen.
+    """An aborted transaction of a producer.
+
+    Its records begin at `first_offset` and end at the producer's next marker. Readers with
+    read_committed skip them.
     """
 
     producer_id: int
@@ -32,14 +34,17 @@ class AbortedTxn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """What a partition has from an offset on.
+    """The records of one partition from an offset on.
 
     Attributes:
-        records: batches one after another, as the broker keeps them, compressed or not, old message sets too. The first may begin before
-            the offset that was asked for; the last may be cut off (`iter_batches` and `iter_any_records` pass over it). Empty: there is
-            nothing yet. A view of the whole answer's memory, which it keeps alive: copy what is to stay, if that is little.
-        high_watermark, last_stable_offset, log_start_offset: -1 where the broker is too old to tell.
-        aborted: in read_committed, the aborted transactions among the records, which hold their records nevertheless.
+        records: concatenated batches as the broker stores them, compressed or not; message sets of
+            old formats too. The first batch may begin before the requested offset. The last may be
+            truncated (`iter_batches` and `iter_any_records` skip it). Empty: no records yet. It is
+            a view of the whole response and keeps that memory alive: copy small parts that are
+            kept.
+        high_watermark, last_stable_offset, log_start_offset: -1 where the broker is too old to
+            report them.
+        aborted: with read_committed, the aborted transactions that `records` still contains.
     """
 
     records: memoryview
@@ -50,19 +55,18 @@ class FetchedRecords:
 
     @property
     def next_offset(self) -> int | None:
-        """Where to go on: behind the last whole batch; None if there is none. Costs a look at each
-        batch's header.
+        """The offset after the last whole batch; None if there is none. Reads every batch header.
 
-        Raises: CorruptBatch: what came are no batches.
+        Raises: CorruptBatch: the records are not batches.
         """
-        found = None
+        next_offset = None
         for _, unit in iter_any_batches(self.records):
-            found = unit.next_offset
-        return found
+            next_offset = unit.next_offset
+        return next_offset
 
 
 class Fetch:
-    """What is asked of each partition: the offset to begin at."""
+    """Takes the fetch offset of each partition."""
 
     api = BY_MODULE["fetch"]
     is_answered = True
@@ -79,11 +83,11 @@ class Fetch:
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
-    def is_repeatable(self, asked: int) -> bool:
+    def is_repeatable(self, requested: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
+        self, version: int, requested: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> FetchRequest:
         return FetchRequest(
             max_wait_ms=min(self.wait_ms, deadline.broker_timeout_ms),
@@ -105,31 +109,42 @@ class Fetch:
                         for index, offset in parts
                     ],
                 )
-                for topic, parts in by_topic(asked).items()
+                for topic, parts in by_topic(requested).items()
             ],
         )
 
-    def answers(
-        self, version: int, response: FetchResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    def results(
+        self, version: int, response: FetchResponse, requested: Mapping[TopicPartition, int], cluster: MetadataCache
     ) -> Iterator[PartitionResult[FetchedRecords]]:
         if response.error_code:
-            for place in asked:
-                yield PartitionResult(place, response.error_code, _fetched(PartitionData()))
+            for topic_partition in requested:
+                yield PartitionResult(topic_partition, response.error_code, _fetched(PartitionData()))
             return
-        names = {cluster.topic_id(place.topic): place.topic for place in asked} if version >= VERSION_IDS else {}
+        names = (
+            {cluster.topic_id(topic_partition.topic): topic_partition.topic for topic_partition in requested}
+            if version >= VERSION_IDS
+            else {}
+        )
         for topic in response.responses:
             name = names.get(topic.topic_id, topic.topic_id.hex()) if version >= VERSION_IDS else topic.topic
-            for one in topic.partitions:
-                place = TopicPartition(name, one.partition_index)
-                words = f"from offset {asked.get(place)}" if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE else None
-                yield PartitionResult(place, one.error_code, _fetched(one), words)
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(name, partition.partition_index)
+                message = (
+                    f"from offset {requested.get(topic_partition)}"
+                    if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+                    else None
+                )
+                yield PartitionResult(topic_partition, partition.error_code, _fetched(partition), message)
 
 
-def _fetched(one: PartitionData) -> FetchedRecords:
+def _fetched(partition: PartitionData) -> FetchedRecords:
     return FetchedRecords(
-        records=one.records if isinstance(one.records, memoryview) else NOTHING,
-        high_watermark=one.high_watermark,
-        last_stable_offset=one.last_stable_offset,
-        log_start_offset=one.log_start_offset,
-        aborted=tuple(AbortedTxn(each.producer_id, each.first_offset) for each in one.aborted_transactions or ()),
+        records=partition.records if isinstance(partition.records, memoryview) else NOTHING,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        aborted=tuple(
+            AbortedTxn(transaction.producer_id, transaction.first_offset)
+            for transaction in partition.aborted_transactions or ()
+        ),
     )

@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker keeps a group's offsets."""
+"""FindCoordinator: the broker that stores a group's offsets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ VERSION_MANY = 4  # several keys at once
 
 
 class FindCoordinator:
+    """FindCoordinator for one group."""
+
     api = BY_MODULE["find_coordinator"]
     versions = (1, 6)
     repeatable = True
@@ -25,13 +27,17 @@ class FindCoordinator:
         return FindCoordinatorRequest(key_type=GROUP, key=self.group)
 
     def result(self, version: int, response: FindCoordinatorResponse, broker: str) -> Address:
-        found: FindCoordinatorResponse | Coordinator = response
+        coordinator: FindCoordinatorResponse | Coordinator = response
         if version >= VERSION_MANY:
-            if [one.key for one in response.coordinators] != [self.group]:
+            if [coordinator.key for coordinator in response.coordinators] != [self.group]:
                 raise bad_answer(self.api.name, broker, f"is not about group {self.group!r}")
-            found = response.coordinators[0]
-        if found.error_code:
+            coordinator = response.coordinators[0]
+        if coordinator.error_code:
             raise response_error(
-                found.error_code, self.api.name, broker, message=found.error_message, about=f"group {self.group!r}"
+                coordinator.error_code,
+                self.api.name,
+                broker,
+                message=coordinator.error_message,
+                about=f"group {self.group!r}",
             )
-        return Address(found.host, found.port)
+        return Address(coordinator.host, coordinator.port)

@@ -1,8 +1,7 @@
-"""OffsetCommit and OffsetFetch: the offsets of a group, for those who are no member of it.
+"""OffsetCommit and OffsetFetch: a group's offsets, for clients that are not members of it.
 
-Topics are named, not given by their ids, which OffsetCommit and OffsetFetch take from version 10
-on: what a group has committed is then found without asking for metadata first, and where a topic is
-gone, too.
+Requests name topics and do not use topic ids (version 10 and later). So a group's offsets can be
+fetched without metadata, and for deleted topics too.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ VERSION_STABLE = 7
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A group's place in a partition: the offset of the next record that it wants; `leader_epoch`
-    -1: not known.
-    """
+    """A committed position: the offset of the next record to read. `leader_epoch` -1: unknown."""
 
     offset: int
     leader_epoch: int = -1
@@ -46,6 +43,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class CommitOffsets:
+    """OffsetCommit of a group without members."""
+
     api = BY_MODULE["offset_commit"]
     versions = (2, 9)
     repeatable = True
@@ -64,11 +63,11 @@ class CommitOffsets:
                     partitions=[
                         OffsetCommitRequestPartition(
                             partition_index=index,
-                            committed_offset=one.offset,
-                            committed_leader_epoch=one.leader_epoch,
-                            committed_metadata=one.metadata,
+                            committed_offset=position.offset,
+                            committed_leader_epoch=position.leader_epoch,
+                            committed_metadata=position.metadata,
                         )
-                        for index, one in parts
+                        for index, position in parts
                     ],
                 )
                 for topic, parts in by_topic(self.offsets).items()
@@ -76,31 +75,33 @@ class CommitOffsets:
         )
 
     def result(self, version: int, response: OffsetCommitResponse, broker: str) -> None:
-        told = {
-            TopicPartition(topic.name, one.partition_index): one.error_code
+        codes = {
+            TopicPartition(topic.name, partition.partition_index): partition.error_code
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
-        for place in self.offsets:
-            code = told.get(place)
+        for topic_partition in self.offsets:
+            code = codes.get(topic_partition)
             if code is None:
-                raise bad_answer(self.api.name, broker, f"leaves out {place}")
+                raise bad_answer(self.api.name, broker, f"leaves out {topic_partition}")
             if code:
-                raise response_error(code, self.api.name, broker, place, f"group {self.group!r}")
+                raise response_error(code, self.api.name, broker, topic_partition, f"group {self.group!r}")
 
 
 class FetchCommitted:
-    """`places`: None: all in which the group has committed anything."""
+    """OffsetFetch. `partitions`: None: all partitions for which the group has committed an offset."""
 
     api = BY_MODULE["offset_fetch"]
     versions = (2, 9)
     repeatable = True
 
-    def __init__(self, group: str, places: Iterable[TopicPartition] | None, *, stable: bool) -> None:
+    def __init__(self, group: str, partitions: Iterable[TopicPartition] | None, *, stable: bool) -> None:
         self.group = group
-        asked = None if places is None else by_topic((place, None) for place in places)
-        self.places = (
-            None if asked is None else [(topic, [index for index, _ in parts]) for topic, parts in asked.items()]
+        requested = None if partitions is None else by_topic((topic_partition, None) for topic_partition in partitions)
+        self.partitions = (
+            None
+            if requested is None
+            else [(topic, [index for index, _ in parts]) for topic, parts in requested.items()]
         )
         self.stable = stable
 
@@ -117,8 +118,8 @@ class FetchCommitted:
     def _topics(self, kind: Callable[..., T]) -> list[T] | None:
         return (
             None
-            if self.places is None
-            else [kind(name=topic, partition_indexes=indexes) for topic, indexes in self.places]
+            if self.partitions is None
+            else [kind(name=topic, partition_indexes=indexes) for topic, indexes in self.partitions]
         )
 
     def result(
@@ -132,11 +133,13 @@ class FetchCommitted:
         if code:
             raise response_error(code, self.api.name, broker, about=f"group {self.group!r}")
         found = {}
-        for place, one in rows:
+        for topic_partition, one in rows:
             if one.error_code:
-                raise response_error(one.error_code, self.api.name, broker, place, f"group {self.group!r}")
+                raise response_error(one.error_code, self.api.name, broker, topic_partition, f"group {self.group!r}")
             if one.committed_offset >= 0:
-                found[place] = OffsetAndMetadata(one.committed_offset, one.committed_leader_epoch, one.metadata or "")
+                found[topic_partition] = OffsetAndMetadata(
+                    one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                )
         return found
 
 

@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer."""
+"""InitProducerId: the id of an idempotent producer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ NEVER = 2**31 - 1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What stands in each batch of an idempotent producer, beside its sequence."""
+    """The id and epoch that every batch of an idempotent producer carries beside its sequence."""
 
     id: int
     epoch: int
 
 
 class InitProducerId:
+    """InitProducerId without a transactional id."""
+
     api = BY_MODULE["init_producer_id"]
     versions = (0, 5)
     repeatable = True  # an id more or less

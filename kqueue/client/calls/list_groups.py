@@ -1,4 +1,4 @@
-"""ListGroups: the groups that one broker coordinates; all of them together are the cluster's."""
+"""ListGroups: the groups that one broker coordinates; a cluster's groups are those of all brokers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from kqueue.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespon
 
 
 class GroupListing(NamedTuple):
-    """`protocol_type`: "consumer", "connect", … or "" (offsets alone); `state`: "" where the broker
-    is too old to tell.
+    """A group of the cluster.
+
+    `protocol_type`: "consumer", "connect", … or "" for a group that has only committed offsets.
+    `state`: "" where the broker is too old to report it.
     """
 
     name: str
@@ -20,6 +22,8 @@ class GroupListing(NamedTuple):
 
 
 class ListGroups:
+    """ListGroups of one broker."""
+
     api = BY_MODULE["list_groups"]
     versions = (0, 5)
     repeatable = True
@@ -30,4 +34,4 @@ class ListGroups:
     def result(self, version: int, response: ListGroupsResponse, broker: str) -> list[GroupListing]:
         if response.error_code:
             raise response_error(response.error_code, self.api.name, broker)
-        return [GroupListing(one.group_id, one.protocol_type, one.group_state) for one in response.groups]
+        return [GroupListing(group.group_id, group.protocol_type, group.group_state) for group in response.groups]

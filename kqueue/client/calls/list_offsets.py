@@ -1,4 +1,4 @@
-"""ListOffsets: where partitions begin and end, and what is the first offset from a time on."""
+"""ListOffsets: the earliest and latest offset, and the first offset at or after a timestamp."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kqueue.wire.messages.list_offsets import (
 )
 
 LATEST = -1
-"""The end: the high watermark, or in read_committed the last stable offset."""
+"""The log end: the high watermark, or with read_committed the last stable offset."""
 EARLIEST = -2
-"""The log's start."""
+"""The log start offset."""
 MAX_TIMESTAMP = -3
-"""The first record of those with the greatest time; from Kafka 3.0 on."""
+"""The first record with the greatest timestamp; needs Kafka 3.0."""
 VERSION_MAX_TIMESTAMP = 7
 NO_REPLICA = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """`offset`: None where no record is as late as was asked. `timestamp`: that record's, in ms; -1
-    for EARLIEST and LATEST.
+    """The offset that a ListOffsets query selects.
 
-    `leader_epoch`: of the record there, -1 where it is not known.
+    `offset`: None where no record is as recent as the query. `timestamp`: of that record, in ms; -1
+    for EARLIEST and LATEST. `leader_epoch`: of that record; -1 where unknown.
     """
 
     offset: int | None
@@ -40,7 +40,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ListOffsets:
-    """What is asked of each partition: a time in ms since 1970, EARLIEST, LATEST or MAX_TIMESTAMP."""
+    """Takes for each partition a timestamp in ms since 1970, EARLIEST, LATEST or MAX_TIMESTAMP."""
 
     api = BY_MODULE["list_offsets"]
     wait_ms = 0
@@ -53,11 +53,11 @@ class ListOffsets:
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return self._version_min, 11
 
-    def is_repeatable(self, asked: int) -> bool:
+    def is_repeatable(self, requested: int) -> bool:
         return True
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
+        self, version: int, requested: Mapping[TopicPartition, int], cluster: MetadataCache, deadline: Deadline
     ) -> ListOffsetsRequest:
         return ListOffsetsRequest(
             replica_id=NO_REPLICA,
@@ -75,14 +75,22 @@ class ListOffsets:
                         for index, timestamp in parts
                     ],
                 )
-                for topic, parts in by_topic(asked).items()
+                for topic, parts in by_topic(requested).items()
             ],
         )
 
-    def answers(
-        self, version: int, response: ListOffsetsResponse, asked: Mapping[TopicPartition, int], cluster: MetadataCache
+    def results(
+        self,
+        version: int,
+        response: ListOffsetsResponse,
+        requested: Mapping[TopicPartition, int],
+        cluster: MetadataCache,
     ) -> Iterator[PartitionResult[OffsetAndTimestamp]]:
         for topic in response.topics:
-            for one in topic.partitions:
-                found = OffsetAndTimestamp(one.offset if one.offset >= 0 else None, one.timestamp, one.leader_epoch)
-                yield PartitionResult(TopicPartition(topic.name, one.partition_index), one.error_code, found)
+            for partition in topic.partitions:
+                offset = OffsetAndTimestamp(
+                    partition.offset if partition.offset >= 0 else None, partition.timestamp, partition.leader_epoch
+                )
+                yield PartitionResult(
+                    TopicPartition(topic.name, partition.partition_index), partition.error_code, offset
+                )

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics, leaders."""
+"""Metadata: brokers, topics and leaders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic,
 
 
 class GetMetadata:
-    """`names`: of topics; None: all topics; empty: the brokers alone. No topic comes to be by being
-    asked for.
+    """A Metadata request that never creates a topic.
+
+    `names`: topics; None: all topics; empty: brokers only.
     """
 
     api = BY_MODULE["metadata"]
@@ -30,7 +31,10 @@ class GetMetadata:
         if response.error_code:
             raise response_error(response.error_code, self.api.name, broker)
         return ClusterMetadata(
-            brokers={one.node_id: Node(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            brokers={
+                broker_row.node_id: Node(broker_row.node_id, broker_row.host, broker_row.port, broker_row.rack)
+                for broker_row in response.brokers
+            },
             topics={topic.name or "": _topic(topic) for topic in response.topics if not topic.error_code},
             cluster_id=response.cluster_id,
             controller=response.controller_id,
@@ -40,9 +44,13 @@ class GetMetadata:
 
 def _topic(topic: MetadataResponseTopic) -> TopicMetadata:
     partitions = {
-        one.partition_index: PartitionMetadata(
-            one.leader_id, one.leader_epoch, tuple(one.replica_nodes), tuple(one.isr_nodes), tuple(one.offline_replicas)
+        partition.partition_index: PartitionMetadata(
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
         )
-        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
     }
     return TopicMetadata(topic.name or "", topic.topic_id, partitions, topic.is_internal)

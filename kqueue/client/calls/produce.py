@@ -1,4 +1,4 @@
-"""Produce: batches that are ready, one for each partition."""
+"""Produce: one finished batch per partition."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class ProduceResult(NamedTuple):
-    """`base_offset`: the first record's; -1 where nobody knows: acks=0, or a repeated batch that
-    the broker has long had.
+    """The position of an appended batch.
 
-    `log_append_time_ms`: -1 unless the topic takes that as the records' time. `log_start_offset`:
-    -1 where the broker is too old to tell.
+    `base_offset`: offset of the first record; -1 where it is unknown: acks=0, or a duplicate batch
+    that the broker no longer remembers. `log_append_time_ms`: -1 unless the topic uses
+    LogAppendTime. `log_start_offset`: -1 where the broker is too old to report it.
     """
 
     base_offset: int = -1
@@ -33,10 +33,10 @@ class ProduceResult(NamedTuple):
 
 
 class Produce:
-    """What is asked of each partition: to append a batch. `acks`: -1 all in-sync replicas, 1 the
-    leader, 0 no answer at all.
+    """Takes the batch of each partition.
 
-    `repeatable`: appending one of them twice does no harm.
+    `acks`: -1 all in-sync replicas, 1 the leader, 0 no response.
+    `repeatable`: a duplicate append of a batch is acceptable.
     """
 
     api = BY_MODULE["produce"]
@@ -50,12 +50,12 @@ class Produce:
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
-    def is_repeatable(self, asked: Buffer) -> bool:
-        """A batch with a producer's id and sequence is appended once, however often it is sent."""
-        return self.repeatable or read_header(asked).has_producer
+    def is_repeatable(self, requested: Buffer) -> bool:
+        """True also for a batch with a producer id and sequence, which a broker appends only once."""
+        return self.repeatable or read_header(requested).has_producer
 
     def request(
-        self, version: int, asked: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
+        self, version: int, requested: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
     ) -> ProduceRequest:
         return ProduceRequest(
             acks=self.acks,
@@ -68,26 +68,30 @@ class Produce:
                         PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in parts
                     ],
                 )
-                for topic, parts in by_topic(asked).items()
+                for topic, parts in by_topic(requested).items()
             ],
         )
 
-    def answers(
+    def results(
         self,
         version: int,
         response: ProduceResponse | None,
-        asked: Mapping[TopicPartition, Buffer],
+        requested: Mapping[TopicPartition, Buffer],
         cluster: MetadataCache,
     ) -> Iterator[PartitionResult[ProduceResult]]:
         if response is None:
-            for place in asked:
-                yield PartitionResult(place, 0, ProduceResult())
+            for topic_partition in requested:
+                yield PartitionResult(topic_partition, 0, ProduceResult())
             return
-        names = {cluster.topic_id(place.topic): place.topic for place in asked} if version >= VERSION_IDS else {}
+        names = (
+            {cluster.topic_id(topic_partition.topic): topic_partition.topic for topic_partition in requested}
+            if version >= VERSION_IDS
+            else {}
+        )
         for topic in response.responses:
             name = names.get(topic.topic_id, topic.topic_id.hex()) if version >= VERSION_IDS else topic.name
-            for one in topic.partition_responses:
+            for partition in topic.partition_responses:
                 # an old batch of an idempotent producer is there already
-                code = 0 if one.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else one.error_code
-                found = ProduceResult(one.base_offset, one.log_append_time_ms, one.log_start_offset)
-                yield PartitionResult(TopicPartition(name, one.index), code, found, one.error_message)
+                code = 0 if partition.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else partition.error_code
+                result = ProduceResult(partition.base_offset, partition.log_append_time_ms, partition.log_start_offset)
+                yield PartitionResult(TopicPartition(name, partition.index), code, result, partition.error_message)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kqueue.spark.errors import OptionError
 
-PLACE = ("topic", "partition", "offset")
-TAKEN = frozenset({*PLACE, "timestamp", "key", "value", "date", "event_time", "reason", "batch"})
+POSITION = ("topic", "partition", "offset")
+RESERVED = frozenset({*POSITION, "timestamp", "key", "value", "date", "event_time", "reason", "batch"})
 """Columns that the tables have of themselves."""
 UNITS_S = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 SECONDS_MAX = 10 * 366 * 86_400
@@ -21,13 +21,13 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 
 class Type(NamedTuple):
     """`spark`: its type in tables. `shown`: what a value is, in words. `kinds`: what it may be in
-    JSON, as Spark words that. `places`: of a decimal, how many digits stand after the point.
+    JSON, as Spark words that. `scale`: of a decimal, how many digits stand after the point.
     """
 
     spark: str
     shown: str
     kinds: tuple[str, ...]
-    places: int = 0
+    scale: int = 0
 
 
 TYPES: dict[str, Type] = {
@@ -47,11 +47,11 @@ def type_of(name: str) -> Type | None:
     found = _DECIMAL.fullmatch(name)
     if found is None:
         return TYPES.get(name)
-    digits, places = int(found[1]), int(found[2])
-    if not 1 <= digits <= DIGITS_MAX or places > digits:
+    digits, scale = int(found[1]), int(found[2])
+    if not 1 <= digits <= DIGITS_MAX or scale > digits:
         return None
-    shown = f"number of {digits} digits, {places} of them after the point"
-    return Type(f"decimal({digits},{places})", shown, ("BIGINT", "DECIMAL"), places)
+    shown = f"number of {digits} digits, {scale} of them after the point"
+    return Type(f"decimal({digits},{scale})", shown, ("BIGINT", "DECIMAL"), scale)
 
 
 class Field(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from kqueue.base.names import did_you_mean
 from kqueue.spark.errors import OptionError
-from kqueue.spark.event_schema.schema import PLACE, TAKEN, TYPES, EventSchema, Field, seconds_of, type_of
+from kqueue.spark.event_schema.schema import POSITION, RESERVED, TYPES, EventSchema, Field, seconds_of, type_of
 
 BUILT_IN = ("flights",)
 SIZE_MAX = 1_000_000
@@ -69,7 +69,7 @@ def _shape(table: Mapping[str, Any]) -> EventSchema:
             raise OptionError(f"{key} is missing")
     fields = tuple(_field(name, kind) for name, kind in _texts(table, "fields").items())
     by_name = {field.name: field for field in fields}
-    _no_two_alike("fields", [*by_name, *TAKEN])
+    _no_two_alike("fields", [*by_name, *RESERVED])
     more: dict[str, Any] = {key: _texts(table, key) for key in ("rules", "gold") if key in table}
     more |= {key: _text(table, key) for key in ("window", "lateness") if key in table}
     shape = EventSchema(
@@ -120,7 +120,7 @@ def _no_two_alike(where: str, names: Iterable[str]) -> None:
     for name in names:
         other = seen.setdefault(name.lower(), name)
         if other is not name:
-            taken = " (the tables have that of themselves)" if name in TAKEN or name in PLACE else ""
+            taken = " (the tables have that of themselves)" if name in RESERVED or name in POSITION else ""
             raise OptionError(f"{where}: {other!r} is there twice{taken}; call it otherwise")
 
 

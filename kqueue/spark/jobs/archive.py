@@ -108,9 +108,9 @@ def _archive(
     if kept.settle(done.number + 1):  # of a run that was killed when it had it all
         done = kept.last() or done
         rows, batches, files = done.rows, 1, len(done.files)
-    with contextlib.closing(open_reader(options)) as way:
-        starts, ends = _bounds(options, way, done.ends, since_ms, until_ms)
-        steps = list(_steps(way, starts, ends, sizes.batch_bytes))
+    with contextlib.closing(open_reader(options)) as reader:
+        starts, ends = _bounds(options, reader, done.ends, since_ms, until_ms)
+        steps = list(_steps(reader, starts, ends, sizes.batch_bytes))
     seen, total = 0, _size(starts, ends)
     for begin, end in steps:
         number = done.number + 1
@@ -129,48 +129,54 @@ def _archive(
 
 
 def _bounds(
-    options: SourceOptions, way: RecordReader, known: Offsets, since_ms: int | None, until_ms: int | None
+    options: SourceOptions, reader: RecordReader, known: Offsets, since_ms: int | None, until_ms: int | None
 ) -> tuple[Offsets, Offsets]:
     """From where to where to archive each partition. Raises: as `archive`."""
-    places = way.find(options.topics, strict=True)
-    earliest, latest = way.earliest(places), way.latest(places)
+    partitions = reader.find(options.topics, strict=True)
+    earliest, latest = reader.earliest(partitions), reader.latest(partitions)
     if until_ms is not None:
-        for place, found in way.at_times(dict.fromkeys(latest, until_ms)).items():
-            latest[place] = latest[place] if found is None else min(found, latest[place])
-    new = [place for place in latest if place not in known]
-    since = way.at_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
+        for topic_partition, found in reader.at_times(dict.fromkeys(latest, until_ms)).items():
+            latest[topic_partition] = latest[topic_partition] if found is None else min(found, latest[topic_partition])
+    new = [topic_partition for topic_partition in latest if topic_partition not in known]
+    since = reader.at_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
     lost = data_loss_handler(options.fail_on_data_loss)
     starts = {}
-    for place, end in latest.items():
-        first = earliest.get(place, 0)
-        if place not in known:
-            at = since.get(place, first)  # None: no record is as late
-            starts[place] = end if at is None else max(min(at, end), min(first, end))
+    for topic_partition, end in latest.items():
+        first = earliest.get(topic_partition, 0)
+        if topic_partition not in known:
+            at = since.get(topic_partition, first)  # None: no record is as late
+            starts[topic_partition] = end if at is None else max(min(at, end), min(first, end))
             continue
-        starts[place] = known[place]
-        if known[place] < min(first, end):
-            lost(f"{place}: offsets {known[place]} to {first - 1} were deleted before they were archived")
-            starts[place] = first
-        elif known[place] > end:
+        starts[topic_partition] = known[topic_partition]
+        if known[topic_partition] < min(first, end):
+            lost(
+                f"{topic_partition}: offsets {known[topic_partition]} to {first - 1} were deleted before they were archived"
+            )
+            starts[topic_partition] = first
+        elif known[topic_partition] > end:
             if until_ms is None:
                 what = "it was deleted and made anew, or lost its end"
                 raise PipelineFailed(
-                    f"{place} ends at {end}, and is archived up to {known[place]}: {what}; archive it to another folder"
+                    f"{topic_partition} ends at {end}, and is archived up to {known[topic_partition]}: {what}; archive it to another folder"
                 )
-            starts[place] = end
-    return starts, {place: max(end, starts[place]) for place, end in latest.items()}
+            starts[topic_partition] = end
+    return starts, {topic_partition: max(end, starts[topic_partition]) for topic_partition, end in latest.items()}
 
 
-def _steps(way: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
+def _steps(reader: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
     """The bounds of each batch; none if there is nothing new, but for one without offsets where
     partitions are new and empty.
     """
-    sizes = {place: ends[place] - starts[place] for place in ends if ends[place] > starts[place]}
+    sizes = {
+        topic_partition: ends[topic_partition] - starts[topic_partition]
+        for topic_partition in ends
+        if ends[topic_partition] > starts[topic_partition]
+    }
     samples: dict[str, float] = {}
-    for place in sizes:
-        if place.topic not in samples:
-            samples[place.topic] = way.row_bytes(place, starts[place])
-    total = sum(samples[place.topic] * size for place, size in sizes.items())
+    for topic_partition in sizes:
+        if topic_partition.topic not in samples:
+            samples[topic_partition.topic] = reader.row_bytes(topic_partition, starts[topic_partition])
+    total = sum(samples[topic_partition.topic] * size for topic_partition, size in sizes.items())
     limit = max(1, int(sum(sizes.values()) * batch_bytes / max(total, 1)))
     at = starts
     while at != ends:
@@ -180,19 +186,19 @@ def _steps(way: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: int) 
 
 
 def _size(begin: Offsets, end: Offsets) -> int:
-    return sum(end[place] - begin[place] for place in end)
+    return sum(end[topic_partition] - begin[topic_partition] for topic_partition in end)
 
 
 def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: Offsets) -> DataFrame:
     """The records between these offsets."""
-    places = [place for place in end if end[place] > begin[place]]
+    partitions = [topic_partition for topic_partition in end if end[topic_partition] > begin[topic_partition]]
     assigned: dict[str, list[int]] = {}
-    for place in places:
-        assigned.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in partitions:
+        assigned.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     options = {name: value for name, value in source.items() if name.lower() not in _CHOOSING}
     options |= {"assign": json.dumps(assigned), "includeHeaders": "true"}
     for name, bound in (("startingOffsets", begin), ("endingOffsets", end)):
-        options[name] = json.dumps(to_json({place: bound[place] for place in places}))
+        options[name] = json.dumps(to_json({topic_partition: bound[topic_partition] for topic_partition in partitions}))
     return transforms.dated(spark.read.format("kqueue").options(**options).load()).select(*COLUMNS)
 
 

@@ -61,8 +61,8 @@ class Batch:
     def partitions(self) -> dict[str, int]:
         """How many each topic has."""
         found: dict[str, int] = {}
-        for place in self.ends:
-            found[place.topic] = max(found.get(place.topic, 0), place.partition + 1)
+        for topic_partition in self.ends:
+            found[topic_partition.topic] = max(found.get(topic_partition.topic, 0), topic_partition.partition + 1)
         return found
 
 
@@ -72,7 +72,10 @@ def batch_from(text: str, where: str) -> Batch:
         read: dict[str, Any] = json.loads(text)
         if read["version"] != VERSION:
             raise ValueError(f"version {read['version']!r}, expected {VERSION}")
-        ends = {TopicPartition(*place): offset for place, offset in from_json(read["next"], "next").items()}
+        ends = {
+            TopicPartition(*topic_partition): offset
+            for topic_partition, offset in from_json(read["next"], "next").items()
+        }
         files = tuple(map(str, read["files"]))
         return Batch(int(read["batch"]), str(read["archive"]), ends, int(read["rows"]), int(read["rows_total"]), files)
     except (ValueError, KeyError, TypeError) as error:

@@ -45,7 +45,7 @@ def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged
     if state.decided is None:
         if staged is None:
             raise StagingLost(
-                f"a task found batch {batch_id} in the journal {journal.place}, where it is no more; start the query again"
+                f"a task found batch {batch_id} in the journal {journal.topic_partition}, where it is no more; start the query again"
             )
         if not staged:
             return
@@ -61,11 +61,13 @@ def _decide(
 ) -> DecidedBatch:
     by_place: dict[TopicPartition, list[StagedBatch]] = {}
     for one in sorted(staged, key=lambda one: (one.shelf, one.offset)):
-        by_place.setdefault(TopicPartition(*one.place), []).append(one)
+        by_place.setdefault(TopicPartition(*one.topic_partition), []).append(one)
     producer = state.producer or client.init_producer()
     parts = (
-        PartitionBatches(place, bounds(client, place)[1], state.sequences.get(place, 0), tuple(mine))
-        for place, mine in sorted(by_place.items())
+        PartitionBatches(
+            topic_partition, bounds(client, topic_partition)[1], state.sequences.get(topic_partition, 0), tuple(mine)
+        )
+        for topic_partition, mine in sorted(by_place.items())
     )
     return DecidedBatch(batch_id, writer, producer, tuple(parts))
 
@@ -77,7 +79,7 @@ def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalS
     decided = state.decided
     assert decided is not None
     _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
-    sequences = {part.place: after(part.sequence, part.rows) for part in decided.parts}
+    sequences = {part.topic_partition: after(part.sequence, part.rows) for part in decided.parts}
     journal.append(done_entry(state, sequences))
     now = journal.read()
     _let_go(journal, decided, now)

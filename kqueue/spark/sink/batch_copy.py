@@ -29,16 +29,21 @@ LEAVE = "the rows that were not copied yet can't be had from there: read them ag
 def copied_counts(client: Client, decided: DecidedBatch) -> dict[TopicPartition, int]:
     """How many of the records that were decided each partition has already."""
     return {
-        part.place: _copied(client, decided, part.place, part.since, part.sequence, part.rows) for part in decided.parts
+        part.topic_partition: _copied(client, decided, part.topic_partition, part.since, part.sequence, part.rows)
+        for part in decided.parts
     }
 
 
-def _copied(client: Client, decided: DecidedBatch, place: TopicPartition, since: int, sequence: int, total: int) -> int:
+def _copied(
+    client: Client, decided: DecidedBatch, topic_partition: TopicPartition, since: int, sequence: int, total: int
+) -> int:
     found = 0
-    begin, end = bounds(client, place)
+    begin, end = bounds(client, topic_partition)
     at = max(since, begin)
     while at < end and found < total:
-        records = client.fetch({place: at}, partition_max_bytes=FETCH_BYTES, max_bytes=FETCH_BYTES)[place].records
+        records = client.fetch({topic_partition: at}, partition_max_bytes=FETCH_BYTES, max_bytes=FETCH_BYTES)[
+            topic_partition
+        ].records
         begin = at
         for _, header in iter_batches(records):
             at = header.next_offset
@@ -69,12 +74,12 @@ def copy(journal: Journal, decided: DecidedBatch, copied: Mapping[TopicPartition
     for part in decided.parts:
         ahead = before = 0
         for one in part.batches:
-            if ahead >= copied.get(part.place, 0):
+            if ahead >= copied.get(part.topic_partition, 0):
                 wanted.append(_Wanted(before, one, after(part.sequence, ahead)))
             ahead += one.rows
             before += one.size
     # all partitions get theirs at the same time, whichever shelves they lie on; each in its order
-    wanted.sort(key=lambda one: (one.before, one.staged.place))
+    wanted.sort(key=lambda one: (one.before, one.staged.topic_partition))
     for _ in ProducerPipeline(journal.client, ALL_IN_SYNC).send(_from_shelves(journal, decided, wanted)):
         pass
 
@@ -89,7 +94,7 @@ def _from_shelves(journal: Journal, decided: DecidedBatch, wanted: list[_Wanted]
         check_crc(batch, 0, header)
         stamp(batch, 0, 0, NO_EPOCH)  # as a producer sends it
         set_producer(batch, 0, decided.producer.id, decided.producer.epoch, sequence)
-        yield ReadyBatch(one.place, batch, one.rows)
+        yield ReadyBatch(one.topic_partition, batch, one.rows)
 
 
 class StagedBatchReader:
@@ -119,19 +124,19 @@ class StagedBatchReader:
         return found
 
     def _fetch(self, shelf: int, offset: int) -> None:
-        place = TopicPartition(self._journal.topic, shelf)
+        topic_partition = TopicPartition(self._journal.topic, shelf)
         size = max(
             min(STAGING_FETCH_BYTES, HELD_BYTES_MAX - self._held_bytes), 1
         )  # the first batch comes whole, whatever its size
         try:
-            records = self._journal.client.fetch({place: offset}, partition_max_bytes=size, max_bytes=size)[
-                place
+            records = self._journal.client.fetch({topic_partition: offset}, partition_max_bytes=size, max_bytes=size)[
+                topic_partition
             ].records
         except ClientError as error:
             if getattr(error, "code_name", "") != "OFFSET_OUT_OF_RANGE":
                 raise
             raise StagingLost(
-                f"{place}: what was staged at {offset} is gone, by retention or by hand; {LEAVE}"
+                f"{topic_partition}: what was staged at {offset} is gone, by retention or by hand; {LEAVE}"
             ) from None
         for position, header in iter_batches(records):
             key = shelf, header.base_offset

@@ -30,7 +30,7 @@ class ReadyBatch(NamedTuple):
     is staged first.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     batch: bytearray
     rows: int
     target: TopicPartition | None = None
@@ -39,9 +39,9 @@ class ReadyBatch(NamedTuple):
 class SequenceAllocator(Protocol):
     """Says which producer's, and with which sequence, the next batch of a partition is."""
 
-    def next_of(self, place: TopicPartition) -> ProducerArgs: ...
+    def next_of(self, topic_partition: TopicPartition) -> ProducerArgs: ...
 
-    def took(self, place: TopicPartition, count: int) -> None:
+    def took(self, topic_partition: TopicPartition, count: int) -> None:
         """A batch of so many rows was made for it."""
         ...
 
@@ -94,8 +94,8 @@ class Batcher:
         self._engine = ENGINES.choose(self._options["encoder"], rows.num_rows)
         topic = self._options.topic
         for name, part in [(topic, rows)] if topic is not None else topics_of(rows):
-            for place, mine in partition_rows(self._targets.get(name), part, self._engine):
-                self._rows.setdefault(place, []).append(record_columns(mine))
+            for topic_partition, mine in partition_rows(self._targets.get(name), part, self._engine):
+                self._rows.setdefault(topic_partition, []).append(record_columns(mine))
         self._gathered += rows.nbytes
         if self._gathered >= GATHER_BYTES:
             yield from self.flush()
@@ -103,14 +103,16 @@ class Batcher:
     def flush(self) -> Iterator[ReadyBatch]:
         """Batches of all that is left."""
         gathered, self._rows, self._gathered = self._rows, {}, 0
-        for place, parts in gathered.items():
-            yield from self._encode(self._targets.get(place.topic), place, parts)
+        for topic_partition, parts in gathered.items():
+            yield from self._encode(self._targets.get(topic_partition.topic), topic_partition, parts)
 
-    def _encode(self, target: TargetTopic, place: TopicPartition, parts: list[pa.RecordBatch]) -> Iterator[ReadyBatch]:
+    def _encode(
+        self, target: TargetTopic, topic_partition: TopicPartition, parts: list[pa.RecordBatch]
+    ) -> Iterator[ReadyBatch]:
         import pyarrow as pa
 
         most = min(self._options["kafka.batch.size"], max(target.batch_bytes_max - target.batch_bytes_max // 64, 1))
-        producer = self._sequences.next_of(place) if self._sequences is not None else ProducerArgs()
+        producer = self._sequences.next_of(topic_partition) if self._sequences is not None else ProducerArgs()
         producer["codec"] = target.codec
         now_ms = time.time_ns() // 1_000_000
         table = pa.Table.from_batches(parts)
@@ -119,17 +121,17 @@ class Batcher:
                 table, batch_bytes=most, default_ms=now_ms, engine=self._engine, **producer
             ):
                 if len(batch) > target.batch_bytes_max:
-                    raise RowRefused(_too_large(target, place, len(batch), count))
+                    raise RowRefused(_too_large(target, topic_partition, len(batch), count))
                 if self._sequences is not None:
-                    self._sequences.took(place, count)
-                yield ReadyBatch(place, batch, count)
+                    self._sequences.took(topic_partition, count)
+                yield ReadyBatch(topic_partition, batch, count)
         except InvalidRecord as error:
-            raise RowRefused(f"a row for {place} can't be a record: {error}") from None
+            raise RowRefused(f"a row for {topic_partition} can't be a record: {error}") from None
 
 
-def _too_large(target: TargetTopic, place: TopicPartition, size: int, count: int) -> str:
+def _too_large(target: TargetTopic, topic_partition: TopicPartition, size: int, count: int) -> str:
     what = "a row" if count == 1 else f"a batch of {count} rows"
     return (
-        f"{what} for {place} takes {size} bytes as a batch, and its topic takes {target.batch_bytes_max} at most: "
+        f"{what} for {topic_partition} takes {size} bytes as a batch, and its topic takes {target.batch_bytes_max} at most: "
         f"raise max.message.bytes of topic {target.name!r}, or write smaller {'rows' if count == 1 else 'batches (kafka.batch.size)'}"
     )

@@ -45,11 +45,11 @@ read is larger.
 
 
 class StagedBatch(NamedTuple):
-    """A batch that waits for `place`: it lies on `shelf` (a partition of the staging topic) at
+    """A batch that waits for `topic_partition`: it lies on `shelf` (a partition of the staging topic) at
     `offset`, with `size` bytes.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     shelf: int
     offset: int
     size: int
@@ -61,7 +61,7 @@ class PartitionBatches(NamedTuple):
     lies before the offset `since`.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     since: int
     sequence: int
     batches: tuple[StagedBatch, ...]
@@ -129,10 +129,13 @@ def fold(state: JournalState, entry: Mapping[str, Any], offset: int = 0) -> Jour
 def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
     parts = []
     for topic, partition, since, sequence, batches in entry["parts"]:
-        place = TopicPartition(str(topic), int(partition))
+        topic_partition = TopicPartition(str(topic), int(partition))
         parts.append(
             PartitionBatches(
-                place, int(since), int(sequence), tuple(StagedBatch(place, *map(int, batch)) for batch in batches)
+                topic_partition,
+                int(since),
+                int(sequence),
+                tuple(StagedBatch(topic_partition, *map(int, batch)) for batch in batches),
             )
         )
     return DecidedBatch(batch_id, str(entry["writer"]), ProducerIdAndEpoch(*map(int, entry["producer"])), tuple(parts))
@@ -141,7 +144,12 @@ def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
 def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
     """What to append for a decision."""
     parts = [
-        [*part.place, part.since, part.sequence, [[one.shelf, one.offset, one.size, one.rows] for one in part.batches]]
+        [
+            *part.topic_partition,
+            part.since,
+            part.sequence,
+            [[one.shelf, one.offset, one.size, one.rows] for one in part.batches],
+        ]
         for part in decided.parts
     ]
     head = {"version": VERSION, "kind": "decided", "batch": decided.batch_id, "writer": decided.writer}
@@ -159,7 +167,7 @@ def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> 
     """
     assert state.decided is not None
     known = {**state.sequences, **sequences}
-    rows = [[*place, next] for place, next in sorted(known.items())]
+    rows = [[*topic_partition, next] for topic_partition, next in sorted(known.items())]
     producer = list(state.decided.producer)
     return {
         "version": VERSION,
@@ -173,9 +181,9 @@ def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> 
 # --- where they are kept
 
 
-def bounds(client: Client, place: TopicPartition) -> tuple[int, int]:
+def bounds(client: Client, topic_partition: TopicPartition) -> tuple[int, int]:
     """Where a partition begins and ends now. Raises ClientError."""
-    begin, end = (client.offsets({place: which})[place].offset for which in (EARLIEST, LATEST))
+    begin, end = (client.offsets({topic_partition: which})[topic_partition].offset for which in (EARLIEST, LATEST))
     return begin or 0, end or 0
 
 
@@ -189,7 +197,7 @@ class Journal:
     def __init__(self, client: Client, query_id: str) -> None:
         self.client = client
         self.topic = PREFIX + query_id
-        self.place = TopicPartition(self.topic, JOURNAL)
+        self.topic_partition = TopicPartition(self.topic, JOURNAL)
 
     def open(self, shelves: int) -> int:
         """Make the topic if it is not there; returns how many shelves it has."""
@@ -215,16 +223,16 @@ class Journal:
                 state = fold(state, entry, offset)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StagingLost(
-                    f"the journal {self.place} holds an entry that can't be read ({error!r}): {str(entry)[:200]}"
+                    f"the journal {self.topic_partition} holds an entry that can't be read ({error!r}): {str(entry)[:200]}"
                 ) from None
         return state
 
     def _entries(self) -> Iterable[tuple[int, Any]]:
-        at, end = bounds(self.client, self.place)
+        at, end = bounds(self.client, self.topic_partition)
         while at < end:
             fetched = self.client.fetch(
-                {self.place: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024
-            )[self.place]
+                {self.topic_partition: at}, partition_max_bytes=64 * 1024 * 1024, max_bytes=64 * 1024 * 1024
+            )[self.topic_partition]
             begin = at
             for position, header in iter_batches(fetched.records):
                 for record in iter_records(fetched.records, position):
@@ -233,18 +241,20 @@ class Journal:
                             yield record.offset, json.loads(record.value or b"")
                         except ValueError:
                             raise StagingLost(
-                                f"the journal {self.place} holds at {record.offset} what is no JSON"
+                                f"the journal {self.topic_partition} holds at {record.offset} what is no JSON"
                             ) from None
                 at = header.next_offset
             if at == begin:
-                raise StagingLost(f"the journal {self.place} ends at {end}, but from {at} on there is nothing")
+                raise StagingLost(
+                    f"the journal {self.topic_partition} ends at {end}, but from {at} on there is nothing"
+                )
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """An answer that was lost makes it stand there twice, which changes nothing."""
         builder = BatchBuilder("zstd")
         builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
         batch = builder.build()
-        self.client.produce({self.place: batch}, repeatable=True)
+        self.client.produce({self.topic_partition: batch}, repeatable=True)
 
     def drop(self, before: Mapping[int, int]) -> None:
         """Let go of what lies before these offsets, by partition."""

@@ -32,11 +32,13 @@ class Producer:
         self.id = id
         self._next: dict[TopicPartition, int] = {}
 
-    def next_of(self, place: TopicPartition) -> ProducerArgs:
-        return ProducerArgs(producer_id=self.id.id, epoch=self.id.epoch, base_sequence=self._next.get(place, 0))
+    def next_of(self, topic_partition: TopicPartition) -> ProducerArgs:
+        return ProducerArgs(
+            producer_id=self.id.id, epoch=self.id.epoch, base_sequence=self._next.get(topic_partition, 0)
+        )
 
-    def took(self, place: TopicPartition, count: int) -> None:
-        self._next[place] = after(self._next.get(place, 0), count)
+    def took(self, topic_partition: TopicPartition, count: int) -> None:
+        self._next[topic_partition] = after(self._next.get(topic_partition, 0), count)
 
 
 _idle: dict[ClientOptions, Producer] = {}
@@ -87,7 +89,7 @@ class ProducerPipeline:
         size = 0
         with closing(_Rounds(self._client, self._acks)) as rounds:
             for ready in batches:
-                waiting.setdefault(ready.place, deque()).append(ready)
+                waiting.setdefault(ready.topic_partition, deque()).append(ready)
                 size += len(ready.batch)
                 while size >= ROUND_BYTES_MAX:
                     taken = _take(waiting)
@@ -102,15 +104,15 @@ def _take(waiting: dict[TopicPartition, deque[ReadyBatch]]) -> Round:
     """One batch for each partition, as far as one request may take them."""
     taken: Round = {}
     size = 0
-    for place in list(waiting):
-        ready = waiting[place][0]
+    for topic_partition in list(waiting):
+        ready = waiting[topic_partition][0]
         if taken and size + len(ready.batch) > ROUND_BYTES_MAX:
             break
         size += len(ready.batch)
-        taken[place] = waiting[place].popleft()
-        rest = waiting.pop(place)
+        taken[topic_partition] = waiting[topic_partition].popleft()
+        rest = waiting.pop(topic_partition)
         if rest:
-            waiting[place] = rest  # at the end: the others come first next time
+            waiting[topic_partition] = rest  # at the end: the others come first next time
     return taken
 
 
@@ -157,8 +159,10 @@ class _Rounds:
         if self._failed:
             return []
         try:
-            produced = self._client.produce({place: ready.batch for place, ready in taken.items()}, acks=self._acks)
+            produced = self._client.produce(
+                {topic_partition: ready.batch for topic_partition, ready in taken.items()}, acks=self._acks
+            )
         except BaseException:
             self._failed = True
             raise
-        return [(ready, produced[place]) for place, ready in taken.items()]
+        return [(ready, produced[topic_partition]) for topic_partition, ready in taken.items()]

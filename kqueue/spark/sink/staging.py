@@ -26,8 +26,8 @@ class StagingPartitions(NamedTuple):
     number: int
     task: int
 
-    def of(self, place: TopicPartition) -> TopicPartition:
-        return TopicPartition(self.topic, 1 + (self.task + place.partition) % self.number)
+    def of(self, topic_partition: TopicPartition) -> TopicPartition:
+        return TopicPartition(self.topic, 1 + (self.task + topic_partition.partition) % self.number)
 
 
 class StagingSequences:
@@ -37,11 +37,11 @@ class StagingSequences:
         self._producer = producer
         self._shelves = shelves
 
-    def next_of(self, place: TopicPartition) -> ProducerArgs:
-        return self._producer.next_of(self._shelves.of(place))
+    def next_of(self, topic_partition: TopicPartition) -> ProducerArgs:
+        return self._producer.next_of(self._shelves.of(topic_partition))
 
-    def took(self, place: TopicPartition, count: int) -> None:
-        self._producer.took(self._shelves.of(place), count)
+    def took(self, topic_partition: TopicPartition, count: int) -> None:
+        self._producer.took(self._shelves.of(topic_partition), count)
 
 
 def stage(client: Client, shelves: StagingPartitions, batches: Iterator[ReadyBatch]) -> Iterator[StagedBatch]:
@@ -52,12 +52,12 @@ def stage(client: Client, shelves: StagingPartitions, batches: Iterator[ReadyBat
 
     def on_shelves() -> Iterator[ReadyBatch]:
         for ready in batches:
-            yield ready._replace(place=shelves.of(ready.place), target=ready.place)
+            yield ready._replace(topic_partition=shelves.of(ready.topic_partition), target=ready.topic_partition)
 
     for sent, produced in ProducerPipeline(client, ALL_IN_SYNC).send(on_shelves()):
         if produced.base_offset < 0:
             raise StagingLost(
-                f"a batch was staged in {sent.place}, but its answer was lost, and the broker can't tell where; begin again"
+                f"a batch was staged in {sent.topic_partition}, but its answer was lost, and the broker can't tell where; begin again"
             )
         assert sent.target is not None
-        yield StagedBatch(sent.target, sent.place.partition, produced.base_offset, len(sent.batch), sent.rows)
+        yield StagedBatch(sent.target, sent.topic_partition.partition, produced.base_offset, len(sent.batch), sent.rows)

@@ -51,9 +51,16 @@ def staged_queries(client: Client) -> list[StagedQuery]:
 
 def _look(client: Client, topic: str) -> StagedQuery:
     journal = Journal(client, topic.removeprefix(PREFIX))
-    places = client.metadata([topic]).topics[topic].places
-    staged = sum(end - begin for begin, end in (bounds(client, place) for place in places if place != journal.place))
-    last_ms = client.offsets({journal.place: MAX_TIMESTAMP})[journal.place].timestamp
+    partitions = client.metadata([topic]).topics[topic].topic_partitions
+    staged = sum(
+        end - begin
+        for begin, end in (
+            bounds(client, topic_partition)
+            for topic_partition in partitions
+            if topic_partition != journal.topic_partition
+        )
+    )
+    last_ms = client.offsets({journal.topic_partition: MAX_TIMESTAMP})[journal.topic_partition].timestamp
     last = None if last_ms is None or last_ms < 0 else last_ms
     try:
         state = journal.read()

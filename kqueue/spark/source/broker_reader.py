@@ -48,22 +48,31 @@ class BrokerReader:
         if topics.names is None and topics.assigned is None:
             pattern = topics.pattern or ".*"
             return sorted(
-                place
+                topic_partition
                 for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values()
-                for place in topic.places
+                for topic_partition in topic.topic_partitions
             )
-        wanted = topics.names or tuple(dict.fromkeys(place.topic for place in topics.assigned or ()))
+        wanted = topics.names or tuple(
+            dict.fromkeys(topic_partition.topic for topic_partition in topics.assigned or ())
+        )
         found = self._metadata(wanted)
         if strict:
             for name in wanted:
                 if name not in found.topics:
                     raise OptionError(missing_topic(name, found.topics, f"on {self.client.options.bootstrap}"))
-        there = {place for name in wanted if name in found.topics for place in found.topics[name].places}
+        there = {
+            topic_partition
+            for name in wanted
+            if name in found.topics
+            for topic_partition in found.topics[name].topic_partitions
+        }
         if topics.assigned is None:
             return sorted(there)
-        for place in topics.assigned:
-            if strict and place not in there:
-                raise OptionError(f"assign: topic {place.topic!r} has no partition {place.partition}")
+        for topic_partition in topics.assigned:
+            if strict and topic_partition not in there:
+                raise OptionError(
+                    f"assign: topic {topic_partition.topic!r} has no partition {topic_partition.partition}"
+                )
         return sorted(there & set(topics.assigned))
 
     def _metadata(self, names: Iterable[str]) -> ClusterMetadata:
@@ -82,17 +91,23 @@ class BrokerReader:
             self._metadata(unknown)
         return {name: uuid_text(found) for name in wanted if (found := self.client.topic_id(name)) != NO_ID}
 
-    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
-        return self._known(dict.fromkeys(places, EARLIEST))
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._known(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        return self._known(dict.fromkeys(places, LATEST))
+    def latest(
+        self, partitions: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None
+    ) -> Offsets:
+        return self._known(dict.fromkeys(partitions, LATEST))
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        return {place: found.offset for place, found in self._offsets(times).items()}
+        return {topic_partition: found.offset for topic_partition, found in self._offsets(times).items()}
 
     def _known(self, asked: Mapping[TopicPartition, int]) -> Offsets:
-        return {place: found.offset for place, found in self._offsets(asked).items() if found.offset is not None}
+        return {
+            topic_partition: found.offset
+            for topic_partition, found in self._offsets(asked).items()
+            if found.offset is not None
+        }
 
     def _offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetAndTimestamp]:
         if not asked:
@@ -105,10 +120,12 @@ class BrokerReader:
                     raise failed from None
             return error.done
 
-    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+    def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         """Of the first batches that come; a guess, if there are none."""
         try:
-            sample = self.client.fetch({place: offset}, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1)[place]
+            sample = self.client.fetch({topic_partition: offset}, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1)[
+                topic_partition
+            ]
         except BrokerRefused:
             return ROW_BYTES_GUESS
         after = sample.next_offset
@@ -122,11 +139,11 @@ class BrokerReader:
                 decoder.bounds = RecordRange(one.start, one.end)
                 try:
                     for fetched in self._fetches(one, lost, helper):
-                        yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.place)
+                        yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.topic_partition)
                 except CorruptBatch as error:
-                    sent = f"{one.place}, as {self.client.options.bootstrap} sent it"
+                    sent = f"{one.topic_partition}, as {self.client.options.bootstrap} sent it"
                     raise CorruptBatch(
-                        f"{sent}: {error}; {MEND} {one.place} --copy-to FOLDER, in its data folder"
+                        f"{sent}: {error}; {MEND} {one.topic_partition} --copy-to FOLDER, in its data folder"
                     ) from None
 
     def _fetches(self, one: OffsetRange, lost: DataLossHandler, helper: _Helper) -> Iterator[FetchedRecords]:
@@ -158,7 +175,7 @@ class BrokerReader:
                     return None
             elif after <= offset:
                 raise BadAnswer(
-                    f"{self.client.options.bootstrap}: Fetch of {one.place} from {offset} on: the answer ends at {after}"
+                    f"{self.client.options.bootstrap}: Fetch of {one.topic_partition} from {offset} on: the answer ends at {after}"
                 )
             else:
                 row_bytes = len(fetched.records) / (after - offset)
@@ -181,8 +198,8 @@ class BrokerReader:
         wanted = int((one.end - offset) * row_bytes * 1.1) + FETCH_BYTES_MIN
         size = min(wanted, self._fetch_bytes)
         return self.client.fetch(
-            {one.place: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation
-        )[one.place]
+            {one.topic_partition: offset}, max_bytes=size, partition_max_bytes=size, isolation=self._isolation
+        )[one.topic_partition]
 
     def _is_empty_to(self, one: OffsetRange, fetched: FetchedRecords, deadline: Deadline) -> bool:
         """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must
@@ -193,7 +210,7 @@ class BrokerReader:
             return True
         if deadline.is_expired:
             raise BadAnswer(
-                f"{self.client.options.bootstrap}: {one} was to be read, but {one.place} ends at {reached} now; "
+                f"{self.client.options.bootstrap}: {one} was to be read, but {one.topic_partition} ends at {reached} now; "
                 "its leader has lost what another had"
             )
         return False
@@ -202,15 +219,15 @@ class BrokerReader:
         """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not
         so.
         """
-        begin = self.earliest([one.place]).get(one.place, one.end)
+        begin = self.earliest([one.topic_partition]).get(one.topic_partition, one.end)
         if begin <= offset:
-            end = self.latest([one.place]).get(one.place, begin)
+            end = self.latest([one.topic_partition]).get(one.topic_partition, begin)
             if end >= offset:
                 raise error
-            lost(f"{one} was to be read, but {one.place} ends at {end} now")
+            lost(f"{one} was to be read, but {one.topic_partition} ends at {end} now")
             return one.end
         lost(
-            f"{one.place}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
+            f"{one.topic_partition}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
         )
         return begin
 

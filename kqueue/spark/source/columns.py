@@ -64,8 +64,8 @@ def _joined(piece: ColumnChunk) -> ColumnChunk:
     """
     runs: list[tuple[int, tuple[TopicPartition, int]]] = []
     count, last = 0, None
-    for rows, (place, unit) in piece.runs:
-        shared = place, timestamp_type(unit)
+    for rows, (topic_partition, unit) in piece.runs:
+        shared = topic_partition, timestamp_type(unit)
         if shared != last and last is not None:
             runs.append((count, last))
             count = 0

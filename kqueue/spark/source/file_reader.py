@@ -56,21 +56,25 @@ class FileReader:
 
     def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
         there = self._there()
-        names = {place.topic for place in there}
+        names = {topic_partition.topic for topic_partition in there}
         if topics.names is not None:
             for name in topics.names:
                 if strict and name not in names:
                     raise OptionError(missing_topic(name, names, f"in {self.storage.location}"))
-            return sorted(place for place in there if place.topic in topics.names)
+            return sorted(topic_partition for topic_partition in there if topic_partition.topic in topics.names)
         if topics.assigned is not None:
-            for place in topics.assigned:
-                if strict and place not in there:
-                    raise OptionError(f"assign: {self.storage.location} has no folder {place}")
+            for topic_partition in topics.assigned:
+                if strict and topic_partition not in there:
+                    raise OptionError(f"assign: {self.storage.location} has no folder {topic_partition}")
             return sorted(there & set(topics.assigned))
         if strict and not there:
             raise OptionError(f"path: {self.storage.location} has no folders of partitions, such as orders-0")
         pattern = re.compile(topics.pattern or ".*")
-        return sorted(place for place in there if pattern.fullmatch(place.topic) and place.topic not in INTERNAL_TOPICS)
+        return sorted(
+            topic_partition
+            for topic_partition in there
+            if pattern.fullmatch(topic_partition.topic) and topic_partition.topic not in INTERNAL_TOPICS
+        )
 
     def _there(self) -> set[TopicPartition]:
         if self._only is not None:
@@ -78,55 +82,67 @@ class FileReader:
         named = (parse_partition_folder(entry.name) for entry in self.storage.list("") if entry.is_folder)
         return {TopicPartition(*one) for one in named if one is not None}
 
-    def _log(self, place: TopicPartition) -> LogFolder | None:
+    def _log(self, topic_partition: TopicPartition) -> LogFolder | None:
         """None: there is no such log (any more), or nothing has been written to it. Raises
         StorageFailed: it can't be looked at.
         """
         try:
-            return LogFolder(self.storage, f"{place.topic}-{place.partition}")
+            return LogFolder(self.storage, f"{topic_partition.topic}-{topic_partition.partition}")
         except (NotALogFolder, FileNotFoundError):
             return None
 
-    def _logs(self, places: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, LogFolder]]:
-        for place in places:
-            log = self._log(place)
+    def _logs(self, partitions: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, LogFolder]]:
+        for topic_partition in partitions:
+            log = self._log(topic_partition)
             if log is not None:
-                yield place, log
+                yield topic_partition, log
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         wanted, found = set(topics), dict[str, str]()
-        for place in sorted(place for place in self._there() if place.topic in wanted):
+        for topic_partition in sorted(
+            topic_partition for topic_partition in self._there() if topic_partition.topic in wanted
+        ):
             if (
-                place.topic not in found
-                and (log := self._log(place)) is not None
+                topic_partition.topic not in found
+                and (log := self._log(topic_partition)) is not None
                 and (topic_id := log.topic_id) is not None
             ):
-                found[place.topic] = uuid_text(topic_id)
+                found[topic_partition.topic] = uuid_text(topic_id)
         return found
 
-    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
-        return {place: min(log.start_offset, self._end(log)) for place, log in self._logs(places)}
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return {
+            topic_partition: min(log.start_offset, self._end(log)) for topic_partition, log in self._logs(partitions)
+        }
 
-    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        return {place: self._stable_end(place, log, (since or {}).get(place)) for place, log in self._logs(places)}
+    def latest(
+        self, partitions: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None
+    ) -> Offsets:
+        return {
+            topic_partition: self._stable_end(topic_partition, log, (since or {}).get(topic_partition))
+            for topic_partition, log in self._logs(partitions)
+        }
 
     def _end(self, log: LogFolder) -> int:
         is_active = self._active == "true" or (self._active == "auto" and self.storage.exists(CLEAN_SHUTDOWN))
         return log.end_offset if is_active else log.segments[-1].base_offset
 
-    def _stable_end(self, place: TopicPartition, log: LogFolder, since: int | None) -> int:
+    def _stable_end(self, topic_partition: TopicPartition, log: LogFolder, since: int | None) -> int:
         end = self._end(log)
         return (
             end
             if self._isolation != "read_committed"
-            else self._stable.setdefault(place, LastStableOffset()).find(log, end, since)
+            else self._stable.setdefault(topic_partition, LastStableOffset()).find(log, end, since)
         )
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        return {place: _offset_at(log, times[place], self._end(log)) for place, log in self._logs(times)}
+        return {
+            topic_partition: _offset_at(log, times[topic_partition], self._end(log))
+            for topic_partition, log in self._logs(times)
+        }
 
-    def row_bytes(self, place: TopicPartition, offset: int) -> float:
-        log = self._log(place)
+    def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
+        log = self._log(topic_partition)
         if log is None:
             return ROW_BYTES_GUESS
         rows = log.end_offset - log.segments[0].base_offset
@@ -140,26 +156,30 @@ class FileReader:
             try:
                 yield from self._range(one, decoder, lost)
             except CorruptBatch as error:
-                raise CorruptBatch(f"{error}; {MEND} {self.storage.location}/{one.place} --copy-to FOLDER") from None
+                raise CorruptBatch(
+                    f"{error}; {MEND} {self.storage.location}/{one.topic_partition} --copy-to FOLDER"
+                ) from None
 
     def _range(self, one: OffsetRange, decoder: ColumnDecoder, lost: DataLossHandler) -> Iterator[ColumnChunk]:
         start = yield from self._in_chunks(one, decoder)
         for batch in self._batches(one._replace(start=start), lost):
             try:
-                yield from decoder.add(batch.data(), batch.unit, tag=(one.place, batch.unit))
+                yield from decoder.add(batch.data(), batch.unit, tag=(one.topic_partition, batch.unit))
             except CorruptBatch as error:
                 raise CorruptBatch(f"{batch.where}: {error}") from None
 
     def _in_chunks(self, one: OffsetRange, decoder: ColumnDecoder) -> Generator[ColumnChunk, None, int]:
         """Read as far as all is plain; returns where to go on with care."""
-        start, log = one.start, self._log(one.place)
+        start, log = one.start, self._log(one.topic_partition)
         if log is None or log.start_offset > start or not _is_same(one, log):
             return start
         decoder.next_offset = None
         try:
             aborted = self._aborted(log, start, one.end)
             for chunk in valid_chunks(log, start, one.end):
-                yield from decoder.feed(chunk.data, aborted=aborted.between(start, chunk.next_offset), tag=one.place)
+                yield from decoder.feed(
+                    chunk.data, aborted=aborted.between(start, chunk.next_offset), tag=one.topic_partition
+                )
                 start = chunk.next_offset
         except (CorruptBatch, FileNotFoundError, OffsetOutOfRange):
             start = start if decoder.next_offset is None else max(start, decoder.next_offset)
@@ -185,14 +205,14 @@ class FileReader:
         """
         start, attempts = one.start, 0
         while start < one.end:
-            log = self._log(one.place)
+            log = self._log(one.topic_partition)
             if log is None:
                 return lost(f"{one} was to be read, but its folder is gone")
             if not _is_same(one, log):
                 return lost(f"{one} was to be read, but {recreated_topic(one.topic)}")
             if log.start_offset > start:
                 lost(
-                    f"{one.place}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
+                    f"{one.topic_partition}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
                 )
                 start = log.start_offset
             try:

@@ -47,13 +47,13 @@ class MicroBatchPlanner:
     def __init__(
         self,
         options: SourceOptions,
-        way: RecordReader | None = None,
+        reader: RecordReader | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.options = options
-        self._way = way or open_reader(options)
+        self._way = reader or open_reader(options)
         self._clock = clock
         self._pause = pause
         self._lost: DataLossHandler = data_loss_handler(options.fail_on_data_loss)
@@ -68,15 +68,15 @@ class MicroBatchPlanner:
 
     def initial(self) -> JsonObject:
         """Where a new query begins. Raises: OptionError."""
-        places = self._way.find(self.options.topics, strict=True)
-        found = starting(self.options, places, self._way, self._lost)
+        partitions = self._way.find(self.options.topics, strict=True)
+        found = starting(self.options, partitions, self._way, self._lost)
         self._initial = _with_ids(found, self._ids(found))
         return self._initial
 
     def prepare_available_now(self) -> None:
         """From now on, nothing comes that is not there yet."""
-        places = self._way.find(self.options.topics, strict=False)
-        self._target = self._way.latest(places)
+        partitions = self._way.find(self.options.topics, strict=False)
+        self._target = self._way.latest(partitions)
 
     def latest(self, start: JsonObject, limit: int | None) -> JsonObject:
         """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets
@@ -104,23 +104,27 @@ class MicroBatchPlanner:
         ids, renewed = ids_of(end, CHECKPOINT), _renewed(ids_of(start, CHECKPOINT), ids_of(end, CHECKPOINT))
         earliest, elsewhere = self._way.earliest(until), _renewed(ids, self._ids(until))
         found = []
-        for place, stop in until.items():
-            if place not in earliest:
-                self._lost(f"{place} is gone, and was to be read up to {stop}")
+        for topic_partition, stop in until.items():
+            if topic_partition not in earliest:
+                self._lost(f"{topic_partition} is gone, and was to be read up to {stop}")
                 continue
-            if place.topic in elsewhere:
-                if begin.get(place) != stop:
-                    self._lost(f"{place} was to be read up to {stop}, but {recreated_topic(place.topic)}")
+            if topic_partition.topic in elsewhere:
+                if begin.get(topic_partition) != stop:
+                    self._lost(
+                        f"{topic_partition} was to be read up to {stop}, but {recreated_topic(topic_partition.topic)}"
+                    )
                 continue
-            first = begin.get(place, earliest[place])
-            if first > stop or place.topic in renewed:  # `latest` told that the log had been made anew
-                first = earliest[place]
-            if first < min(earliest[place], stop):
-                gone = f"offsets {first} to {min(earliest[place], stop) - 1} were deleted before they were read"
-                self._lost(f"{place}: {gone}; its log begins at {earliest[place]}")
-                first = min(earliest[place], stop)
+            first = begin.get(topic_partition, earliest[topic_partition])
+            if first > stop or topic_partition.topic in renewed:  # `latest` told that the log had been made anew
+                first = earliest[topic_partition]
+            if first < min(earliest[topic_partition], stop):
+                gone = (
+                    f"offsets {first} to {min(earliest[topic_partition], stop) - 1} were deleted before they were read"
+                )
+                self._lost(f"{topic_partition}: {gone}; its log begins at {earliest[topic_partition]}")
+                first = min(earliest[topic_partition], stop)
             if first < stop:
-                found.append(OffsetRange(*place, first, stop, ids.get(place.topic, "")))
+                found.append(OffsetRange(*topic_partition, first, stop, ids.get(topic_partition.topic, "")))
         return found
 
     def splits(self, start: JsonObject, end: JsonObject) -> list[tuple[OffsetRange, ...]]:
@@ -137,9 +141,9 @@ class MicroBatchPlanner:
         """
         group = self.options["groupId"]
         offsets = {
-            place: offset
-            for place, offset in from_json(end, CHECKPOINT).items()
-            if self._committed.get(place) != offset
+            topic_partition: offset
+            for topic_partition, offset in from_json(end, CHECKPOINT).items()
+            if self._committed.get(topic_partition) != offset
         }
         if group is None or not offsets:
             return
@@ -154,47 +158,67 @@ class MicroBatchPlanner:
 
     # --- what there is
 
-    def _ids(self, places: Iterable[TopicPartition]) -> dict[str, str]:
-        return self._way.ids(dict.fromkeys(place.topic for place in places))
+    def _ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        return self._way.ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
 
     def _available(self, start: Offsets, known: Mapping[str, str]) -> tuple[Offsets, Offsets, dict[str, str]]:
         """For each partition that counts now: where it goes on, and its end; and the topics' ids.
         Args: known: those at `start`.
         """
-        places = self._way.find(self.options.topics, strict=False)
-        ids = self._ids(places)
+        partitions = self._way.find(self.options.topics, strict=False)
+        ids = self._ids(partitions)
         renewed = _renewed(known, ids)
         if renewed:
             self._lost(
                 f"{' and '.join(recreated_topic(topic) for topic in sorted(renewed))}; some of the old one may not have been read"
             )
-        start = {place: offset for place, offset in start.items() if place.topic not in renewed}
-        gone = sorted(start.keys() - set(places))
+        start = {
+            topic_partition: offset for topic_partition, offset in start.items() if topic_partition.topic not in renewed
+        }
+        gone = sorted(start.keys() - set(partitions))
         if gone:
             self._lost(f"{', '.join(map(str, gone))} is gone; some of it may not have been read")
-        end = self._ends([place for place in places if self._target is None or place in self._target], start)
-        begin = {place: start[place] for place in end if place in start}
+        end = self._ends(
+            [
+                topic_partition
+                for topic_partition in partitions
+                if self._target is None or topic_partition in self._target
+            ],
+            start,
+        )
+        begin = {topic_partition: start[topic_partition] for topic_partition in end if topic_partition in start}
         new = end.keys() - begin.keys()
-        for place, first in self._way.earliest(new).items() if new else ():
+        for topic_partition, first in self._way.earliest(new).items() if new else ():
             if first > 0:
-                self._lost(f"{place} is new, and begins at {first} and not at 0")
-            begin[place] = min(first, end[place])
-        for place in [place for place in begin if begin[place] > end[place]]:
+                self._lost(f"{topic_partition} is new, and begins at {first} and not at 0")
+            begin[topic_partition] = min(first, end[topic_partition])
+        for topic_partition in [
+            topic_partition for topic_partition in begin if begin[topic_partition] > end[topic_partition]
+        ]:
             what = "it was deleted and made anew, or lost its end"
-            self._lost(f"{place} ends at {end[place]} now, and had been read up to {begin[place]}: {what}")
-            begin[place] = min(self._way.earliest([place]).get(place, 0), end[place])
+            self._lost(
+                f"{topic_partition} ends at {end[topic_partition]} now, and had been read up to {begin[topic_partition]}: {what}"
+            )
+            begin[topic_partition] = min(
+                self._way.earliest([topic_partition]).get(topic_partition, 0), end[topic_partition]
+            )
         return begin, end, ids
 
-    def _ends(self, places: Iterable[TopicPartition], start: Offsets) -> Offsets:
+    def _ends(self, partitions: Iterable[TopicPartition], start: Offsets) -> Offsets:
         """A broker that has just become the leader may not know yet how far it can be read, so what
         went back is looked at again.
         """
-        places = list(places)
+        partitions = list(partitions)
         for look in range(LOOKS):
-            end = self._way.latest(places, start)
+            end = self._way.latest(partitions, start)
             if self._target is not None:
-                end = {place: min(offset, self._target[place]) for place, offset in end.items()}
-            if look == LOOKS - 1 or all(start.get(place, 0) <= offset for place, offset in end.items()):
+                end = {
+                    topic_partition: min(offset, self._target[topic_partition])
+                    for topic_partition, offset in end.items()
+                }
+            if look == LOOKS - 1 or all(
+                start.get(topic_partition, 0) <= offset for topic_partition, offset in end.items()
+            ):
                 break
             self._pause(LOOK_PAUSE_S)
         return end
@@ -204,11 +228,11 @@ class MicroBatchPlanner:
         waited_ms = (self._clock() - self._last_look_s) * 1_000
         if least is None or self._target is not None or waited_ms >= self.options["maxTriggerDelay"]:
             return False
-        return sum(end[place] - begin[place] for place in end) < least
+        return sum(end[topic_partition] - begin[topic_partition] for topic_partition in end) < least
 
 
 def _with_ids(offsets: Offsets, ids: Mapping[str, str]) -> JsonObject:
-    told = {topic: ids[topic] for topic in sorted({place.topic for place in offsets} & ids.keys())}
+    told = {topic: ids[topic] for topic in sorted({topic_partition.topic for topic_partition in offsets} & ids.keys())}
     return to_json(offsets) | ({IDS: told} if told else {})
 
 

@@ -50,11 +50,11 @@ def _made(
 ) -> Generator[pa.RecordBatch, None, None]:
     schema = arrow_schema(headers=options["includeHeaders"])
     decoder = ColumnDecoder(engine=options.engine, data_bytes=1 if few else None)
-    way = open_reader(options)
+    reader = open_reader(options)
     try:
-        for piece in way.read(ranges, decoder, data_loss_handler(options.fail_on_data_loss)):
+        for piece in reader.read(ranges, decoder, data_loss_handler(options.fail_on_data_loss)):
             yield record_batch(piece, schema)
         for piece in decoder.finish():
             yield record_batch(piece, schema)
     finally:
-        way.close()
+        reader.close()

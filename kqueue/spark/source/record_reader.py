@@ -43,11 +43,13 @@ class RecordReader(Protocol):
         """
         ...
 
-    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where their logs begin; those that are not there are left out."""
         ...
 
-    def latest(self, places: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None) -> Offsets:
+    def latest(
+        self, partitions: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None
+    ) -> Offsets:
         """How far they can be read; those that are not there are left out. `since`: no transaction
         that is still open began before.
         """
@@ -57,7 +59,7 @@ class RecordReader(Protocol):
         """The first offset from a time (ms) on; None: no record is as late."""
         ...
 
-    def row_bytes(self, place: TopicPartition, offset: int) -> float:
+    def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         """About how many bytes an offset takes as it is stored, from this one on."""
         ...
 
@@ -96,10 +98,10 @@ def data_loss_handler(fail: bool) -> DataLossHandler:
     return lost
 
 
-def missing_topic(name: str, known: Iterable[str], place: str) -> str:
+def missing_topic(name: str, known: Iterable[str], topic_partition: str) -> str:
     """The words for a topic that is not there."""
     near = nearest(name, known)
-    return f"there is no topic {name!r} {place}{f'; did you mean {near!r}?' if near else ''}"
+    return f"there is no topic {name!r} {topic_partition}{f'; did you mean {near!r}?' if near else ''}"
 
 
 def recreated_topic(topic: str) -> str:

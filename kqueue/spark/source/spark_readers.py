@@ -76,9 +76,11 @@ class KqueueReader(_Reader, DataSourceReader):
     """
 
     def partitions(self) -> list[Split]:
-        with without_traceback(), contextlib.closing(open_reader(self._options)) as way:
+        with without_traceback(), contextlib.closing(open_reader(self._options)) as reader:
             lost = data_loss_handler(self._options.fail_on_data_loss)
-            return [Split(ranges) for ranges in splits(self._options, batch_ranges(self._options, way, lost), way)]
+            return [
+                Split(ranges) for ranges in splits(self._options, batch_ranges(self._options, reader, lost), reader)
+            ]
 
 
 class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):

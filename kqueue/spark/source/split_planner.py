@@ -26,7 +26,7 @@ class OffsetRange(NamedTuple):
     topic_id: str = ""
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -34,7 +34,7 @@ class OffsetRange(NamedTuple):
         return self.end - self.start
 
     def __str__(self) -> str:
-        return f"{self.place} from {self.start} to {self.end}"
+        return f"{self.topic_partition} from {self.start} to {self.end}"
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int) -> Offsets:
@@ -44,11 +44,14 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
     Args: start: of every partition in `end`. With more lagging partitions than `limit` a batch has
     one offset of each. Source: Spark's KafkaMicroBatchStream.rateLimit.
     """
-    lags = {place: max(0, end[place] - start[place]) for place in end}
+    lags = {topic_partition: max(0, end[topic_partition] - start[topic_partition]) for topic_partition in end}
     total = sum(lags.values())
     if total <= limit:
         return dict(end)
-    return {place: start[place] + max(1, lag * limit // total) if lag else end[place] for place, lag in lags.items()}
+    return {
+        topic_partition: start[topic_partition] + max(1, lag * limit // total) if lag else end[topic_partition]
+        for topic_partition, lag in lags.items()
+    }
 
 
 def split(
@@ -68,7 +71,7 @@ def split(
     pieces = [piece for one in ranges if one.size > 0 for piece in _even(one, _parts(one.size, rows_max))]
     if splits_min is not None:
         pieces = _at_least(pieces, splits_min)
-    sizes = {piece: piece.size * row_bytes(piece.place) for piece in pieces}
+    sizes = {piece: piece.size * row_bytes(piece.topic_partition) for piece in pieces}
     large: list[tuple[OffsetRange, ...]] = [(piece,) for piece in pieces if sizes[piece] >= split_bytes]
     small = sorted((piece for piece in pieces if sizes[piece] < split_bytes), key=lambda piece: -sizes[piece])
     if not small:

@@ -39,11 +39,11 @@ def values_of(fetched: FetchedRecords, begin: int = 0) -> list[bytes | None]:
     return found
 
 
-def read_all(client: Client, place: TopicPartition, offset: int = 0, **how: Any) -> list[bytes | None]:
+def read_all(client: Client, topic_partition: TopicPartition, offset: int = 0, **how: Any) -> list[bytes | None]:
     """All values from an offset to the end, in as many fetches as it takes."""
     found: list[bytes | None] = []
     while True:
-        fetched = client.fetch({place: offset}, max_wait_ms=0, **how)[place]
+        fetched = client.fetch({topic_partition: offset}, max_wait_ms=0, **how)[topic_partition]
         after = fetched.next_offset
         if after is None:
             return found

@@ -41,7 +41,12 @@ def broker(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
             for number in range(3):
                 values = [b"%d" % each for each in range(number * 10, number * 10 + 10)]
                 client.produce({ORDERS: batch(values, codec="gzip" if number == 1 else "none")})
-            client.produce({place: batch([b"%d" % place.partition] * (place.partition + 1)) for place in THREE})
+            client.produce(
+                {
+                    topic_partition: batch([b"%d" % topic_partition.partition] * (topic_partition.partition + 1))
+                    for topic_partition in THREE
+                }
+            )
         yield broker
 
 
@@ -69,7 +74,7 @@ def test_metadata_tells_of_brokers_topics_and_leaders(broker: kqueue.Broker, cli
     assert {"orders", "three", "empty"} <= found.topics.keys()
     (node,) = found.brokers.values()
     assert (node.host, node.port, node.rack) == ("127.0.0.1", broker.port, "r1")
-    assert found.topics["three"].places == THREE
+    assert found.topics["three"].topic_partitions == THREE
     assert [one.leader for one in found.topics["three"].partitions.values()] == [node.id] * 3
     assert found.topics["three"].id != bytes(16)
     assert list(client.metadata(["orders"]).topics) == ["orders"]
@@ -89,7 +94,7 @@ def test_offsets_by_place_and_by_time(client: Client) -> None:
     assert client.offsets({ORDERS: EARLIEST})[ORDERS].offset == 0
     places = [*THREE, ORDERS, TopicPartition("empty", 0)]
     latest = client.offsets(dict.fromkeys(places, LATEST))
-    assert [latest[place].offset for place in places] == [1, 2, 3, 30, 0]
+    assert [latest[topic_partition].offset for topic_partition in places] == [1, 2, 3, 30, 0]
     at = client.offsets({ORDERS: TIME_MS + 2_500})[ORDERS]
     assert (at.offset, at.timestamp) == (3, TIME_MS + 3_000)
     assert client.offsets({ORDERS: TIME_MS + 10**9})[ORDERS].offset is None
@@ -117,7 +122,7 @@ def test_a_fetch_hands_out_whole_batches_as_they_lie_there(client: Client) -> No
 def test_a_fetch_of_many_partitions_gives_something_for_each(client: Client) -> None:
     found = client.fetch({**dict.fromkeys(THREE, 0), ("empty", 0): 0}, max_wait_ms=0)
     assert list(found) == [*THREE, ("empty", 0)]
-    assert [values_of(found[place]) for place in THREE] == [[b"0"], [b"1"] * 2, [b"2"] * 3]
+    assert [values_of(found[topic_partition]) for topic_partition in THREE] == [[b"0"], [b"1"] * 2, [b"2"] * 3]
     assert found[TopicPartition("empty", 0)].records == b""
     assert found[TopicPartition("empty", 0)].next_offset is None
 
@@ -152,13 +157,15 @@ def test_out_of_range_is_raised_only_where_nothing_worse_is_met(client: Client) 
     assert isinstance(caught.value.failed[ORDERS], FetchOutOfRange)
 
 
-@pytest.mark.parametrize("place", [("nowhere", 0), ("orders", 7)])
-def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(client: Client, place: tuple[str, int]) -> None:
+@pytest.mark.parametrize("topic_partition", [("nowhere", 0), ("orders", 7)])
+def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(
+    client: Client, topic_partition: tuple[str, int]
+) -> None:
     with pytest.raises(
-        BrokerRefused, match=rf"{place[0]}-{place[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it"
+        BrokerRefused, match=rf"{topic_partition[0]}-{topic_partition[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it"
     ) as caught:
-        client.fetch({place: 0})
-    assert (caught.value.topic, caught.value.partition, caught.value.code) == (*place, 3)
+        client.fetch({topic_partition: 0})
+    assert (caught.value.topic, caught.value.partition, caught.value.code) == (*topic_partition, 3)
     with pytest.raises(BrokerRefused, match="topic 'nowhere': UNKNOWN_TOPIC"):
         client.metadata(["orders", "nowhere"])
     with pytest.raises(BrokerRefused, match=r"topic 'a b': INVALID_TOPIC"):
@@ -172,7 +179,9 @@ def test_produce_appends_what_it_is_given(client: Client) -> None:
     for number, acks in enumerate((-1, 1)):
         sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
         made = client.produce(dict.fromkeys(places, sent), acks=acks)
-        assert [(place, one.base_offset) for place, one in made.items()] == [(place, number) for place in places]
+        assert [(topic_partition, one.base_offset) for topic_partition, one in made.items()] == [
+            (topic_partition, number) for topic_partition in places
+        ]
     assert client.produce({places[0]: bytearray(batch([b"2"]))}, acks=0)[places[0]].base_offset == -1
     assert values_of(client.fetch({places[0]: 2}, max_wait_ms=2_000)[places[0]], 2) == [b"2"]
     assert client.init_producer() != producer
@@ -230,11 +239,13 @@ def test_topics_are_made_and_their_settings_told(client: Client) -> None:
 
 
 def test_topics_are_deleted(client: Client) -> None:
-    place = TopicPartition("going", 0)
+    topic_partition = TopicPartition("going", 0)
     for number in range(2):
         client.create_topics([NewTopic("going")])
-        client.produce({place: batch([b"%d" % number])})
-        assert values_of(client.fetch({place: 0})[place]) == [b"%d" % number], "the second is another topic"
+        client.produce({topic_partition: batch([b"%d" % number])})
+        assert values_of(client.fetch({topic_partition: 0})[topic_partition]) == [b"%d" % number], (
+            "the second is another topic"
+        )
         client.delete_topics(["going"])
         assert "going" not in client.metadata().topics
     with pytest.raises(BrokerRefused, match="DeleteTopics of topic 'going': UNKNOWN_TOPIC"):
@@ -243,14 +254,14 @@ def test_topics_are_deleted(client: Client) -> None:
 
 def test_records_are_deleted(client: Client) -> None:
     client.create_topics([NewTopic("short")])
-    place = TopicPartition("short", 0)
-    client.produce({place: batch([b"a"] * 5)})
-    assert client.delete_records({place: 3}) == {place: 3}
-    assert client.offsets({place: EARLIEST})[place].offset == 3
-    assert client.fetch({place: 3})[place].log_start_offset == 3
-    assert client.delete_records({place: -1}) == {place: 5}
+    topic_partition = TopicPartition("short", 0)
+    client.produce({topic_partition: batch([b"a"] * 5)})
+    assert client.delete_records({topic_partition: 3}) == {topic_partition: 3}
+    assert client.offsets({topic_partition: EARLIEST})[topic_partition].offset == 3
+    assert client.fetch({topic_partition: 3})[topic_partition].log_start_offset == 3
+    assert client.delete_records({topic_partition: -1}) == {topic_partition: 5}
     with pytest.raises(BrokerRefused, match="OFFSET_OUT_OF_RANGE") as caught:
-        client.delete_records({place: 6})
+        client.delete_records({topic_partition: 6})
     assert not isinstance(caught.value, FetchOutOfRange)
 
 

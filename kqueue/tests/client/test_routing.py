@@ -386,7 +386,7 @@ def test_all_leaders_are_asked_at_the_same_time(play: Play) -> None:
     """Each answers only once the other was asked too."""
     with Client(play.brokers[0].bootstrap, **QUICK) as client:
         found = client.offsets(dict.fromkeys(SIX, EARLIEST))
-    assert [found[place].offset for place in SIX] == [0, 1, 0, 1, 0, 1]
+    assert [found[topic_partition].offset for topic_partition in SIX] == [0, 1, 0, 1, 0, 1]
     assert [[key for key, _ in one.asked].count(2) for one in play.brokers] == [1, 1]
 
 
@@ -395,13 +395,13 @@ def test_a_leader_that_moved_is_found_at_its_new_place(play: Play) -> None:
         client.offsets(dict.fromkeys(SIX, EARLIEST))
         play.leaders = [1, 0, 1, 0, 1, 0]
         found = client.offsets(dict.fromkeys(SIX, EARLIEST))
-    assert [found[place].offset for place in SIX] == play.leaders
+    assert [found[topic_partition].offset for topic_partition in SIX] == play.leaders
 
 
 def test_a_new_topic_is_waited_for_until_each_partition_is_led(play: Play) -> None:
     play.told = [0, 1, -1, 1, 0, 7]
     with Client(play.brokers[0].bootstrap, **QUICK) as client:
-        found = client._router.led(["t"], Deadline(5_000))
+        found = client._router.wait_for_leaders(["t"], Deadline(5_000))
     assert [one.leader for one in found.topics["t"].partitions.values()] == play.leaders
     assert [key for key, _ in play.brokers[0].asked].count(3) == 2
 

@@ -66,47 +66,59 @@ def audit(
     """
     chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
     options = parse_options(chosen, streaming=False)
-    with contextlib.closing(open_reader(options)) as way:
-        ranges = _ranges(options, way)
-        known, unknown = _lags(way, groups, ranges)
+    with contextlib.closing(open_reader(options)) as reader:
+        ranges = _ranges(options, reader)
+        known, unknown = _lags(reader, groups, ranges)
         stretches, repeated = _count(spark, source, ranges, tell)
-        starts = way.earliest([one.place for one in ranges])
-        why = compaction(way, sorted({one.topic for one in ranges}))
+        starts = reader.earliest([one.topic_partition for one in ranges])
+        why = compaction(reader, sorted({one.topic for one in ranges}))
         rows = []
         for one in ranges:
-            seen = joined(stretches.get(one.place, ()))
-            row = _facts(one, starts.get(one.place, one.start), seen, why.policies.get(one.topic))
-            row = _explained(row, one, seen, options, way, why)
-            rows.append(_with_repeated(row, repeated.get(one.place)))
-    place = str(options["path"] or options["kafka.bootstrap.servers"])
-    return AuditReport(place, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, way))
+            seen = joined(stretches.get(one.topic_partition, ()))
+            row = _facts(one, starts.get(one.topic_partition, one.start), seen, why.policies.get(one.topic))
+            row = _explained(row, one, seen, options, reader, why)
+            rows.append(_with_repeated(row, repeated.get(one.topic_partition)))
+    location = str(options["path"] or options["kafka.bootstrap.servers"])
+    return AuditReport(location, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, reader))
 
 
-def _note(options: SourceOptions, way: RecordReader) -> str:
+def _note(options: SourceOptions, reader: RecordReader) -> str:
     if (
-        not isinstance(way, FileReader)
+        not isinstance(reader, FileReader)
         or options["includeActiveSegment"] != "auto"
-        or way.storage.exists(CLEAN_SHUTDOWN)
+        or reader.storage.exists(CLEAN_SHUTDOWN)
     ):
         return ""
-    return f"{way.storage.location} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
+    return f"{reader.storage.location} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
 
 
-def _ranges(options: SourceOptions, way: RecordReader) -> list[OffsetRange]:
-    places = way.find(options.topics, strict=True)
-    starts, ends = way.earliest(places), way.latest(places)
-    return [OffsetRange(*place, min(starts.get(place, 0), ends.get(place, 0)), ends.get(place, 0)) for place in places]
+def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:
+    partitions = reader.find(options.topics, strict=True)
+    starts, ends = reader.earliest(partitions), reader.latest(partitions)
+    return [
+        OffsetRange(
+            *topic_partition,
+            min(starts.get(topic_partition, 0), ends.get(topic_partition, 0)),
+            ends.get(topic_partition, 0),
+        )
+        for topic_partition in partitions
+    ]
 
 
-def _lags(way: RecordReader, groups: Sequence[str], ranges: Sequence[OffsetRange]) -> tuple[list[GroupLag], str]:
-    if isinstance(way, FileReader) and not any(
-        way.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
+def _lags(reader: RecordReader, groups: Sequence[str], ranges: Sequence[OffsetRange]) -> tuple[list[GroupLag], str]:
+    if isinstance(reader, FileReader) and not any(
+        reader.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
     ):
         return (
             [],
-            f"{way.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag",
+            f"{reader.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag",
         )
-    return group_lags(way, groups, {one.place: one.start for one in ranges}, {one.place: one.end for one in ranges}), ""
+    return group_lags(
+        reader,
+        groups,
+        {one.topic_partition: one.start for one in ranges},
+        {one.topic_partition: one.end for one in ranges},
+    ), ""
 
 
 def _count(
@@ -126,8 +138,8 @@ def _count(
     options = {
         **rest,
         "assign": json.dumps(assigned),
-        "startingOffsets": _offsets({one.place: one.start for one in full}),
-        "endingOffsets": _offsets({one.place: one.end for one in full}),
+        "startingOffsets": _offsets({one.topic_partition: one.start for one in full}),
+        "endingOffsets": _offsets({one.topic_partition: one.end for one in full}),
         "includeHeaders": "true",
         "maxRecordsPerPartition": str(rows_max),
         "failOnDataLoss": "false",  # what is deleted while we read is told as such
@@ -187,16 +199,16 @@ def _explained(
     one: OffsetRange,
     seen: PartitionSummary | None,
     options: SourceOptions,
-    way: RecordReader,
+    reader: RecordReader,
     why: CompactionState,
 ) -> PartitionAudit:
     ranges, count, missing = _missing(row, seen)
     if not missing:
         return row
     begin = min(first for first, _ in ranges)
-    spans = explaining.batch_spans(way, options, one.place, begin, row.end)
+    spans = explaining.batch_spans(reader, options, one.topic_partition, begin, row.end)
     found = explaining.holes(spans, begin, row.end, ranges)
-    is_compacted = why.may_have_taken(one.place)
+    is_compacted = why.may_have_taken(one.topic_partition)
     named = explaining.named(ranges, found, is_compacted=is_compacted)
     between = min(found.between, missing)
     markers = min(found.markers, missing - between)

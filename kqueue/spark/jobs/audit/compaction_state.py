@@ -34,37 +34,37 @@ class CompactionState:
         self.policies = policies
         self.cleaned = cleaned
 
-    def may_have_taken(self, place: TopicPartition) -> bool:
+    def may_have_taken(self, topic_partition: TopicPartition) -> bool:
         """Whether whole batches of a partition may have been taken by compaction."""
-        return "compact" in self.policies.get(place.topic, DEFAULT) or place in self.cleaned
+        return "compact" in self.policies.get(topic_partition.topic, DEFAULT) or topic_partition in self.cleaned
 
 
-def compaction(way: RecordReader, topics: Collection[str]) -> CompactionState:
+def compaction(reader: RecordReader, topics: Collection[str]) -> CompactionState:
     """Ask the brokers, or the folder: its metadata (kqueue's or Kafka's own) and the checkpoint of
     Kafka's cleaner.
     """
-    if isinstance(way, BrokerReader):
-        return CompactionState(_of_brokers(way, topics), {})
-    assert isinstance(way, FileReader)
-    return CompactionState(_of_folder(way), _cleaned(way))
+    if isinstance(reader, BrokerReader):
+        return CompactionState(_of_brokers(reader, topics), {})
+    assert isinstance(reader, FileReader)
+    return CompactionState(_of_folder(reader), _cleaned(reader))
 
 
-def _of_brokers(way: BrokerReader, topics: Collection[str]) -> dict[str, str]:
+def _of_brokers(reader: BrokerReader, topics: Collection[str]) -> dict[str, str]:
     try:
-        found = way.client.configs(topics, [POLICY]) if topics else {}
+        found = reader.client.configs(topics, [POLICY]) if topics else {}
     except BrokerRefused:  # who may read may not be allowed to see settings
         return {}
     return {topic: values[POLICY].value or DEFAULT for topic, values in found.items() if POLICY in values}
 
 
-def _of_folder(way: FileReader) -> dict[str, str]:
+def _of_folder(reader: FileReader) -> dict[str, str]:
     found = {}
-    for name, value in _stored(Path(str(way.storage.location), FILE_NAME)):
+    for name, value in _stored(Path(str(reader.storage.location), FILE_NAME)):
         with contextlib.suppress(ValueError, AttributeError):
             found[name] = str(json.loads(value)["configs"].get(POLICY) or DEFAULT)
     folder = f"{METADATA_TOPIC}-0"
-    if way.storage.exists(folder):
-        for topic in read_topics(way.storage, folder).by_id.values():
+    if reader.storage.exists(folder):
+        for topic in read_topics(reader.storage, folder).by_id.values():
             found.setdefault(topic.name, topic.configs.get(POLICY) or DEFAULT)
     return found
 
@@ -83,11 +83,11 @@ def _stored(path: Path) -> list[tuple[str, bytes]]:
     return [(str(key).removeprefix(PREFIX), value) for key, value in rows]
 
 
-def _cleaned(way: FileReader) -> dict[TopicPartition, int]:
+def _cleaned(reader: FileReader) -> dict[TopicPartition, int]:
     try:
         return {
-            TopicPartition(*place): offset
-            for place, offset in decode_offsets(way.storage.read(CLEANER_OFFSETS)).items()
+            TopicPartition(*topic_partition): offset
+            for topic_partition, offset in decode_offsets(reader.storage.read(CLEANER_OFFSETS)).items()
         }
     except (FileNotFoundError, CorruptIndex, StorageFailed):
         return {}

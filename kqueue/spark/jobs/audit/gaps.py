@@ -144,21 +144,21 @@ def named(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
 
 
 def batch_spans(
-    way: RecordReader, options: SourceOptions, place: TopicPartition, start: int, end: int
+    reader: RecordReader, options: SourceOptions, topic_partition: TopicPartition, start: int, end: int
 ) -> Iterator[BatchSpan]:
     """The batches of a partition from the one with `start` to the last that begins before `end`;
     checksums are not looked at.
 
     Raises: CorruptBatch, ClientError, StorageFailed.
     """
-    if isinstance(way, FileReader):
-        return _in_folder(way, place, start, end)
-    assert isinstance(way, BrokerReader)
-    return _on_wire(way, place, start, end)
+    if isinstance(reader, FileReader):
+        return _in_folder(reader, topic_partition, start, end)
+    assert isinstance(reader, BrokerReader)
+    return _on_wire(reader, topic_partition, start, end)
 
 
-def _in_folder(way: FileReader, place: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
-    log = LogFolder(way.storage, f"{place.topic}-{place.partition}")
+def _in_folder(reader: FileReader, topic_partition: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
+    log = LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}")
     for batch in log.batches(start_offset=max(start, log.start_offset), end_offset=end, check=False):
         if isinstance(batch.unit, BatchHeader):
             yield _span(batch.unit, batch.records())
@@ -166,12 +166,12 @@ def _in_folder(way: FileReader, place: TopicPartition, start: int, end: int) -> 
             yield _old_span(batch.records(), batch.last_offset)
 
 
-def _on_wire(way: BrokerReader, place: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
+def _on_wire(reader: BrokerReader, topic_partition: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
     at = start
     while at < end:
-        records = way.client.fetch({place: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1)[
-            place
-        ].records
+        records = reader.client.fetch(
+            {topic_partition: at}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
+        )[topic_partition].records
         begin = at
         for position, unit in iter_any_batches(records):
             if isinstance(unit, BatchHeader):

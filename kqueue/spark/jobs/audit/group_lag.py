@@ -55,40 +55,58 @@ class GroupLag(NamedTuple):
 
 
 def group_lags(
-    way: RecordReader, groups: Sequence[str], earliest: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    reader: RecordReader,
+    groups: Sequence[str],
+    earliest: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
 ) -> list[GroupLag]:
     """Of each group in each of these partitions that it has committed anything for; sorted.
 
     Args: groups: None named: all that have. Raises: OptionError: a group was named that has
     committed nothing, for any topic. ClientError, StorageFailed.
     """
-    committed = _of_broker(way, groups) if isinstance(way, BrokerReader) else _of_folder(way, groups)
+    committed = _of_broker(reader, groups) if isinstance(reader, BrokerReader) else _of_folder(reader, groups)
     found = []
     for group, offsets in sorted(committed.items()):
-        for place, offset in sorted(offsets.items()):
-            if place in ends:
-                found.append(_lag(way, group, place, offset, earliest.get(place, 0), ends[place]))
+        for topic_partition, offset in sorted(offsets.items()):
+            if topic_partition in ends:
+                found.append(
+                    _lag(
+                        reader, group, topic_partition, offset, earliest.get(topic_partition, 0), ends[topic_partition]
+                    )
+                )
     return found
 
 
-def _lag(way: RecordReader, group: str, place: TopicPartition, offset: int, start: int, end: int) -> GroupLag:
+def _lag(
+    reader: RecordReader, group: str, topic_partition: TopicPartition, offset: int, start: int, end: int
+) -> GroupLag:
     if (
-        isinstance(way, FileReader) and offset > end
+        isinstance(reader, FileReader) and offset > end
     ):  # groups of a broker at work are in its last segment, which we leave alone
         with contextlib.suppress(NotALogFolder, StorageFailed, FileNotFoundError):
-            end = max(end, LogFolder(way.storage, f"{place.topic}-{place.partition}").end_offset)
+            end = max(end, LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}").end_offset)
     next_offset = max(offset, start)
-    oldest = _first_time(way, place, next_offset, end) if next_offset < end else None
+    oldest = _first_time(reader, topic_partition, next_offset, end) if next_offset < end else None
     return GroupLag(
-        group, *place, offset, end, max(end - next_offset, 0), max(start - offset, 0), max(offset - end, 0), oldest
+        group,
+        *topic_partition,
+        offset,
+        end,
+        max(end - next_offset, 0),
+        max(start - offset, 0),
+        max(offset - end, 0),
+        oldest,
     )
 
 
-def _of_broker(way: BrokerReader, groups: Sequence[str]) -> Committed:
-    there = way.client.groups()
-    _check(groups, there, f"on {way.client.options.bootstrap}")
+def _of_broker(reader: BrokerReader, groups: Sequence[str]) -> Committed:
+    there = reader.client.groups()
+    _check(groups, there, f"on {reader.client.options.bootstrap}")
     return {
-        name: {place: one.offset for place, one in way.client.committed(name, stable=False).items()}
+        name: {
+            topic_partition: one.offset for topic_partition, one in reader.client.committed(name, stable=False).items()
+        }
         for name in groups or there
     }
 
@@ -99,15 +117,15 @@ def _check(groups: Iterable[str], there: Iterable[str], where: str) -> None:
             raise OptionError(f"there is no group {name!r} {where}{did_you_mean(name, there)}")
 
 
-def _of_folder(way: RecordReader, groups: Sequence[str]) -> Committed:
+def _of_folder(reader: RecordReader, groups: Sequence[str]) -> Committed:
     """What the records of `__consumer_offsets` come to; none where the folder does not have it."""
-    assert isinstance(way, FileReader)
+    assert isinstance(reader, FileReader)
     found: Committed = {}
-    for entry in way.storage.list(""):
+    for entry in reader.storage.list(""):
         topic, _, number = entry.name.rpartition("-")
         if entry.is_folder and topic == OFFSETS_TOPIC and number.isdecimal():
-            _read_into(found, LogFolder(way.storage, entry.name))
-    _check(groups, found, f"in {way.storage.location}")
+            _read_into(found, LogFolder(reader.storage, entry.name))
+    _check(groups, found, f"in {reader.storage.location}")
     return {name: found[name] for name in groups or found}
 
 
@@ -117,37 +135,39 @@ def _read_into(found: Committed, log: LogFolder) -> None:
             key = read_key(record.key) if record.key is not None else None
             if not isinstance(key, OffsetCommitKey):
                 continue
-            offsets, place = found.setdefault(key.group, {}), TopicPartition(key.topic, key.partition)
+            offsets, topic_partition = found.setdefault(key.group, {}), TopicPartition(key.topic, key.partition)
             if record.value is None:
-                offsets.pop(place, None)
+                offsets.pop(topic_partition, None)
             else:
-                offsets[place] = read_offset(record.value).offset
+                offsets[topic_partition] = read_offset(record.value).offset
         except MalformedMessage:
             continue
 
 
-def _first_time(way: RecordReader, place: TopicPartition, offset: int, end: int) -> int | None:
+def _first_time(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> int | None:
     """The time of the first record from an offset on; a look that fails says nothing."""
     try:
         record = (
-            _in_folder(way, place, offset, end) if isinstance(way, FileReader) else _on_wire(way, place, offset, end)
+            _in_folder(reader, topic_partition, offset, end)
+            if isinstance(reader, FileReader)
+            else _on_wire(reader, topic_partition, offset, end)
         )
     except (KqueueError, FileNotFoundError):
         return None
     return None if record is None or record.timestamp < 0 else record.timestamp
 
 
-def _in_folder(way: FileReader, place: TopicPartition, offset: int, end: int) -> Record | None:
-    log = LogFolder(way.storage, f"{place.topic}-{place.partition}")
+def _in_folder(reader: FileReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
+    log = LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}")
     return next(log.records(start_offset=offset, end_offset=end, check=False), None)
 
 
-def _on_wire(way: RecordReader, place: TopicPartition, offset: int, end: int) -> Record | None:
-    assert isinstance(way, BrokerReader)
+def _on_wire(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
+    assert isinstance(reader, BrokerReader)
     while offset < end:
-        records = way.client.fetch(
-            {place: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
-        )[place].records
+        records = reader.client.fetch(
+            {topic_partition: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
+        )[topic_partition].records
         begin = offset
         for position, unit in iter_any_batches(records):
             if not (isinstance(unit, BatchHeader) and unit.is_control):

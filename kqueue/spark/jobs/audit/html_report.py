@@ -51,7 +51,7 @@ def _page(report: AuditReport, folder: Path, pictures: Sequence[Chart]) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>Audit</title><style>{STYLE}</style></head><body>\n"
-        f'<h1>Audit of {html.escape(report.place)}</h1><p class="when">{time_text(report.taken_ms)} UTC</p>\n'
+        f'<h1>Audit of {html.escape(report.source)}</h1><p class="when">{time_text(report.taken_ms)} UTC</p>\n'
         f"<ul>{said}</ul>{unknown}\n{tables}\n{shown}</body></html>\n"
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-SEEN = "place int, ms bigint, content bigint, offset bigint, summary string"
+SEEN = "partition_number int, ms bigint, content bigint, offset bigint, summary string"
 ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, key_hash bigint, key_bytes int, value_bytes int"
 
 
@@ -60,16 +60,18 @@ def counted(records: DataFrame, ranges: Sequence[OffsetRange], rows_max: int) ->
     Args: records: with headers. ranges: what they were read from, one of each partition. rows_max:
     the maxRecordsPerPartition with which.
     """
-    plan = {one.place: PlannedPartition(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)}
-    places = [one.place for one in ranges]
+    plan = {
+        one.topic_partition: PlannedPartition(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)
+    }
+    partitions = [one.topic_partition for one in ranges]
     stretches: dict[TopicPartition, list[PartitionSummary]] = {}
     repeated: dict[TopicPartition, DuplicateRecords] = {}
     for row in equal(slim(records).mapInArrow(watch(plan), SEEN)).collect():
-        place = places[row.place]
+        topic_partition = partitions[row.partition_number]
         if row.summary is not None:
-            stretches.setdefault(place, []).append(from_json(row.summary))
+            stretches.setdefault(topic_partition, []).append(from_json(row.summary))
         else:
-            repeated[place] = DuplicateRecords(row.repeated, row.example["first"], row.example["again"])
+            repeated[topic_partition] = DuplicateRecords(row.repeated, row.example["first"], row.example["again"])
     return ScanResult(stretches, repeated)
 
 
@@ -128,10 +130,10 @@ def equal(seen: DataFrame) -> DataFrame:
     """place, summary; or, with a summary of null, repeated (how many records of the place are) and
     an example of two equal offsets.
     """
-    groups = seen.groupBy("place", "ms", "content", "summary").agg(
+    groups = seen.groupBy("partition_number", "ms", "content", "summary").agg(
         F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
     )
-    told = groups.where("rows > 1 or summary is not null").groupBy("place", "summary")
+    told = groups.where("rows > 1 or summary is not null").groupBy("partition_number", "summary")
     return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
 
 
@@ -148,12 +150,12 @@ def _runs(
     changed = pc.or_(pc.not_equal(topic[1:], topic[:-1]), pc.not_equal(partition[1:], partition[:-1]))
     edges = [0, *(np.flatnonzero(changed.to_numpy(zero_copy_only=False)) + 1).tolist(), batch.num_rows]
     for begin, end in pairwise(edges):
-        place = TopicPartition(topic[begin].as_py(), partition[begin].as_py())
+        topic_partition = TopicPartition(topic[begin].as_py(), partition[begin].as_py())
         offset = batch.column("offset")[begin:end].to_numpy(zero_copy_only=False)
-        piece: Any = np.searchsorted(np.array(plan[place].edges, np.int64), offset, side="right")
+        piece: Any = np.searchsorted(np.array(plan[topic_partition].edges, np.int64), offset, side="right")
         cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), end - begin]
         for left, right in pairwise(cuts):
-            yield (place, int(piece[left])), batch.slice(begin + left, right - left)
+            yield (topic_partition, int(piece[left])), batch.slice(begin + left, right - left)
 
 
 def _columns(rows: pa.RecordBatch) -> Columns:
@@ -186,15 +188,27 @@ def _rows(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
 
     count = rows.num_rows
-    place = pa.array([number], pa.int32()).take(pa.nulls(count, pa.int8()).fill_null(0))
-    columns = [place, rows.column("ms"), rows.column("content"), rows.column("offset"), pa.nulls(count, pa.string())]
-    return pa.RecordBatch.from_arrays(columns, names=["place", "ms", "content", "offset", "summary"])
+    topic_partition = pa.array([number], pa.int32()).take(pa.nulls(count, pa.int8()).fill_null(0))
+    columns = [
+        topic_partition,
+        rows.column("ms"),
+        rows.column("content"),
+        rows.column("offset"),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["partition_number", "ms", "content", "offset", "summary"])
 
 
 def _summary(number: int, stretch: PartitionSummary) -> pa.RecordBatch:
     import pyarrow as pa
 
-    row = {"place": number, "ms": None, "content": stretch.first, "offset": stretch.first, "summary": stretch.to_json()}
+    row = {
+        "partition_number": number,
+        "ms": None,
+        "content": stretch.first,
+        "offset": stretch.first,
+        "summary": stretch.to_json(),
+    }
     types = (pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.string())
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in zip(row.values(), types, strict=True)], names=list(row)

@@ -84,13 +84,13 @@ class PartitionAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """partitions, lags: sorted. taken_ms: when; place: the broker or folder.
+    """partitions, lags: sorted. taken_ms: when; source: the broker or folder.
 
     lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence,
     "": nothing.
     """
 
-    place: str
+    source: str
     taken_ms: int
     partitions: Sequence[PartitionAudit]
     lags: Sequence[GroupLag]

@@ -97,14 +97,14 @@ def test_a_batch_that_the_broker_has_long_had_is_there() -> None:
     rows = [
         TopicProduceResponse(name="t", partition_responses=[PartitionProduceResponse(error_code=46, base_offset=-1)])
     ]
-    (found,) = Produce(-1).answers(9, ProduceResponse(responses=rows), {PLACE: b""}, cluster(bytes(16)))
+    (found,) = Produce(-1).results(9, ProduceResponse(responses=rows), {PLACE: b""}, cluster(bytes(16)))
     assert (found.code, found.value) == (0, ProduceResult(-1, -1, -1))
 
 
 def test_an_id_that_nobody_asked_for_is_shown() -> None:
     rows = [TopicProduceResponse(topic_id=b"?" * 16, partition_responses=[PartitionProduceResponse()])]
-    (found,) = Produce(-1).answers(13, ProduceResponse(responses=rows), {PLACE: b""}, cluster(ID))
-    assert found.place == ("3f" * 16, 0)
+    (found,) = Produce(-1).results(13, ProduceResponse(responses=rows), {PLACE: b""}, cluster(ID))
+    assert found.topic_partition == ("3f" * 16, 0)
 
 
 def test_a_broker_is_to_wait_less_long_than_we_do() -> None:

@@ -31,11 +31,13 @@ def client(version: str) -> Iterator[Client]:
         yield client
 
 
-def pieces(client: Client, place: TopicPartition, **how: object) -> Iterator[FetchedRecords]:
+def pieces(client: Client, topic_partition: TopicPartition, **how: object) -> Iterator[FetchedRecords]:
     """All of a partition, a batch or a few at a time."""
     offset = 0
     while True:
-        fetched = client.fetch({place: offset}, partition_max_bytes=2_000, max_wait_ms=0, **how)[place]  # type: ignore[arg-type]
+        fetched = client.fetch({topic_partition: offset}, partition_max_bytes=2_000, max_wait_ms=0, **how)[
+            topic_partition
+        ]  # type: ignore[arg-type]
         yield fetched
         after = fetched.next_offset
         if after is None:
@@ -78,11 +80,11 @@ def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | 
     Source: KIP-98.
     """
     for fetched in fetches:
-        waiting = sorted(fetched.aborted, key=lambda one: one.first_offset)
+        pending = sorted(fetched.aborted, key=lambda one: one.first_offset)
         aborted: set[int] = set()
         for position, header in iter_batches(fetched.records):
-            while waiting and waiting[0].first_offset <= header.last_offset:
-                aborted.add(waiting.pop(0).producer_id)
+            while pending and pending[0].first_offset <= header.last_offset:
+                aborted.add(pending.pop(0).producer_id)
             if header.is_control:
                 aborted.discard(header.producer_id)
             elif not (header.is_transactional and header.producer_id in aborted):
@@ -90,13 +92,13 @@ def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | 
 
 
 def test_the_aborted_transactions_are_named(client: Client, version: str) -> None:
-    place = TopicPartition("txn", 0)
+    topic_partition = TopicPartition("txn", 0)
     expected = [(one.offset, one.value) for one in golden.expected(version)["txn:committed"].of_partition(0)]
-    assert list(committed(pieces(client, place, isolation="read_committed"))) == expected
-    assert all(fetched.aborted == () for fetched in pieces(client, place)), (
+    assert list(committed(pieces(client, topic_partition, isolation="read_committed"))) == expected
+    assert all(fetched.aborted == () for fetched in pieces(client, topic_partition)), (
         "only who asks for committed records is told"
     )
-    assert any(fetched.aborted for fetched in pieces(client, place, isolation="read_committed"))
+    assert any(fetched.aborted for fetched in pieces(client, topic_partition, isolation="read_committed"))
 
 
 def fetched(records: bytes) -> FetchedRecords:

@@ -34,13 +34,15 @@ def records_in(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
     """What stands in each partition."""
     found: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
-        for place in client.metadata([topic]).topics[topic].places:
-            found[place.partition] = []
-            at, end = (client.offsets({place: which})[place].offset or 0 for which in (EARLIEST, LATEST))
+        for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
+            found[topic_partition.partition] = []
+            at, end = (
+                client.offsets({topic_partition: which})[topic_partition].offset or 0 for which in (EARLIEST, LATEST)
+            )
             while at < end:
-                data = client.fetch({place: at})[place].records
+                data = client.fetch({topic_partition: at})[topic_partition].records
                 for position, header in iter_batches(data):
-                    found[place.partition] += iter_records(data, position)
+                    found[topic_partition.partition] += iter_records(data, position)
                     at = header.next_offset
     return found
 

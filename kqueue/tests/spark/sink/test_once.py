@@ -167,13 +167,17 @@ def moments_of_a_batch(options: SinkOptions) -> int:
     return len(calls)
 
 
-@pytest.mark.parametrize("place", [*range(0, 90, 5), *range(-14, 0)])
-def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, place: int) -> None:
+@pytest.mark.parametrize("cut", [*range(0, 90, 5), *range(-14, 0)])
+def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
     """
     moments = moments_of_a_batch(options)
-    with held_up(options, [ROWS[:60], ROWS[60:]], moments * place // 100 if place >= 0 else moments + place):
+    with held_up(
+        options,
+        [ROWS[:60], ROWS[60:]],
+        moments * cut // 100 if cut >= 0 else moments + cut,
+    ):
         run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
         run_batch(options, 2, [["last"]])
     run_batch(options, 3, [["after"]])

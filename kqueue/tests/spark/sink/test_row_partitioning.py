@@ -24,8 +24,8 @@ def target(count: int, name: str = "murmur2") -> TargetTopic:
 
 def placed(target: TargetTopic, rows: pa.RecordBatch) -> dict[int, list[str]]:
     return {
-        place.partition: [one.decode() for one in part.column("value").to_pylist()]
-        for place, part in partition_rows(target, rows)
+        topic_partition.partition: [one.decode() for one in part.column("value").to_pylist()]
+        for topic_partition, part in partition_rows(target, rows)
     }
 
 

@@ -25,7 +25,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @contextlib.contextmanager
-def way(broker: kqueue.Broker, **given: object) -> Iterator[BrokerReader]:
+def reader(broker: kqueue.Broker, **given: object) -> Iterator[BrokerReader]:
     opened = BrokerReader(options(broker, subscribe="t", **given))
     try:
         yield opened
@@ -41,7 +41,7 @@ def drop(broker: kqueue.Broker, before: int) -> None:
 def test_what_is_there(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     broker.create_topic("tt")
-    with way(broker) as found:
+    with reader(broker) as found:
         assert found.find(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
         assert found.find(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
         assert found.find(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
@@ -60,7 +60,7 @@ def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
         send(broker, "t", 0, 5)
     drop(broker, 5)
     gone = TopicPartition("gone", 0)
-    with way(broker) as found:
+    with reader(broker) as found:
         assert found.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
         assert found.latest([T0, T1]) == {T0: 15, T1: 0}
         assert found.latest([]) == {}
@@ -257,7 +257,10 @@ def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> N
             found.close()
             views = {name: "txn:committed" if isolation == "read_committed" else name for name in names}
             wanted = [(name, one.partition, one.offset) for name in names for one in expected[views[name]].records]
-            ranges = [OffsetRange(*place, first[place], last[place]) for place in partitions]
+            ranges = [
+                OffsetRange(*topic_partition, first[topic_partition], last[topic_partition])
+                for topic_partition in partitions
+            ]
             assert sorted(places(asked, ranges)) == sorted(wanted)
             middle = {one: one.start + one.size // 2 for one in ranges}
             halves = [one._replace(end=middle[one]) for one in ranges] + [

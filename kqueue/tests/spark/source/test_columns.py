@@ -49,13 +49,13 @@ def test_whose_time_it_is() -> None:
 def test_each_row_has_what_its_own_batch_says() -> None:
     decoder = ColumnDecoder(engine="python")
     pieces = []
-    for number, (place, kind) in enumerate(
+    for number, (topic_partition, kind) in enumerate(
         [(PLACE, 0), (PLACE, 0), (PLACE, 1), (TopicPartition("u", 0), 1), (PLACE, 0)]
     ):
         builder = BatchBuilder("none", timestamp_type=kind, base_offset=number)
         for _ in range(number + 1):
             builder.append(BEGIN_MS, None, b"v")
-        pieces += decoder.feed(bytes(builder.build()), tag=place)
+        pieces += decoder.feed(bytes(builder.build()), tag=topic_partition)
     pieces += decoder.finish()
     found = [row for piece in pieces for row in record_batch(piece, arrow_schema(headers=False)).to_pylist()]
     kinds = [(row["topic"], row["partition"], row["timestampType"]) for row in found]

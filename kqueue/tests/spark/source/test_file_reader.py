@@ -39,15 +39,15 @@ def at_work(folder: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_there(folder: Path) -> None:
-    way = FileReader(options(path=folder))
-    assert way.find(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
-    assert way.find(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
-    assert way.find(TopicSelection(names=("t", "gone")), strict=False) == [T0]
-    assert way.find(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
+    reader = FileReader(options(path=folder))
+    assert reader.find(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
+    assert reader.find(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
+    assert reader.find(TopicSelection(names=("t", "gone")), strict=False) == [T0]
+    assert reader.find(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
     with pytest.raises(OptionError, match="there is no topic 'tt' in .*; did you mean 't'"):
-        way.find(TopicSelection(names=("tt",)), strict=True)
+        reader.find(TopicSelection(names=("tt",)), strict=True)
     with pytest.raises(OptionError, match="has no folder t-9"):
-        way.find(TopicSelection(assigned=(TopicPartition("t", 9),)), strict=True)
+        reader.find(TopicSelection(assigned=(TopicPartition("t", 9),)), strict=True)
     only = FileReader(options(path=folder / "t-0"))
     assert only.find(EVERYTHING, strict=True) == [T0]
 
@@ -76,9 +76,9 @@ def test_ranges_and_sizes(folder: Path) -> None:
     asked = options(path=folder)
     ranges = [OffsetRange("t", 0, 3, 17), OffsetRange("t", 0, 58, 60)]
     assert places(asked, ranges) == [("t", 0, offset) for offset in (*range(3, 17), 58, 59)]
-    way = FileReader(asked)
-    assert 20 < way.row_bytes(T0, 0) < 200
-    assert way.row_bytes(TopicPartition("gone", 0), 0) > 0
+    reader = FileReader(asked)
+    assert 20 < reader.row_bytes(T0, 0) < 200
+    assert reader.row_bytes(TopicPartition("gone", 0), 0) > 0
 
 
 @pytest.mark.parametrize("has_index", [True, False])
@@ -87,13 +87,13 @@ def test_times(folder: Path, tmp_path: Path, has_index: bool) -> None:
     if not has_index:
         for index in (copied / "t-0").glob("*.timeindex"):
             index.unlink()
-    way = FileReader(options(path=copied))
+    reader = FileReader(options(path=copied))
     every = {BEGIN_MS + 100 * (offset // 5) + offset % 5: offset for offset in range(60)}
     for time, offset in every.items():
-        assert way.at_times({T0: time}) == {T0: offset}
-    assert way.at_times({T0: 0}) == {T0: 0}
-    assert way.at_times({T0: BEGIN_MS + 50}) == {T0: 5}
-    assert way.at_times({T0: BEGIN_MS + 5_000}) == {T0: None}
+        assert reader.at_times({T0: time}) == {T0: offset}
+    assert reader.at_times({T0: 0}) == {T0: 0}
+    assert reader.at_times({T0: BEGIN_MS + 50}) == {T0: 5}
+    assert reader.at_times({T0: BEGIN_MS + 5_000}) == {T0: None}
 
 
 def test_a_segment_that_is_deleted_meanwhile(folder: Path, tmp_path: Path) -> None:
@@ -156,25 +156,34 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
     expected = golden.expected(version)
     for isolation, name in (("read_uncommitted", "txn"), ("read_committed", "txn:committed")):
         asked = options(path=golden.data_folder(version), subscribe="txn", kafka__isolation__level=isolation)
-        way = FileReader(asked)
-        partitions = way.find(asked.topics, strict=True)
-        first, last = way.earliest(partitions), way.latest(partitions)
+        reader = FileReader(asked)
+        partitions = reader.find(asked.topics, strict=True)
+        first, last = reader.earliest(partitions), reader.latest(partitions)
         wanted = [(one.partition, one.offset) for one in expected[name].records]
         found = [
-            place[1:]
-            for place in places(asked, [OffsetRange(*place, first[place], last[place]) for place in partitions])
+            topic_partition[1:]
+            for topic_partition in places(
+                asked,
+                [
+                    OffsetRange(*topic_partition, first[topic_partition], last[topic_partition])
+                    for topic_partition in partitions
+                ],
+            )
         ]
         assert sorted(found) == sorted(wanted)
-        for place in partitions:
+        for topic_partition in partitions:
             # cut anywhere, and read piece by piece
-            pieces = [OffsetRange(*place, offset, offset + 1) for offset in range(first[place], last[place])]
+            pieces = [
+                OffsetRange(*topic_partition, offset, offset + 1)
+                for offset in range(first[topic_partition], last[topic_partition])
+            ]
             single = [one[1:] for piece in pieces for one in places(asked, [piece])]
-            assert single == sorted(one for one in wanted if one[0] == place.partition)
+            assert single == sorted(one for one in wanted if one[0] == topic_partition.partition)
 
 
 def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
-    way = FileReader(options(path=folder))
-    ids = way.ids(["t", "gone"])
+    reader = FileReader(options(path=folder))
+    ids = reader.ids(["t", "gone"])
     assert list(ids) == ["t"]
     assert len(ids["t"]) == 22
     assert len(places(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60

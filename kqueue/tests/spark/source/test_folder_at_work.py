@@ -44,7 +44,11 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
             is_last = sending.done()
             then = query.latest(at, None)
             read = (
-                [place for split in query.splits(at, then) for place in places(query.options, split)]
+                [
+                    topic_partition
+                    for split in query.splits(at, then)
+                    for topic_partition in places(query.options, split)
+                ]
                 if then is not at
                 else []
             )
@@ -56,7 +60,7 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
     assert sum(size > 0 for size in sizes) > 1
     broker.stop()
     then = query.latest(at, None)
-    found += [place for split in query.splits(at, then) for place in places(query.options, split)]
+    found += [topic_partition for split in query.splits(at, then) for topic_partition in places(query.options, split)]
     assert found == [("t", 0, offset) for offset in range(300)]
 
 

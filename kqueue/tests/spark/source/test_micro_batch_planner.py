@@ -322,6 +322,8 @@ def test_each_record_once_through_many_batches(broker: kqueue.Broker, tracker: M
             found += places(query.options, split)
         at = then
     while (then := query.latest(at, 8)) is not at:
-        found += [place for split in query.splits(at, then) for place in places(query.options, split)]
+        found += [
+            topic_partition for split in query.splits(at, then) for topic_partition in places(query.options, split)
+        ]
         at = then
     assert sorted(found) == [("t", number, offset) for number in range(3) for offset in range(23 + 2 * number)]

@@ -30,11 +30,11 @@ def log(broker: kqueue.Broker) -> kqueue.Broker:
 def ranges(log: kqueue.Broker) -> Callable[..., list[OffsetRange]]:
     def find(**given: object) -> list[OffsetRange]:
         asked = options(log, streaming=False, subscribe="t", **given)
-        way = BrokerReader(asked)
+        reader = BrokerReader(asked)
         try:
-            return [one for one in batch_ranges(asked, way, data_loss_handler(asked.fail_on_data_loss)) if one.size]
+            return [one for one in batch_ranges(asked, reader, data_loss_handler(asked.fail_on_data_loss)) if one.size]
         finally:
-            way.close()
+            reader.close()
 
     return find
 
@@ -83,13 +83,15 @@ def test_mistakes(
 
 def test_splits_take_samples(log: kqueue.Broker) -> None:
     asked = options(log, streaming=False, subscribe="t", splitBytes=1)
-    way = BrokerReader(asked)
+    reader = BrokerReader(asked)
     try:
-        assert splits(asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], way) == [
+        assert splits(asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], reader) == [
             (OffsetRange("t", 0, 5, 9),), (OffsetRange("t", 0, 9, 12),)
         ]  # fmt: skip
         assert splits(
-            options(log, streaming=False, subscribe="t"), [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12)], way
+            options(log, streaming=False, subscribe="t"),
+            [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12)],
+            reader,
         ) == [(OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12))]
     finally:
-        way.close()
+        reader.close()

@@ -28,7 +28,7 @@ OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2,
 
 @given(OFFSETS)
 def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
-    offsets = {TopicPartition(*place): offset for place, offset in given.items()}
+    offsets = {TopicPartition(*topic_partition): offset for topic_partition, offset in given.items()}
     text = json.dumps(to_json(offsets))
     assert from_json(json.loads(text), "here") == offsets
     turned = dict(reversed(offsets.items()))

@@ -20,17 +20,17 @@ def batch(base: int, count: int = 1, size: int = 10) -> bytes:
 
 
 def log(folder: Path, *segments: tuple[int, bytes]) -> Path:
-    place = folder / "t-0"
-    place.mkdir()
+    topic_partition = folder / "t-0"
+    topic_partition.mkdir()
     for base, data in segments:
-        (place / f"{base:020d}.log").write_bytes(data)
-    return place
+        (topic_partition / f"{base:020d}.log").write_bytes(data)
+    return topic_partition
 
 
-def read(place: Path, start: int, end: int) -> list[int]:
+def read(topic_partition: Path, start: int, end: int) -> list[int]:
     """The base offsets that come."""
     found = []
-    for chunk in valid_chunks(open_log(place), start, end):
+    for chunk in valid_chunks(open_log(topic_partition), start, end):
         headers = [header for _, header in iter_batches(chunk.data)]
         assert sum(header.size for header in headers) == len(chunk.data), "whole batches"
         assert headers[-1].next_offset == chunk.next_offset
@@ -39,11 +39,13 @@ def read(place: Path, start: int, end: int) -> list[int]:
 
 
 def test_all_segments_that_hold_a_part(tmp_path: Path) -> None:
-    place = log(tmp_path, (0, batch(0) + batch(1)), (2, batch(2) + batch(5)), (6, batch(6) + batch(7)), (8, batch(8)))
-    assert read(place, 0, 9) == [0, 1, 2, 5, 6, 7, 8]
-    assert read(place, 3, 7) == [2, 5, 6, 7], "whole files where they are small; bounds are the decoder's"
-    assert read(place, 6, 7) == [6, 7]
-    assert read(place, 9, 12) == [8]
+    topic_partition = log(
+        tmp_path, (0, batch(0) + batch(1)), (2, batch(2) + batch(5)), (6, batch(6) + batch(7)), (8, batch(8))
+    )
+    assert read(topic_partition, 0, 9) == [0, 1, 2, 5, 6, 7, 8]
+    assert read(topic_partition, 3, 7) == [2, 5, 6, 7], "whole files where they are small; bounds are the decoder's"
+    assert read(topic_partition, 6, 7) == [6, 7]
+    assert read(topic_partition, 9, 12) == [8]
 
 
 def test_more_than_a_chunk(tmp_path: Path) -> None:
@@ -58,8 +60,8 @@ def test_it_ends_where_the_range_does(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
-    place = log(tmp_path, (0, batch(0) + batch(1, size=CHUNK_BYTES + 10) + batch(2)))
-    assert read(place, 0, 3) == [0, 1, 2]
+    topic_partition = log(tmp_path, (0, batch(0) + batch(1, size=CHUNK_BYTES + 10) + batch(2)))
+    assert read(topic_partition, 0, 3) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -72,15 +74,15 @@ def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
     ids=["back", "zeros", "beyond", "old", "short", "long", "negative"],
 )  # fmt: skip
 def test_it_stops_before_what_is_not_plain(tmp_path: Path, wrong: bytes) -> None:
-    place = log(tmp_path, (0, batch(0) + batch(1) + batch(2) + wrong + batch(4)), (50, batch(50)))
-    assert read(place, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"
+    topic_partition = log(tmp_path, (0, batch(0) + batch(1) + batch(2) + wrong + batch(4)), (50, batch(50)))
+    assert read(topic_partition, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"
 
 
 def test_an_offset_that_is_too_high(tmp_path: Path) -> None:
     """No checksum covers it; what follows tells."""
-    place = log(tmp_path, (0, batch(0) + batch(1) + batch(40) + batch(3) + batch(4)), (50, batch(50)))
-    assert read(place, 0, 60) == [0, 1]
-    assert read(place, 0, 20) == [0, 1]
+    topic_partition = log(tmp_path, (0, batch(0) + batch(1) + batch(40) + batch(3) + batch(4)), (50, batch(50)))
+    assert read(topic_partition, 0, 60) == [0, 1]
+    assert read(topic_partition, 0, 20) == [0, 1]
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 26, 27, 28, 60, 61])

@@ -17,13 +17,13 @@ def places(count: int) -> list[TopicPartition]:
 
 @given(LAGS, st.integers(1, 2_000_000))
 def test_a_limit_is_shared_out(lags: list[int], limit: int) -> None:
-    start = {place: 100 * place.partition for place in places(len(lags))}
-    end = {place: start[place] + lag for place, lag in zip(start, lags, strict=True)}
+    start = {topic_partition: 100 * topic_partition.partition for topic_partition in places(len(lags))}
+    end = {topic_partition: start[topic_partition] + lag for topic_partition, lag in zip(start, lags, strict=True)}
     found = limited(start, end, limit)
-    taken = {place: found[place] - start[place] for place in found}
-    for place, lag in zip(start, lags, strict=True):
-        assert 0 <= taken[place] <= lag
-        assert taken[place] or not lag, "whoever lags gets something"
+    taken = {topic_partition: found[topic_partition] - start[topic_partition] for topic_partition in found}
+    for topic_partition, lag in zip(start, lags, strict=True):
+        assert 0 <= taken[topic_partition] <= lag
+        assert taken[topic_partition] or not lag, "whoever lags gets something"
     lagging = sum(1 for lag in lags if lag)
     assert sum(taken.values()) <= max(limit, lagging) + lagging
     if sum(lags) <= limit:
@@ -55,10 +55,12 @@ RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
 def test_nothing_is_lost_or_doubled(
     ranges: list[OffsetRange], splits_min: int | None, rows_max: int | None, split_bytes: int
 ) -> None:
-    found = split(ranges, lambda place: 100.0, split_bytes=split_bytes, splits_min=splits_min, rows_max=rows_max)
+    found = split(
+        ranges, lambda topic_partition: 100.0, split_bytes=split_bytes, splits_min=splits_min, rows_max=rows_max
+    )
     pieces = sorted(piece for one in found for piece in one)
     for one in ranges:
-        mine = [piece for piece in pieces if piece.place == one.place]
+        mine = [piece for piece in pieces if piece.topic_partition == one.topic_partition]
         assert sum(piece.size for piece in mine) == one.size
         edges = [one.start, *(piece.end for piece in mine)]
         assert [piece.start for piece in mine] == edges[:-1]
@@ -73,28 +75,28 @@ def test_nothing_is_lost_or_doubled(
 
 def test_small_partitions_share_and_large_ones_do_not() -> None:
     ranges = [OffsetRange("t", 0, 0, 10_000_000), *(OffsetRange("t", number, 0, 1_000) for number in range(1, 101))]
-    found = split(ranges, lambda place: 100.0, split_bytes=64 * MiB)
+    found = split(ranges, lambda topic_partition: 100.0, split_bytes=64 * MiB)
     assert sorted(len(one) for one in found) == [1, 100]
 
 
 def test_shares_are_about_as_large_as_asked() -> None:
     ranges = [OffsetRange("t", number, 0, 1_000) for number in range(64)]
-    found = split(ranges, lambda place: 1_000.0, split_bytes=8_000_000)
+    found = split(ranges, lambda topic_partition: 1_000.0, split_bytes=8_000_000)
     assert [len(one) for one in found] == [8] * 8
 
 
 def test_the_largest_are_cut_for_more_splits() -> None:
     ranges = [OffsetRange("t", 0, 0, 900), OffsetRange("t", 1, 0, 100)]
-    found = split(ranges, lambda place: 1.0, split_bytes=MiB, splits_min=4)
+    found = split(ranges, lambda topic_partition: 1.0, split_bytes=MiB, splits_min=4)
     assert [one for pieces in found for one in pieces] == [
         OffsetRange("t", 0, 0, 300), OffsetRange("t", 0, 300, 600), OffsetRange("t", 0, 600, 900), OffsetRange("t", 1, 0, 100)
     ]  # fmt: skip
 
 
 def test_nothing_to_read() -> None:
-    assert split([OffsetRange("t", 0, 5, 5)], lambda place: 1.0, split_bytes=1, splits_min=3) == []
+    assert split([OffsetRange("t", 0, 5, 5)], lambda topic_partition: 1.0, split_bytes=1, splits_min=3) == []
 
 
 @pytest.mark.parametrize("one", [OffsetRange("orders", 3, 10, 25)])
 def test_a_range_tells_what_it_is(one: OffsetRange) -> None:
-    assert (str(one), one.size, one.place) == ("orders-3 from 10 to 25", 15, ("orders", 3))
+    assert (str(one), one.size, one.topic_partition) == ("orders-3 from 10 to 25", 15, ("orders", 3))

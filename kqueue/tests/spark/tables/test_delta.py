@@ -31,8 +31,8 @@ def log_of(folder: Path, columns: str = PLAIN, writer: str = "me") -> DeltaLog:
     return DeltaLog(folder, columns, ["date"], writer)
 
 
-def file(folder: Path, place: str, *rows: tuple[Any, Any, Any]) -> Path:
-    path = folder / place
+def file(folder: Path, topic_partition: str, *rows: tuple[Any, Any, Any]) -> Path:
+    path = folder / topic_partition
     path.parent.mkdir(parents=True)
     kinds = [("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())]
     columns = [pa.array([row[index] for row in rows], kind) for index, (_, kind) in enumerate(kinds)]

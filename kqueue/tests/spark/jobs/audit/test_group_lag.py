@@ -19,7 +19,7 @@ ENDS = {T0: 20, T1: 0, KEYS: 10}
 
 
 @pytest.fixture(params=["wire", "folder"])
-def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordReader]:
+def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordReader]:
     """t-0 with 20 records, of which 4 are deleted, and keys-0 with 10, over a broker, or in its
     folder after it has stopped.
     """
@@ -41,8 +41,8 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordReader
         yield found
 
 
-def test_how_far_groups_are_behind(way: RecordReader) -> None:
-    found = group_lags(way, (), way.earliest(ENDS), ENDS)
+def test_how_far_groups_are_behind(reader: RecordReader) -> None:
+    found = group_lags(reader, (), reader.earliest(ENDS), ENDS)
     assert found == [
         GroupLag("early", "t", 0, 20, 20, 0, 0, 0, None),
         GroupLag("early", "t", 1, 5, 0, 0, 0, 5, None),
@@ -50,13 +50,13 @@ def test_how_far_groups_are_behind(way: RecordReader) -> None:
         GroupLag("late", "t", 0, 2, 20, 16, 2, 0, BEGIN_MS + 4),
     ]
     assert [one.age_ms(BEGIN_MS + 107) for one in found] == [None, None, 100, 103]
-    assert group_lags(way, ["late"], way.earliest(ENDS), {T0: 20}) == found[3:]
+    assert group_lags(reader, ["late"], reader.earliest(ENDS), {T0: 20}) == found[3:]
     with pytest.raises(OptionError, match="there is no group 'lat' .*; did you mean 'late'"):
-        group_lags(way, ["lat"], {}, ENDS)
+        group_lags(reader, ["lat"], {}, ENDS)
 
 
-def test_where_compaction_may_have_been(way: RecordReader) -> None:
-    found = compaction(way, ["keys", "t"])
+def test_where_compaction_may_have_been(reader: RecordReader) -> None:
+    found = compaction(reader, ["keys", "t"])
     assert (found.policies["keys"], found.policies["t"]) == ("compact,delete", "delete")
     assert found.may_have_taken(KEYS)
     assert not found.may_have_taken(T0)
