@@ -227,9 +227,11 @@ class Row(NamedTuple):
 
     @property
     def lag(self) -> int | None:
+        """The number of records between the committed offset and the end of the log."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
     def as_dict(self) -> dict[str, object]:
+        """Return the row as JSON values."""
         member = self.member or {}
         owner = {
             "member_id": member.get("member_id"),
@@ -246,6 +248,7 @@ class Row(NamedTuple):
         }
 
     def cells(self, group: str) -> list[object]:
+        """Return the row as cells of a table; ``-`` for an unknown value."""
         owner = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
         cells = [group, self.topic, self.partition, self.committed, self.end, self.lag, *owner]
         return ["-" if cell is None else cell for cell in cells]

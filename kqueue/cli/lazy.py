@@ -44,9 +44,11 @@ class LazyGroup(click.Group):
         return {point.name: point for point in points if point.name not in self.table}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the built-in names in their order, then those of plugins."""
         return [*self.table, *sorted(self.plugins())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None if there is none of this name."""
         if cmd_name in self.table:
             return self.table[cmd_name].load()
         point = self.plugins().get(cmd_name)
@@ -55,12 +57,14 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of `args`; an unknown name fails with the nearest one."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands from the summaries, without importing them."""
         rows = [(name, command.summary) for name, command in self.table.items()]
         rows += [(name, f"(added by {distribution_of(point)})") for name, point in sorted(self.plugins().items())]
         with formatter.section("Commands"):

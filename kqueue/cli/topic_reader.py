@@ -54,6 +54,7 @@ class TopicReader:
         self._next_commit_s = 0.0
 
     def open(self, options: dict[str, Any]) -> None:
+        """Create the client with the options of kafka-python's KafkaConsumer."""
         from kafka import KafkaConsumer
 
         self._consumer = KafkaConsumer(**options)
@@ -61,6 +62,7 @@ class TopicReader:
 
     @property
     def consumer(self) -> KafkaConsumer:
+        """The client, after `open`."""
         assert self._consumer is not None, "open() comes first"
         return self._consumer
 

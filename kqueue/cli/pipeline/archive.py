@@ -12,10 +12,10 @@ from kqueue.cli.pipeline.spark_command import (
     master_option,
     path_option,
     pattern_option,
+    report_progress,
     session,
     some_topics_option,
     source_options,
-    tell,
 )
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -91,7 +91,15 @@ def archive(
     with session(master) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
-        done = run(spark, source, absolute(folder), compression=compression, since_ms=since, until_ms=until, tell=tell)
+        done = run(
+            spark,
+            source,
+            absolute(folder),
+            compression=compression,
+            since_ms=since,
+            until_ms=until,
+            tell=report_progress,
+        )
     click.echo(
         f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive now has {done.rows_total:,}."
     )
@@ -140,7 +148,7 @@ def replay(folder: str, topic: str | None, create: bool, delivery: str, name: st
             create=create,
             exactly_once=exactly_once,
             run=name,
-            tell=tell,
+            tell=report_progress,
         )
     if done.made:
         click.echo(f"Created {', '.join(done.made)}.")

@@ -15,10 +15,10 @@ from kqueue.cli.pipeline.spark_command import (
     master_option,
     path_option,
     pattern_option,
+    report_progress,
     session,
     some_topics_option,
     source_options,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def audit(
     with session(master, exit_code=FAILED) as spark:
         from kqueue.spark.jobs.audit import audit as run
 
-        report = run(spark, source, groups=groups, tell=tell)
+        report = run(spark, source, groups=groups, tell=report_progress)
     if folder is not None:
         from kqueue.spark.jobs.audit.html_report import write_report
 
@@ -100,6 +100,7 @@ def audit(
 
 
 def json_lines(report: AuditReport) -> Iterator[str]:
+    """Yield the rows of a report as JSON objects: partitions, then lags."""
     for row in report.partitions:
         yield json.dumps({"kind": "partition", **row.as_json()})
     for lag in report.lags:

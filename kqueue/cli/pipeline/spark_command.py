@@ -93,10 +93,12 @@ class ProgressLine:
         self._progress.stop()
 
     def start(self, stage: str) -> None:
+        """Show a new stage."""
         self._progress.start()
         self._progress.reset(self._task, description=stage, total=None, status="")
 
-    def tell(self, stage: str, rows: int, total: int | None) -> None:
+    def update(self, stage: str, rows: int, total: int | None) -> None:
+        """Show the records that a stage has processed; `total` None: unknown."""
         task = self._progress.tasks[0]
         if task.description != stage:
             self.start(stage)
@@ -112,10 +114,10 @@ class ProgressLine:
 _progress_line: ProgressLine | None = None
 
 
-def tell(stage: str, rows: int, total: int | None = None, /) -> None:
+def report_progress(stage: str, rows: int, total: int | None = None, /) -> None:
     """Show the progress of the command in a `session`; does nothing without a terminal."""
     if _progress_line is not None:
-        _progress_line.tell(stage.capitalize(), rows, total)
+        _progress_line.update(stage.capitalize(), rows, total)
 
 
 def hide_progress() -> None:

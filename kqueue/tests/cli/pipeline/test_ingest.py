@@ -1,0 +1,50 @@
+"""Arguments and summary of `kqueue pipeline ingest`; the job itself runs in `compat_tests/spark`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from kqueue.cli.pipeline import ingest as module
+
+
+class Done(NamedTuple):
+    """The fields of `kqueue.spark.jobs.ingest.IngestResult`, whose module needs pyspark."""
+
+    rows: dict[str, int]
+    reasons: Counter[str]
+    until: datetime | None
+
+
+ROWS = {"bronze": 1_200, "silver": 1_100, "quarantine": 100, "gold": 24}
+
+
+def test_the_summary_names_tables_reasons_and_the_last_window() -> None:
+    done = Done(ROWS, Counter({"no id": 60, "no time": 40}), datetime(2026, 1, 31, 12, tzinfo=UTC))
+    lines = module.summary(done, "tables").splitlines()
+    assert ["bronze", "1,200", str(Path("tables", "bronze"))] in [line.split() for line in lines]
+    assert [line.split() for line in lines if line.startswith(("60", "40"))] == [
+        ["60", "no", "id"],
+        ["40", "no", "time"],
+    ]
+    assert lines[-1] == "Gold has the windows that ended by 2026-01-31 12:00 UTC."
+
+
+def test_the_summary_says_that_gold_is_empty() -> None:
+    assert module.summary(Done(ROWS, Counter(), None), "tables").endswith("Gold is empty: no window is over.")
+
+
+def test_lateness_replaces_that_of_the_events() -> None:
+    assert module._shape("flights", "3 hours").lateness == "3 hours"
+    assert module._shape("flights", None).lateness != "3 hours"
+
+
+@pytest.mark.parametrize(("events", "lateness"), [("no-such-file.toml", None), ("flights", "three hours")])
+def test_bad_events_and_lateness_are_one_sentence(events: str, lateness: str | None) -> None:
+    with pytest.raises(click.ClickException):
+        module._shape(events, lateness)
