@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.demo.pipeline import pipeline_demo
+from kqueue.demo.pipeline import pipeline_demo
 
 FLIGHTS = 600
 

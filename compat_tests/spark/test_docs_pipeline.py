@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.app import kqueue as command
-from kqueue.cli.demo.events import events, replay
-from kqueue.cli.demo.flights import Flights
+from kqueue.demo.events import events, replay
+from kqueue.demo.flights import Flights
 from kqueue.spark.event_schema import FLIGHTS, parse
 from kqueue.spark.event_schema.schema import TYPES
 from kqueue.spark.jobs.ingest import BATCH_MAX

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.app import kqueue as command
-from kqueue.cli.demo.events import events
-from kqueue.cli.demo.flights import Flights
 from kqueue.client import Client, TopicPartition
 from kqueue.client import NewTopic as Wanted
+from kqueue.demo.events import events
+from kqueue.demo.flights import Flights
 from kqueue.spark.errors import DataLost, PipelineFailed
 from kqueue.spark.jobs import archive_layout as keeping
 from kqueue.spark.jobs.archive import ArchiveResult, archive

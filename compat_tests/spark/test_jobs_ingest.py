@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.app import kqueue as command
-from kqueue.cli.demo.events import Event, EventKind, events, replay
-from kqueue.cli.demo.flights import Flights
+from kqueue.demo.events import Event, EventKind, events, replay
+from kqueue.demo.flights import Flights
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import EventSchema, Field, parse
 from kqueue.spark.event_schema.sql_validation import check

@@ -23,8 +23,8 @@ import kqueue
 from compat_tests.spark import killing, running_jobs
 from compat_tests.spark.killing import DEADLINE_S, KILLS, SEED
 from compat_tests.spark.running_jobs import SOURCE, STAGES, TARGET
-from kqueue.cli.demo.events import Event, EventKind, events
-from kqueue.cli.demo.flights import Flights
+from kqueue.demo.events import Event, EventKind, events
+from kqueue.demo.flights import Flights
 
 PARTITIONS = 2
 EVENTS = 150

@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from kqueue.cli.demo.events import EventKind, events
-from kqueue.cli.demo.flights import Flights
+from kqueue.demo.events import EventKind, events
+from kqueue.demo.flights import Flights
 from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, parse
 

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import re
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,14 +18,13 @@ from kqueue.base.names import check_topic
 from kqueue.base.settings import is_secret
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient, KafkaProducer
+    from kafka import KafkaAdminClient
 
     from kqueue.client import ClusterMetadata
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
-FLUSH_AGAIN_S = 0.01
 OLDEST_CLIENT = (3, 0, 10)  # older ones cannot add partitions
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -176,25 +174,6 @@ def explain_code(code: int, message: str | None = None) -> str:
 def _words(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 300 else f"{text[:297]}..."
-
-
-def flush(producer: KafkaProducer) -> None:
-    """Wait until every sent record is confirmed or refused. Raises KafkaError.
-
-    kafka-python splits a batch that the broker finds too large; meanwhile a flush ends with
-    UnknownError. It is repeated until the parts are delivered, up to the client's delivery timeout.
-    """
-    from kafka.errors import UnknownError
-
-    deadline_s = time.monotonic() + producer.config["delivery_timeout_ms"] / 1000
-    while True:
-        try:
-            producer.flush()
-            return
-        except UnknownError:
-            if time.monotonic() > deadline_s:
-                raise
-        time.sleep(FLUSH_AGAIN_S)
 
 
 def cluster_metadata(bootstrap: str) -> ClusterMetadata:

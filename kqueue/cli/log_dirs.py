@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from kqueue.base.text import size_text
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
-from kqueue.cli.output import counted, output_option, print_json, size_text, table_console
+from kqueue.cli.output import counted, output_option, print_json, table_console
 
 Folder = dict[str, Any]
 

@@ -58,17 +58,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def size_text(size: float) -> str:
-    """Return bytes in the largest unit that keeps the number above 1: ``17 B``, ``3.4 MB``."""
-    unit = "B"
-    for larger in ("kB", "MB", "GB"):
-        if size < 999.95:
-            break
-        size /= 1000
-        unit = larger
-    return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
-
-
 class Counter:
     """A counter on standard error while a command works; silent unless `shown`."""
 

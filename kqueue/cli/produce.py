@@ -16,7 +16,6 @@ from kqueue.cli.connect import (
     bootstrap_option,
     checked_topic,
     explain,
-    flush,
     parse_name_values,
     plain_errors,
     require_client,
@@ -25,6 +24,7 @@ from kqueue.cli.formats import RecordToSend, parse_json, parse_line
 from kqueue.cli.output import Counter, counted
 from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
 from kqueue.cli.topic_creation import TopicCreationNotice
+from kqueue.client.kafka_python import flush
 from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
 if TYPE_CHECKING:

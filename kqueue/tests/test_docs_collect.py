@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from kqueue import Broker
 from kqueue.cli.app import kqueue
 from kqueue.cli.collect import collect
-from kqueue.cli.collect.fingerprint import FINGERPRINT_BYTES
-from kqueue.cli.collect.line_sender import KEYS, headers_of
-from kqueue.cli.collect.tailed_file import Line
+from kqueue.collect.fingerprint import FINGERPRINT_BYTES
+from kqueue.collect.line_sender import KEYS, headers_of
+from kqueue.collect.tailed_file import Line
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "collect.md").read_text()

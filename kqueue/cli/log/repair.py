@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import FolderInUse, KqueueError
+from kqueue.base.text import size_text
 from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
-from kqueue.cli.output import output_option, size_text
+from kqueue.cli.output import output_option
 from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.cli.output import counted, output_option, size_text, table_console
+from kqueue.base.text import size_text
+from kqueue.cli.output import counted, output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
     bootstrap_option,
     master_option,

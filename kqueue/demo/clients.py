@@ -1,0 +1,193 @@
+"""The two clients of the demo, used as any program would use them: kafka-python sends, a group of
+aiokafka consumers reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kqueue.client.kafka_python import flush
+from kqueue.demo.delivery_tracker import DeliveryTracker
+from kqueue.demo.flights import Flight
+
+if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer
+    from kafka import KafkaProducer
+
+TOPIC = "flights"
+GROUP = "departures"
+PARTITIONS = 4
+CONSUMERS = 2
+BATCH_BYTES = 512 * 1024
+LINGER_MS = 50
+SILENCE_S = 20.0
+SHOW_EVERY = 1000
+
+Progress = Callable[[int], None]
+
+
+class DemoFailed(Exception):
+    """The broker, or the client, did not do what it was asked; the message is half a sentence."""
+
+
+def create_topic(bootstrap: str) -> None:
+    """Make the demo's topic. Raises KafkaError."""
+    from kafka import KafkaAdminClient
+
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as client:
+        client.create_topics({TOPIC: {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
+
+
+def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaProducer:
+    """A producer of kafka-python's whose records are stored once and confirmed. Raises KafkaError."""
+    from kafka import KafkaProducer
+
+    return KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        enable_idempotence=True,
+        compression_type="zstd",
+        batch_size=batch_bytes,
+        linger_ms=linger_ms,
+        metrics_enabled=False,
+    )
+
+
+def send(bootstrap: str, flights: Iterable[Flight], tracker: DeliveryTracker, progress: Progress) -> None:
+    """Send all flights with kafka-python, each exactly once and confirmed. Raises DemoFailed: how many
+    were not taken, and why.
+    """
+    failures: list[BaseException] = []
+    producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
+    try:
+        for flight in flights:
+            producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)
+            tracker.note_sent(flight)
+            if tracker.sent % SHOW_EVERY == 0:
+                progress(tracker.sent)
+        flush(producer)
+    finally:
+        producer.close(timeout=10)
+    progress(tracker.sent)
+    if failures:
+        raise DemoFailed(f"the broker did not take {len(failures):,} of {tracker.sent:,} flights ({failures[0]})")
+
+
+def stored(bootstrap: str) -> int:
+    """How many records the topic holds, by the broker's own offsets."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    try:
+        partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        ends, starts = consumer.end_offsets(partitions), consumer.beginning_offsets(partitions)
+        return sum(ends[partition] - starts[partition] for partition in partitions)
+    finally:
+        consumer.close()
+
+
+@dataclass(slots=True)
+class GroupRead:
+    """One reading by the group: how many records each consumer got, and where the group began."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * CONSUMERS)
+    began_at: int = 0
+    seconds: float = 0.0
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+def read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, *, until: int | None) -> GroupRead:
+    """Read with a group of two aiokafka consumers, from the group's committed offsets on; commit at
+    the end.
+
+    Stops once the tracker counts `until` records; with None, once both have read to the end of all
+    their partitions. Raises DemoFailed: nothing came for `SILENCE_S` seconds.
+    """
+    return asyncio.run(_read(bootstrap, tracker, progress, until))
+
+
+async def _read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, until: int | None) -> GroupRead:
+    from aiokafka import AIOKafkaConsumer
+
+    result = GroupRead()
+    consumers = [
+        AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=bootstrap,
+            group_id=GROUP,
+            client_id=f"reader-{number + 1}",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        for number in range(CONSUMERS)
+    ]
+    try:
+        await asyncio.gather(*(consumer.start() for consumer in consumers))
+        await _all_assigned(consumers)
+        result.began_at = await _positions(consumers)
+        started_s = time.monotonic()
+        tasks = [
+            _read_one(consumer, number, result, tracker, progress, until) for number, consumer in enumerate(consumers)
+        ]
+        await asyncio.gather(*tasks)
+        await asyncio.gather(*(consumer.commit() for consumer in consumers))
+        result.seconds = time.monotonic() - started_s
+    finally:
+        await asyncio.gather(*(consumer.stop() for consumer in consumers))
+    return result
+
+
+async def _all_assigned(consumers: list[AIOKafkaConsumer]) -> None:
+    """Wait until every partition has one reader, and every reader has partitions."""
+    deadline_s = time.monotonic() + SILENCE_S
+    while True:
+        held = [consumer.assignment() for consumer in consumers]
+        if all(held) and sum(map(len, held)) == PARTITIONS == len(set().union(*held)):
+            return
+        if time.monotonic() > deadline_s:
+            raise DemoFailed(f"the group did not come together within {SILENCE_S:.0f} s")
+        await asyncio.sleep(0.02)
+
+
+async def _positions(consumers: list[AIOKafkaConsumer]) -> int:
+    """The sum of the offsets that the group goes on from."""
+    return sum([await consumer.position(partition) for consumer in consumers for partition in consumer.assignment()])
+
+
+async def _read_one(
+    consumer: AIOKafkaConsumer,
+    number: int,
+    result: GroupRead,
+    tracker: DeliveryTracker,
+    progress: Progress,
+    until: int | None,
+) -> None:
+    ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
+    heard_s = time.monotonic()
+    while not (await _at_ends(consumer, ends) if until is None else tracker.read >= until):
+        batches = await consumer.getmany(timeout_ms=200, max_records=2000)
+        for records in batches.values():
+            for record in records:
+                tracker.note_read(record.key, record.value)
+            result.counts[number] += len(records)
+        if batches:
+            heard_s = time.monotonic()
+            progress(tracker.read)
+            await asyncio.sleep(0)  # what has been fetched ahead comes without waiting; the other one wants its turn
+        elif until is not None and await _at_ends(consumer, ends):
+            return  # this one has nothing left; the other reads the rest of the half
+        elif time.monotonic() - heard_s > SILENCE_S:
+            raise DemoFailed(
+                f"nothing more came for {SILENCE_S:.0f} s, after {tracker.read:,} of {tracker.sent:,} flights"
+            )
+
+
+async def _at_ends(consumer: AIOKafkaConsumer, ends: dict[Any, int]) -> bool:
+    return all([await consumer.position(partition) >= end for partition, end in ends.items()])

@@ -1,0 +1,115 @@
+"""Tells the flights in a thread of its own, through kafka-python, as any program would; and knows
+what must come of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from kqueue.demo.clients import new_producer
+from kqueue.demo.events import HOUR_MS, Event, EventKind, events, replay
+from kqueue.demo.flights import Flight, Flights
+from kqueue.demo.pipeline.expected_results import ExpectedResults, expected_results
+from kqueue.spark.jobs.delay_results import LATENESS_MS
+
+TOPIC = "flights"
+BATCH_BYTES = 128 * 1024
+LINGER_MS = 20
+JOIN_S = 10.0
+
+
+class EventSender:
+    """Use as a context manager; `start` begins. What others read of it is set by the thread, whole
+    at each moment.
+
+    count: events that there will be, the last one included. sent: how many have been handed to the
+    client; all of them have been taken once `confirmed`. now_ms: the time of the last one (ms since
+    1970). closing_ms: that of the one that closes. truth: what must come out. error: why it ended
+    early.
+    """
+
+    def __init__(self, flights: Flights, limit: int | None, hours_per_s: float | None) -> None:
+        self.count = (flights.count if limit is None else min(limit, flights.count)) + 1
+        self.sent = 0
+        self.now_ms: int | None = None
+        self.closing_ms: int | None = None
+        self.confirmed = False
+        self.truth: ExpectedResults | None = None
+        self.error: Exception | None = None
+        self._flights = flights
+        self._hours_per_s = hours_per_s
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, bootstrap: str) -> None:
+        self._thread = threading.Thread(target=self._run, args=(bootstrap,), name="kqueue-demo-sender", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> EventSender:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(JOIN_S)
+
+    def _run(self, bootstrap: str) -> None:
+        try:
+            told = list(events(self._going(self._taken())))
+            closing = closing_event(told)
+            self.closing_ms = closing.send_ms
+            self._send(bootstrap, [*told, closing])
+            self.truth = expected_results(self._taken(), told, lambda: not self._stopping.is_set())
+        except Exception as error:  # whoever watches raises it
+            self.error = error
+
+    def _send(self, bootstrap: str, told: Iterable[Event]) -> None:
+        producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
+        try:
+            replay(producer, TOPIC, self._noted(told), hours_per_s=self._hours_per_s, sleep=self._sleep)
+            self.confirmed = True
+        finally:
+            producer.close(timeout=JOIN_S)
+
+    def _taken(self) -> Iterator[Flight]:
+        return itertools.islice(self._flights, self.count - 1)
+
+    def _going(self, flights: Iterable[Flight]) -> Iterator[Flight]:
+        return itertools.takewhile(lambda flight: not self._stopping.is_set(), flights)
+
+    def _noted(self, told: Iterable[Event]) -> Iterator[Event]:
+        for event in told:
+            if self._stopping.is_set():
+                return
+            yield event
+            self.sent += 1
+            self.now_ms = event.send_ms
+
+    def _sleep(self, seconds: float) -> None:
+        self._stopping.wait(seconds)
+
+
+def closing_event(told: Iterable[Event]) -> Event:
+    """A last event, so long after all others that every hour of theirs is done once it has been
+    read; its own never is.
+
+    A stream's time goes by its events alone: without one more the last hours would stay open for
+    ever.
+    """
+    last_ms = max((event.send_ms for event in told), default=0)
+    send_ms = (last_ms // HOUR_MS + 1) * HOUR_MS + LATENESS_MS
+    time = datetime.fromtimestamp(send_ms / 1000, UTC)
+    content = {
+        "id": -1,
+        "flight": "none",
+        "origin": "EWR",
+        "dest": "EWR",
+        "scheduled": f"{time:%Y-%m-%dT%H:%M:%SZ}",
+        "departed": None,
+        "delay_min": None,
+    }
+    return Event(send_ms, b"EWR", json.dumps(content).encode(), EventKind.VALID)

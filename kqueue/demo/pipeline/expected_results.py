@@ -1,0 +1,177 @@
+"""What has to come out, reckoned in plain Python from the flights themselves, and in which ways
+what came out differs from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from kqueue.demo.events import HOUR_MS, Defect, Event, EventKind
+from kqueue.demo.flights import Flight
+from kqueue.spark.jobs.delay_results import AirportHour, QuarantinedRecord
+
+LATE_START_MIN = 15  # from so many minutes on a departure counts as delayed
+MINUTE_MS = 60_000
+Hour = tuple[str, int]
+Record = tuple[int, bytes]
+
+LATE_REASON = "late:"
+REASONS: dict[Defect, str] = {
+    Defect.CUT: "not JSON",
+    Defect.EMPTIED: "not JSON",
+    Defect.NO_UTF8: "not UTF-8",
+    Defect.LISTED: "not an object",
+    Defect.NO_ORIGIN: "origin:",
+    Defect.NO_TIME: "scheduled:",
+    Defect.NO_DELAY: "delay_min:",
+    Defect.HUGE_DELAY: "delay_min:",
+    Defect.ELSEWHERE: "origin:",
+}
+"""How the reason begins for which each broken event has to be put aside."""
+
+
+@dataclass(slots=True)
+class ExpectedResults:
+    """What gold and quarantine must hold.
+
+    hours: by airport and start of the hour, ms since 1970. aside: records by their time and value
+    -> how their reason begins, one text for each record. flights: how many are in `hours`.
+    """
+
+    hours: dict[Hour, AirportHour]
+    aside: dict[Record, list[str]] = field(default_factory=dict)
+
+    @property
+    def flights(self) -> int:
+        return sum(hour.flights for hour in self.hours.values())
+
+
+def expected_results(
+    flights: Iterable[Flight], told: Iterable[Event], going: Callable[[], bool] = lambda: True
+) -> ExpectedResults:
+    """What must come of `flights` when they are told as `told`. going: asked now and then; once it
+    says no, the truth stays unfinished.
+    """
+    fine: set[int] = set()
+    aside: dict[Record, list[str]] = {}
+    for event in told:
+        if event.kind is EventKind.VALID:
+            fine.add(json.loads(event.value)["id"])
+        else:
+            reason = LATE_REASON if event.harm is None else REASONS[event.harm]
+            aside.setdefault((event.send_ms, event.value), []).append(reason)
+    delays: dict[Hour, list[int | None]] = {}
+    for flight in flights:
+        if flight.row in fine:
+            hour, delay_min = _departure(json.loads(flight.value))
+            delays.setdefault(hour, []).append(delay_min)
+        if flight.row % 1000 == 0 and not going():
+            break
+    return ExpectedResults({hour: _summed(hour, found) for hour, found in delays.items()}, aside)
+
+
+def _departure(row: dict[str, object]) -> tuple[Hour, int | None]:
+    """The airport and the hour in which a flight left, or should have, and its delay. Whole minutes
+    alone are reckoned with.
+    """
+    begun = datetime.fromisoformat(str(row["time_hour"])).astimezone(UTC)
+    minutes, delay_min = row["minute"], row["dep_delay"]
+    assert isinstance(minutes, int)
+    assert delay_min is None or isinstance(delay_min, int)
+    left_ms = round(begun.timestamp() * 1000) + (minutes + (delay_min or 0)) * MINUTE_MS
+    return (str(row["origin"]), left_ms // HOUR_MS * HOUR_MS), delay_min
+
+
+def _summed(hour: Hour, delays: list[int | None]) -> AirportHour:
+    left = [delay_min for delay_min in delays if delay_min is not None]
+    return AirportHour(
+        *hour,
+        flights=len(delays),
+        cancelled=len(delays) - len(left),
+        delayed=sum(delay_min >= LATE_START_MIN for delay_min in left),
+        delay_avg_min=sum(left) / len(left) if left else None,
+        delay_max_min=max(left, default=None),
+    )
+
+
+def differences(
+    truth: ExpectedResults, gold: Iterable[AirportHour], quarantine: Iterable[QuarantinedRecord]
+) -> list[str]:
+    """Half sentences, one for each way in which what came out differs from what has to; empty when
+    all is well.
+    """
+    return [*_about_gold(truth, list(gold)), *_about_quarantine(truth, list(quarantine))]
+
+
+def _about_gold(truth: ExpectedResults, gold: list[AirportHour]) -> list[str]:
+    found: list[str] = []
+    flights = sum(hour.flights for hour in gold)
+    if flights != truth.flights:
+        found.append(f"gold counts {flights:,} flights, and there were {truth.flights:,}")
+    rows: dict[Hour, list[AirportHour]] = {}
+    for row in gold:
+        rows.setdefault((row.origin, row.start_ms), []).append(row)
+    missing = sorted(truth.hours.keys() - rows.keys(), key=_by_time)
+    strange = sorted(rows.keys() - truth.hours.keys(), key=_by_time)
+    twice = sorted((hour for hour, those in rows.items() if len(those) > 1), key=_by_time)
+    wrong = sorted(
+        (hour for hour in truth.hours.keys() & rows.keys() if not _same(truth.hours[hour], rows[hour][0])), key=_by_time
+    )
+    for hours, words in (
+        (missing, "missing in gold"),
+        (strange, "in gold that had no flights"),
+        (twice, "in gold more than once"),
+    ):
+        if hours:
+            found.append(f"hours of an airport {words}: {len(hours):,}, the first of {_shown(hours[0])}")
+    if wrong:
+        column, has, must = _difference(truth.hours[wrong[0]], rows[wrong[0]][0])
+        where = f"the first of {_shown(wrong[0])}, where {column} is {has} instead of {must}"
+        found.append(f"hours of an airport wrong in gold: {len(wrong):,}, {where}")
+    return found
+
+
+def _about_quarantine(truth: ExpectedResults, quarantine: list[QuarantinedRecord]) -> list[str]:
+    found: dict[Record, list[str]] = {}
+    for row in quarantine:
+        found.setdefault((row.time_ms, row.value or b""), []).append(row.reason)
+    counts: Counter[str] = Counter()
+    example = ""
+    for record in found.keys() | truth.aside.keys():
+        reasons, fitting = sorted(found.get(record, [])), sorted(truth.aside.get(record, []))
+        counts["late or broken records are missing in quarantine"] += max(0, len(fitting) - len(reasons))
+        counts["records too many are in quarantine"] += max(0, len(reasons) - len(fitting))
+        for reason, start in zip(reasons, fitting, strict=False):
+            if not reason.startswith(start):
+                counts["records in quarantine have a reason that does not fit"] += 1
+                example = f" ({reason!r}, where it should begin with {start!r})"
+    return [f"{count:,} {words}{example if 'reason' in words else ''}" for words, count in counts.items() if count]
+
+
+def _same(one: AirportHour, other: AirportHour) -> bool:
+    return one._replace(delay_avg_min=None) == other._replace(delay_avg_min=None) and _close(
+        one.delay_avg_min, other.delay_avg_min
+    )
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _difference(truth: AirportHour, row: AirportHour) -> tuple[str, object, object]:
+    return next((name, has, must) for name, has, must in zip(row._fields, row, truth, strict=True) if has != must)
+
+
+def _by_time(hour: Hour) -> tuple[int, str]:
+    return hour[1], hour[0]
+
+
+def _shown(hour: Hour) -> str:
+    return f"{hour[0]}, {datetime.fromtimestamp(hour[1] / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,120 @@
+"""What is seen while it runs: the bars of `kqueue demo`, and below them the facts of the stream;
+plain lines where there is no terminal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from kqueue.demo.progress_display import ProgressDisplay
+from kqueue.spark.jobs.delay_results import DelayProgress
+
+LINE_EVERY_S = 5.0
+REASONS_MAX = 4
+VALUE_WIDTH = len("2013-01-01 00:00")
+
+
+class StreamStatus(NamedTuple):
+    """One moment of the stream.
+
+    now_ms: the time of the last event sent. sent: of `expected` events. sent_s, read_s: records in
+    a second, of late.
+    """
+
+    now_ms: int | None
+    sent: int
+    expected: int
+    sent_s: float
+    read_s: float
+    seen: DelayProgress
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """What, how much, and more about it."""
+        seen = self.seen
+        aside = sum(seen.quarantined.values())
+        return [
+            ("Time in 2013", moment(self.now_ms), f"done up to the watermark, {moment(seen.watermark_ms)}"),
+            ("Events sent", f"{self.sent:,}", f"{self.sent_s:,.0f}/s, of {self.expected:,}"),
+            ("Records read by Spark", f"{seen.records:,}", f"{self.read_s:,.0f}/s"),
+            ("Hours done", f"{seen.hours:,}", f"{seen.airport_hours:,} of an airport"),
+            ("In quarantine", f"{aside:,}", reasons_text(seen.quarantined)),
+        ]
+
+    def line(self) -> str:
+        seen = self.seen
+        return (
+            f"{moment(self.now_ms)}: {self.sent:,} events sent, {seen.records:,} read ({self.read_s:,.0f}/s), "
+            f"watermark {moment(seen.watermark_ms)}, {seen.hours:,} hours done, {sum(seen.quarantined.values()):,} in quarantine"
+        )
+
+
+class StreamDisplay(ProgressDisplay):
+    """The demo's display with room for facts below its bars."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._facts: StreamStatus | None = None
+        self._line_due_s = 0.0
+        bars = self._bars
+        self._bars = _Bars(self, *bars.columns, console=console, disable=bars.disable)
+
+    def show(self, facts: StreamStatus) -> None:
+        """Show these facts from now on, or print them as a line now and then."""
+        self._facts = facts
+        if not self.console.is_terminal and time.monotonic() >= self._line_due_s:
+            self._line_due_s = time.monotonic() + LINE_EVERY_S
+            self.say(facts.line())
+
+    def below(self) -> RenderableType | None:
+        if self._facts is None:
+            return None
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
+        table.add_column(
+            style="dim"
+        )  # its cells can't wrap, but it can, so that it alone gives way where there is no room
+        for row in self._facts.rows():
+            table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
+        return Padding(table, (1, 0, 0, 2))
+
+
+class _Bars(Progress):
+    def __init__(self, display: StreamDisplay, *columns: object, **options: object) -> None:
+        self._screen = display
+        super().__init__(*columns, **options)  # type: ignore[arg-type]
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        below = self._screen.below()
+        if below is not None:
+            yield below
+
+
+def moment(time_ms: float | None) -> str:
+    """A time (ms since 1970) as ``2013-04-14 13:05``, UTC."""
+    return "–" if time_ms is None else f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+
+
+def reasons_text(quarantined: Mapping[str, int]) -> str:
+    """The most frequent reasons, in short: ``late 980, not JSON 88``."""
+    ordered = sorted(quarantined.items(), key=lambda item: -item[1])
+    shown = [f"{short(reason)} {count:,}" for reason, count in ordered[:REASONS_MAX]]
+    left = sum(count for reason, count in ordered[REASONS_MAX:])
+    return ", ".join([*shown, f"others {left:,}"] if left else shown)
+
+
+def short(reason: str) -> str:
+    """A reason without what it explains: ``late: told more than …`` is ``late``, ``origin:
+    missing`` stays.
+    """
+    return "late" if reason.startswith("late:") else reason

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.text import size_text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (2.5e9, "2.5 GB"),
+        (4e12, "4,000.0 GB"),
+    ],
+)
+def test_size_text(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+@given(st.integers(min_value=0, max_value=10**12 - 1))
+def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> None:
+    number, unit = size_text(size).split()
+    assert unit == "GB" or float(number.replace(",", "")) < 1000

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kqueue.collect.file_tailer import ASIDE_S, KEPT_S
+from kqueue.tests.collect.tailer_harness import (
+    LINE_BYTES_MAX,
+    PARTIAL_S,
+    TailerHarness,
+    copy_and_truncate,
+    rotate,
+    shift,
+    write,
+)
+
+LONG = [b"%060d" % number for number in range(20)]  # enough to know a file by
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "app.log"
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> TailerHarness:
+    return TailerHarness(tmp_path, "app.log")
+
+
+def text(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def test_lines_say_where_they_stood(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\r\nbc\n\nd\n")
+    lines = harness.look()
+    assert [(line.value, line.offset, line.part) for line in lines] == [
+        (b"a", 0, None),
+        (b"bc", 3, None),
+        (b"", 6, None),
+        (b"d", 7, None),
+    ]
+    assert {(line.name, line.source) for line in lines} == {(str(log), "s1")}
+
+
+def test_from_the_end(tmp_path: Path, log: Path) -> None:
+    write(log, b"old\nbegun")
+    harness = TailerHarness(tmp_path, "*.log", from_end=True)
+    assert harness.values() == []
+    write(log, b" and ended\n")
+    write(tmp_path / "new.log", b"x\n")
+    assert sorted(harness.values()) == [b"begun and ended", b"x"]
+    write(tmp_path / "while-away.log", b"y\n")
+    harness.restart()
+    assert harness.values() == [b"y"]
+
+
+def test_a_pattern_that_is_new_at_a_restart_begins_at_the_end(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log", from_end=True)
+    harness.look()
+    write(tmp_path / "other.log", b"old\n")
+    harness.patterns.append(str(tmp_path / "other.log"))
+    write(log, b"a\n")
+    harness.restart()
+    assert harness.values() == [b"a"]
+
+
+def test_an_unfinished_line_is_held_back_for_a_while(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\nbeg")
+    assert harness.values() == [b"a"]
+    assert harness.tailer.is_behind
+    harness.wait(PARTIAL_S - 1)
+    write(log, b"un")
+    assert harness.values() == []
+    harness.wait(PARTIAL_S - 1)
+    assert harness.values() == []
+    harness.wait(1)
+    (line,) = harness.look()
+    assert (line.value, line.offset, line.part) == (b"begun", 2, 0)
+    harness.restart()
+    write(log, b" rest\nb\n")
+    assert [(line.value, line.part) for line in harness.look()] == [(b" rest", 1), (b"b", None)]
+    assert not harness.tailer.is_behind
+
+
+def test_the_bare_end_of_a_line_that_was_given_is_no_line(harness: TailerHarness, log: Path) -> None:
+    write(log, b"begun")
+    harness.look()
+    harness.wait(PARTIAL_S)
+    assert harness.values() == [b"begun"]
+    write(log, b"\n")
+    assert harness.values() == []
+    write(log, b"\n")
+    assert harness.values() == [b""]
+
+
+def test_a_long_line_comes_in_parts(harness: TailerHarness, log: Path) -> None:
+    write(log, b"x" * (2 * LINE_BYTES_MAX + 1) + b"\ny\n")
+    lines = harness.look()
+    assert [(len(line.value), line.part) for line in lines] == [
+        (LINE_BYTES_MAX, 0),
+        (LINE_BYTES_MAX, 1),
+        (1, 2),
+        (1, None),
+    ]
+
+
+def test_rotation_with_a_new_file(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\nb\n")
+    harness.scan()
+    rotate(log)
+    write(log.with_name("app.log.1"), b"late\n")  # by a writer that has not noticed yet
+    write(log, b"c\n")
+    assert harness.values() == [b"a", b"b", b"late", b"c"]
+    assert [line.name for line in harness.look()] == []
+    harness.wait(KEPT_S)
+    harness.scan()
+    assert harness.tailer.count == 1
+
+
+def test_copytruncate_with_lines_that_nobody_had_read(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\n")
+    assert harness.values() == [b"a"]
+    write(log, b"b\nc\n")
+    copy_and_truncate(log)
+    write(log, b"d\n" * 5)
+    assert harness.values() == [b"b", b"c", *[b"d"] * 5]
+    assert harness.told == []
+
+
+def test_a_truncation_that_grew_past_the_position(harness: TailerHarness, log: Path) -> None:
+    write(log, text(*LONG[:3]))
+    harness.values()
+    os.truncate(log, 0)
+    write(log, text(*LONG[3:]))
+    assert harness.values() == LONG[3:]
+
+
+def test_what_a_truncation_took_is_told(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\nb\nbegun")
+    harness.values()
+    os.truncate(log, 0)
+    harness.scan()
+    assert harness.told == [f"{log} was truncated; 5 bytes that had not been read are gone"]
+
+
+def test_copies_that_a_pattern_matches_come_once(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log*")
+    write(log, text(*LONG[:3]))
+    assert harness.values() == LONG[:3]
+    copy = shift(log)
+    write(copy, log.read_bytes()[:100])  # seen while it is being made
+    assert harness.values() == []
+    write(copy, log.read_bytes()[100:])
+    harness.wait(ASIDE_S / 2)
+    assert harness.values() == []
+    os.truncate(log, 0)
+    write(log, b"new\n")
+    assert harness.values() == [b"new"]
+
+
+def test_a_copy_that_stays_is_not_read_again(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log*")
+    write(log, text(*LONG))
+    assert harness.values() == LONG
+    write(log.with_name("app.log.1"), log.read_bytes())
+    harness.scan()
+    harness.wait(ASIDE_S)
+    assert harness.values() == []
+    assert harness.tailer.count == 2
+
+
+def test_a_short_file_that_looks_like_a_copy_comes_in_the_end(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log*")
+    write(log, b"started\n")
+    assert harness.values() == [b"started"]
+    write(log.with_name("app.log.1"), b"started\n")
+    assert harness.values() == []
+    harness.wait(ASIDE_S)
+    assert harness.values() == [b"started"]
+
+
+def test_two_rotations_at_once_are_seen_with_a_pattern(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log*")
+    write(log, b"a\n")
+    harness.scan()
+    rotate(log)
+    write(log, b"b\n")
+    rotate(log)
+    write(log, b"c\n")
+    assert sorted(harness.values()) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("way", [rotate, copy_and_truncate])
+@pytest.mark.parametrize("count", [1, 20])
+def test_rotation_while_nobody_looks(harness: TailerHarness, log: Path, way: object, count: int) -> None:
+    write(log, text(*LONG[:count]))
+    assert len(harness.values()) == count
+    harness.kill()
+    write(log, b"while away\n")
+    way(log)  # type: ignore[operator]
+    write(log, b"new\n")
+    harness.start()
+    assert harness.values() == [b"while away", b"new"]
+    assert harness.told == []
+
+
+def test_a_file_that_was_not_found_again_is_told(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\n")
+    harness.values()
+    harness.kill()
+    log.unlink()
+    write(log, b"something else\n")
+    harness.start()
+    assert harness.values() == [b"something else"]
+    assert harness.told == [f"{log} is another file now; the one before, read up to byte 2, was not found"]
+
+
+def test_a_file_that_goes_and_comes_back(harness: TailerHarness, log: Path) -> None:
+    write(log, text(*LONG))
+    assert harness.values() == LONG
+    hidden = log.with_name("hidden")
+    for restart in (False, True):
+        log.rename(hidden)
+        harness.scan()
+        harness.wait(KEPT_S)
+        harness.scan()
+        assert harness.tailer.count == 0
+        if restart:
+            harness.restart()
+            harness.scan()
+        write(hidden, b"more\n")
+        hidden.rename(log)
+        assert harness.values() == [b"more"]
+
+
+def test_a_file_that_is_saved_by_an_editor(harness: TailerHarness, log: Path) -> None:
+    write(log, text(*LONG))
+    assert harness.values() == LONG
+    new = log.with_name("new")
+    write(new, log.read_bytes() + b"more\n")
+    new.replace(log)
+    assert harness.values() == [b"more"]
+
+
+def test_a_file_that_is_made_again_begins_anew(harness: TailerHarness, log: Path) -> None:
+    write(log, b"a\nrest without an end")
+    assert harness.values() == [b"a"]
+    log.unlink()
+    harness.scan()
+    write(log, b"a\n")
+    assert harness.values() == [b"a"]
+    harness.wait(PARTIAL_S)
+    assert harness.values() == [b"rest without an end"]
+
+
+def test_files_take_turns(tmp_path: Path) -> None:
+    harness = TailerHarness(tmp_path, "*.log")
+    for name in "ab":
+        write(tmp_path / f"{name}.log", b"x\n" * 100)
+    assert len({Path(line.name).name for _ in range(2) for line in harness.look(10)}) == 2
+
+
+def test_a_file_that_can_t_be_read_is_told_once_and_read_later(
+    harness: TailerHarness, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(log, b"a\n")
+    real = os.open
+
+    def refuse(path: object, *more: object, **named: object) -> int:
+        if path == str(log):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *more, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert harness.values() == harness.values() == []
+    assert harness.told == [f"{log} can't be read: Permission denied; it is tried again and again"]
+    assert harness.values() == [b"a"]
+
+
+def test_a_name_that_matches_nothing_is_told(harness: TailerHarness, log: Path) -> None:
+    harness.tailer.report_unmatched_patterns()
+    assert harness.told == [f"no file {log} yet"]
