@@ -92,7 +92,7 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
     options = source(running, "read")
     reader = BrokerReader(options)
     try:
-        places = reader.find(options.topics, strict=True)
+        places = reader.find_partitions(options.topics, strict=True)
         earliest, latest = reader.earliest(places), reader.latest(places)
     finally:
         reader.close()
@@ -118,11 +118,11 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
 
 def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
     times = [START_MS, START_MS + 100_500, START_MS + 299_000, START_MS + 10**9]
-    expected = clients.offsets_for_times(running.bootstrap, ["read"], times)["read"]
+    expected = clients.at_times(running.bootstrap, ["read"], times)["read"]
     reader = BrokerReader(source(running, "read"))
     try:
         for time_ms in times:
-            found = reader.at_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
+            found = reader.offsets_for_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
             assert {
                 topic_partition.partition: -1 if offset is None else offset for topic_partition, offset in found.items()
             } == {part: expected[part, time_ms] for part in range(PARTS)}

@@ -20,7 +20,7 @@ from kqueue.records.record import ABORT, control_key_value
 from kqueue.spark.jobs.audit import audit
 from kqueue.spark.jobs.audit.partition_summary import from_json
 from kqueue.spark.jobs.audit.record_scan import PlannedPartition, _edges, watch
-from kqueue.spark.source.split_planner import OffsetRange, split
+from kqueue.spark.source.split_planner import OffsetRange, split_ranges
 from kqueue.tests import golden
 
 NewTopic = Callable[..., str]
@@ -72,7 +72,7 @@ def test_what_another_task_reads_is_not_missing() -> None:
     columns = {"topic": ["t"] * len(offsets), "partition": [0] * len(offsets), "offset": offsets, **rows}
     (cut,) = plan.values()
     assert (0, *cut.edges) == tuple(
-        one.start for (one,) in split([cut.range], lambda topic_partition: 1, split_bytes=1, rows_max=10)
+        one.start for (one,) in split_ranges([cut.range], lambda topic_partition: 1, split_bytes=1, rows_max=10)
     )
     seen = pa.Table.from_batches(list(watch(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
     assert [row["offset"] for row in seen if row["summary"] is None] == offsets

@@ -209,6 +209,6 @@ class TestExactlyOnce:
         frame = spark.range(50).selectExpr("cast(id as string) value")
         write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
         left = records(broker, "_kqueue-sink-nightly")
-        assert {shelf: len(part) for shelf, part in left.items()} == {0: 1, 1: 0, 2: 0, 3: 0, 4: 0}
+        assert {partition: len(records) for partition, records in left.items()} == {0: 1, 1: 0, 2: 0, 3: 0, 4: 0}
         with Client(broker.bootstrap) as client:
             assert read_header(client.fetch({(topic, 0): 0})[(topic, 0)].records).has_producer

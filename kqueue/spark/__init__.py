@@ -1,7 +1,6 @@
-"""Floor 9: the data pipeline on Apache Spark: ``spark.read.format("kqueue")``,
-``df.write.format("kqueue")``, and jobs.
+"""The data pipeline on Apache Spark: source, sink and jobs of ``format("kqueue")``.
 
-It needs `kqueue[spark]`. Spark itself is imported by the modules that hand it classes, and by
-nothing else in kqueue; what can be thought through without it (options, offsets, plans, the
-protocol of writing once) stands in modules of its own.
+It needs `kqueue[spark]`. Only modules that define classes for Spark, or run jobs, import pyspark.
+Options, offsets, planning and the exactly-once protocol live in modules without pyspark, so that
+they can be tested without it.
 """

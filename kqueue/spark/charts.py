@@ -1,13 +1,11 @@
-"""How pictures look and are written: matplotlib without a screen, one calm style, colours that
-colour-blind eyes can tell apart.
+"""Chart style and files: matplotlib without a display, colours for colour-blind readers.
 
-    with picture(file, "Delays", height_px=900) as figure:
+    with chart(file, "Delays", height_px=900) as figure:
         axes = figure.subplots()
         axes.plot(hours, delays, color=COLOURS["blue"])
 
-matplotlib (of `kqueue[spark]`) is imported when a picture is drawn. Nothing here touches its global
-state but for the time of drawing, so that it may be used beside other users of matplotlib; drawings
-in several threads at once are kept apart by a lock.
+matplotlib (of `kqueue[spark]`) is imported on the first chart. Its global state changes only while
+a chart is drawn. A lock serializes drawing threads.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 WIDTH_PX, HEIGHT_PX = 1600, 1000
 DPI = 100
 INK, FAINT, EMPTY = "#262626", "#8c8c8c", "#e6e6e6"
-"""For text; for what stands behind it; for cells of a heatmap that have no value."""
+"""Colours of text, of background elements, and of heatmap cells without a value."""
 COLOURS: dict[str, str] = {
     "blue": "#0072B2",
     "orange": "#E69F00",
@@ -41,13 +39,12 @@ COLOURS: dict[str, str] = {
     "sky": "#56B4E9",
     "black": "#262626",
 }
-"""By name, in the order in which they are to be used. Source: Okabe and Ito, Color Universal
-Design, without their yellow.
+"""By name, in the order of use.
+
+Source: Okabe and Ito, Color Universal Design, without their yellow.
 """
 SEQUENCE = "magma_r"
-"""The colour map of heatmaps: from pale to dark in even steps, which eyes that lack a colour see
-too.
-"""
+"""The colour map of heatmaps: lightness falls evenly, so it works for colour-blind readers."""
 STYLE: dict[str, Any] = {
     "font.size": 14,
     "axes.titlesize": 16,
@@ -79,7 +76,7 @@ _drawing = threading.RLock()
 
 
 def require_matplotlib() -> None:
-    """Raises ExtraNeeded: matplotlib is missing; the message says how to get it."""
+    """Raise ExtraNeeded, with install instructions, if matplotlib is missing."""
     try:
         importlib.import_module("matplotlib")
     except ImportError as error:
@@ -87,15 +84,12 @@ def require_matplotlib() -> None:
 
 
 @contextlib.contextmanager
-def picture(
+def chart(
     file: str | os.PathLike[str], title: str, *, width_px: int = WIDTH_PX, height_px: int = HEIGHT_PX
 ) -> Iterator[Figure]:
-    """A figure to draw on, in our style, with `title` above all; after the block it is written to
-    `file`, unless the block raises.
+    """Yield a figure with `title`; write it to `file` when the block ends without an error.
 
-    Its parts are laid out so that they don't overlap. A file that is there is replaced at once:
-    nobody ever sees half a picture. Raises: ExtraNeeded: matplotlib is missing. OSError: the file
-    can't be written.
+    The file is replaced atomically. Raises: ExtraNeeded: matplotlib is missing. OSError.
     """
     require_matplotlib()
     import matplotlib
@@ -111,7 +105,7 @@ def picture(
 
 
 def _defaults() -> dict[str, Any]:
-    """matplotlib's own settings, whatever the user has set for other pictures."""
+    """Return matplotlib's own defaults, independent of the user's settings."""
     import matplotlib
 
     return {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
@@ -127,7 +121,7 @@ def _save(figure: Figure, file: Path) -> None:
 
 
 def count_axis(axes: Axes, which: str = "y") -> None:
-    """Whole numbers with commas (``1,234``) on an axis, ``x`` or ``y``."""
+    """Format the ``x`` or ``y`` axis with whole numbers and thousands separators."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -136,9 +130,7 @@ def count_axis(axes: Axes, which: str = "y") -> None:
 
 
 def bars(axes: Axes, values: dict[str, float], *, colour: str = COLOURS["blue"], unit: str = "") -> None:
-    """Horizontal bars, the first on top, each with its value behind it; nothing but their names is
-    left of them.
-    """
+    """Draw horizontal bars, the first on top, each labelled with its value, without axes."""
     names = list(values)
     made = axes.barh(names, list(values.values()), color=colour, height=0.7)
     axes.bar_label(made, labels=[f"{value:,.0f}{unit}" for value in values.values()], padding=6)

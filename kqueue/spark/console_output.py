@@ -1,6 +1,4 @@
-"""Keeps off the screen what Spark, its Java and the bridge to it say on their own; what is wrong is
-told by exceptions.
-"""
+"""Suppresses console output of Spark, the JVM and py4j; errors are reported as exceptions."""
 
 from __future__ import annotations
 
@@ -14,11 +12,10 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def stderr_to(file: Path) -> Iterator[None]:
-    """Let standard error of the whole process go to the end of `file` during the block; what is
-    started in it writes there to its end.
+    """Redirect standard error of the process to the end of `file` during the block.
 
-    So a Spark that is started in it says on no screen that it is there, what it warns of, and how
-    it ends. Raises OSError: no such file.
+    Processes started in the block keep writing there until they end. So a Spark that starts in it
+    never writes to the terminal. Raises: OSError: the file cannot be opened.
     """
     with file.open("ab") as out:
         sys.stderr.flush()
@@ -34,10 +31,10 @@ def stderr_to(file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def py4j_silenced() -> Iterator[None]:
-    """Keep what py4j logs during the block to itself, unless somebody has set logging up.
+    """Suppress py4j's log messages during the block, unless the root logger has handlers.
 
-    It logs a stack for each call that Ctrl-C falls into, through the root logger too, which then
-    makes itself a handler for the screen.
+    py4j logs a stack trace for each call that Ctrl-C interrupts. The root logger would then install
+    a handler for the console.
     """
     root, py4j, handler = logging.getLogger(), logging.getLogger("py4j"), logging.NullHandler()
     if root.handlers:
@@ -54,9 +51,7 @@ def py4j_silenced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def query_errors_silenced() -> Iterator[None]:
-    """Keep pyspark from writing an error of a query to the screen as JSON, beside raising it,
-    during the block. pyspark has to be there.
-    """
+    """Stop pyspark from printing query errors as JSON in addition to raising them. Needs pyspark."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]

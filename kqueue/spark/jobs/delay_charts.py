@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from kqueue.spark.charts import COLOURS, SEQUENCE, bars, picture
+from kqueue.spark.charts import COLOURS, SEQUENCE, bars, chart
 from kqueue.spark.jobs.delay_results import AirportHour
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def draw(file: str | os.PathLike[str], gold: Sequence[AirportHour], quarantined:
         origin: [row for row in gold if row.origin == origin] for origin in sorted({row.origin for row in gold})
     }
     days = _days(gold)
-    with picture(
+    with chart(
         file, f"Delays of departures from New York, {_span(days)}", width_px=WIDTH_PX, height_px=HEIGHT_PX
     ) as figure:
         halves: Any = figure.subfigures(2, 1, height_ratios=[max(1, len(airports)), 1.35])

@@ -1,6 +1,4 @@
-"""The second and the third step of writing exactly once: to decide what makes a batch, and to copy
-it. Knows no Spark.
-"""
+"""Steps 2 and 3 of an exactly-once write: decide the batch, and copy it. No pyspark."""
 
 from __future__ import annotations
 
@@ -23,17 +21,19 @@ from kqueue.spark.sink.journal import (
     decided_entry,
     done_entry,
 )
-from kqueue.spark.sink.producer_pipeline import after
+from kqueue.spark.sink.producer_pipeline import sequence_after
 from kqueue.wire.error_codes import ErrorCode
 
 logger = logging.getLogger("kqueue.spark")
 
 
 def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[StagedBatch] | None) -> None:
-    """Have a batch where it belongs, once, whatever was done for it before, and by whom.
+    """Write a batch once, whatever earlier attempts did. Any process may repeat it.
 
-    Args: staged: what the tasks staged; None: one of them found the batch decided, and staged
-    nothing. Raises: ClientError: it may be called again, by whom ever. StagingLost.
+    Args:
+        staged: the batches that the tasks staged; None: a task found the batch already decided and
+            staged nothing.
+    Raises: ClientError: a retry of the call is safe. StagingLost.
     """
     journal = Journal(client, query_id)
     state = journal.read()
@@ -60,7 +60,7 @@ def _decide(
     client: Client, state: JournalState, batch_id: int, writer: str, staged: Iterable[StagedBatch]
 ) -> DecidedBatch:
     by_place: dict[TopicPartition, list[StagedBatch]] = {}
-    for one in sorted(staged, key=lambda one: (one.shelf, one.offset)):
+    for one in sorted(staged, key=lambda one: (one.staging_partition, one.offset)):
         by_place.setdefault(TopicPartition(*one.topic_partition), []).append(one)
     producer = state.producer or client.init_producer()
     parts = (
@@ -73,21 +73,23 @@ def _decide(
 
 
 def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalState:
-    """Copy what was decided, say that it is done, and let go of it. `resumed`: somebody may have
-    copied some of it before.
+    """Copy what was decided, mark it done, and delete its staged data.
+
+    Args:
+        resumed: part of it may already be copied.
     """
     decided = state.decided
     assert decided is not None
     _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
-    sequences = {part.topic_partition: after(part.sequence, part.rows) for part in decided.parts}
+    sequences = {part.topic_partition: sequence_after(part.sequence, part.rows) for part in decided.parts}
     journal.append(done_entry(state, sequences))
     now = journal.read()
-    _let_go(journal, decided, now)
+    _delete_staged(journal, decided, now)
     return now
 
 
 def _copy_all(journal: Journal, decided: DecidedBatch, copied: dict[TopicPartition, int]) -> None:
-    """Copy, and look again where somebody else has gone on with it meanwhile. Raises: as `commit`."""
+    """Copy; if another process has copied some meanwhile, continue after it. Raises: as `commit`."""
     while True:
         try:
             copy(journal, decided, copied)
@@ -100,12 +102,12 @@ def _copy_all(journal: Journal, decided: DecidedBatch, copied: dict[TopicPartiti
             return
 
 
-def _let_go(journal: Journal, decided: DecidedBatch, now: JournalState) -> None:
-    """Others may have gone on: what the journal says counts, and not where we wrote."""
+def _delete_staged(journal: Journal, decided: DecidedBatch, now: JournalState) -> None:
+    """Delete staged data, up to the state of the journal: another driver may be further."""
     before = {JOURNAL: now.done_at}
     for part in decided.parts:
         for one in part.batches:
-            before[one.shelf] = max(before.get(one.shelf, 0), one.offset + one.rows)
+            before[one.staging_partition] = max(before.get(one.staging_partition, 0), one.offset + one.rows)
     try:
         journal.drop(before)
     except ClientError as error:

@@ -1,6 +1,4 @@
-"""The third step of writing exactly once: batches from the shelves to their partitions. Knows no
-Spark.
-"""
+"""Step 3 of an exactly-once write: copy staged batches to their partitions. No pyspark."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from kqueue.records.batch import BatchHeader, check_crc, iter_batches, set_produ
 from kqueue.spark.errors import StagingLost
 from kqueue.spark.sink.batcher import ReadyBatch
 from kqueue.spark.sink.journal import DecidedBatch, Journal, StagedBatch, bounds
-from kqueue.spark.sink.producer_pipeline import ProducerPipeline, after
+from kqueue.spark.sink.producer_pipeline import ProducerPipeline, sequence_after
 
 FETCH_BYTES = 8 * 1024 * 1024
 STAGING_FETCH_BYTES = 4 * 1024 * 1024
@@ -27,7 +25,7 @@ LEAVE = "the rows that were not copied yet can't be had from there: read them ag
 
 
 def copied_counts(client: Client, decided: DecidedBatch) -> dict[TopicPartition, int]:
-    """How many of the records that were decided each partition has already."""
+    """Return how many of the decided records each partition already has."""
     return {
         part.topic_partition: _copied(client, decided, part.topic_partition, part.since, part.sequence, part.rows)
         for part in decided.parts
@@ -48,7 +46,7 @@ def _copied(
         for _, header in iter_batches(records):
             at = header.next_offset
             if (header.producer_id, header.producer_epoch) == decided.producer:
-                ahead = (after(header.last_sequence, 1) - sequence) & 0x7FFFFFFF
+                ahead = (sequence_after(header.last_sequence, 1) - sequence) & 0x7FFFFFFF
                 found = max(found, ahead if ahead <= total else 0)
         if at == begin:
             break
@@ -58,8 +56,8 @@ def _copied(
 # --- copying
 
 
-class _Wanted(NamedTuple):
-    """A batch to be copied. `before`: bytes that go to the same partition before it."""
+class _CopyItem(NamedTuple):
+    """A batch to copy. `before`: bytes that precede it in the same target partition."""
 
     before: int
     staged: StagedBatch
@@ -67,30 +65,33 @@ class _Wanted(NamedTuple):
 
 
 def copy(journal: Journal, decided: DecidedBatch, copied: Mapping[TopicPartition, int]) -> None:
-    """Send what was decided from the shelves to its partitions, but for the first so many records
-    of each. Raises: as `commit`.
+    """Copy the decided batches, without the first `copied` records of each partition.
+
+    Raises: as `commit`.
     """
-    wanted: list[_Wanted] = []
+    wanted: list[_CopyItem] = []
     for part in decided.parts:
         ahead = before = 0
         for one in part.batches:
             if ahead >= copied.get(part.topic_partition, 0):
-                wanted.append(_Wanted(before, one, after(part.sequence, ahead)))
+                wanted.append(_CopyItem(before, one, sequence_after(part.sequence, ahead)))
             ahead += one.rows
             before += one.size
-    # all partitions get theirs at the same time, whichever shelves they lie on; each in its order
+    # All target partitions progress in parallel; within each the order is kept.
     wanted.sort(key=lambda one: (one.before, one.staged.topic_partition))
-    for _ in ProducerPipeline(journal.client, ALL_IN_SYNC).send(_from_shelves(journal, decided, wanted)):
+    for _ in ProducerPipeline(journal.client, ALL_IN_SYNC).send(_staged_batches(journal, decided, wanted)):
         pass
 
 
-def _from_shelves(journal: Journal, decided: DecidedBatch, wanted: list[_Wanted]) -> Iterator[ReadyBatch]:
-    shelves = StagedBatchReader(journal, {(one.staged.shelf, one.staged.offset) for one in wanted})
+def _staged_batches(journal: Journal, decided: DecidedBatch, wanted: list[_CopyItem]) -> Iterator[ReadyBatch]:
+    staging_partitions = StagedBatchReader(
+        journal, {(one.staged.staging_partition, one.staged.offset) for one in wanted}
+    )
     for _, one, sequence in wanted:
-        batch, header = shelves.take(one.shelf, one.offset)
+        batch, header = staging_partitions.take(one.staging_partition, one.offset)
         if (header.size, header.record_count) != (one.size, one.rows):
             what = f"expected {one.size} bytes and {one.rows} records, found {header.size} and {header.record_count}"
-            raise StagingLost(f"{journal.topic}-{one.shelf} at {one.offset}: {what}; {LEAVE}")
+            raise StagingLost(f"{journal.topic}-{one.staging_partition} at {one.offset}: {what}; {LEAVE}")
         check_crc(batch, 0, header)
         stamp(batch, 0, 0, NO_EPOCH)  # as a producer sends it
         set_producer(batch, 0, decided.producer.id, decided.producer.epoch, sequence)
@@ -98,10 +99,10 @@ def _from_shelves(journal: Journal, decided: DecidedBatch, wanted: list[_Wanted]
 
 
 class StagedBatchReader:
-    """Reads staged batches in about the order in which they lie, each once; what comes along and is
-    wanted later is held.
+    """Reads staged batches once each, roughly in offset order; buffers those needed later.
 
-    Args: wanted: shelf and offset of all that will be taken.
+    Args:
+        wanted: staging partition and offset of all batches that will be read.
     """
 
     def __init__(self, journal: Journal, wanted: set[tuple[int, int]]) -> None:
@@ -110,21 +111,24 @@ class StagedBatchReader:
         self._held: dict[tuple[int, int], tuple[bytearray, BatchHeader]] = {}
         self._held_bytes = 0
 
-    def take(self, shelf: int, offset: int) -> tuple[bytearray, BatchHeader]:
-        """The batch that begins there. Raises StagingLost: none does. ClientError."""
-        if (shelf, offset) not in self._held:
-            self._fetch(shelf, offset)
-        found = self._held.pop((shelf, offset), None)
+    def take(self, staging_partition: int, offset: int) -> tuple[bytearray, BatchHeader]:
+        """Return the batch that begins at this offset. Raises: StagingLost: there is none.
+
+        ClientError.
+        """
+        if (staging_partition, offset) not in self._held:
+            self._fetch(staging_partition, offset)
+        found = self._held.pop((staging_partition, offset), None)
         if found is None:
             raise StagingLost(
-                f"{self._journal.topic}-{shelf}: no batch begins at {offset}, where one was staged; {LEAVE}"
+                f"{self._journal.topic}-{staging_partition}: no batch begins at {offset}, where one was staged; {LEAVE}"
             )
-        self._wanted.discard((shelf, offset))
+        self._wanted.discard((staging_partition, offset))
         self._held_bytes -= found[1].size
         return found
 
-    def _fetch(self, shelf: int, offset: int) -> None:
-        topic_partition = TopicPartition(self._journal.topic, shelf)
+    def _fetch(self, staging_partition: int, offset: int) -> None:
+        topic_partition = TopicPartition(self._journal.topic, staging_partition)
         size = max(
             min(STAGING_FETCH_BYTES, HELD_BYTES_MAX - self._held_bytes), 1
         )  # the first batch comes whole, whatever its size
@@ -139,7 +143,7 @@ class StagedBatchReader:
                 f"{topic_partition}: what was staged at {offset} is gone, by retention or by hand; {LEAVE}"
             ) from None
         for position, header in iter_batches(records):
-            key = shelf, header.base_offset
+            key = staging_partition, header.base_offset
             if key in self._wanted and key not in self._held:
                 self._held[key] = bytearray(records[position : position + header.size]), header
                 self._held_bytes += header.size

@@ -1,6 +1,4 @@
-"""From rows to batches: gathers what goes to each partition until that makes batches. Knows no
-Spark.
-"""
+"""Gathers rows per partition and encodes them as batches. No pyspark."""
 
 from __future__ import annotations
 
@@ -22,12 +20,13 @@ if TYPE_CHECKING:
 
 GATHER_BYTES = 16 * 1024 * 1024
 ROWS_FEW = 20_000
-"""So many are placed and encoded by plain Python sooner than numba is imported."""
+"""Below this number of rows plain Python encodes faster than importing numba takes."""
 
 
 class ReadyBatch(NamedTuple):
-    """A batch for a partition, and how many it has. `target`: where it is to go in the end, if it
-    is staged first.
+    """An encoded batch, its partition and its number of records.
+
+    `target`: the final partition of a staged batch.
     """
 
     topic_partition: TopicPartition
@@ -37,25 +36,29 @@ class ReadyBatch(NamedTuple):
 
 
 class SequenceAllocator(Protocol):
-    """Says which producer's, and with which sequence, the next batch of a partition is."""
+    """Provides the producer id and the next sequence of each partition."""
 
-    def next_of(self, topic_partition: TopicPartition) -> ProducerArgs: ...
+    def next_args(self, topic_partition: TopicPartition) -> ProducerArgs:
+        """Return the producer arguments of the partition's next batch."""
+        ...
 
-    def took(self, topic_partition: TopicPartition, count: int) -> None:
-        """A batch of so many rows was made for it."""
+    def advance(self, topic_partition: TopicPartition, count: int) -> None:
+        """Advance the partition's sequence after a batch of `count` records."""
         ...
 
 
 class EngineSelector:
-    """Which loops a process uses: those that cost an import once it has seen many rows, in one task
-    or in several.
-    """
+    """Chooses the encoder of a process: the compiled one once it has seen enough rows in all tasks."""
 
     def __init__(self) -> None:
         self._rows = 0
 
     def choose(self, asked: EngineName, rows: int) -> EngineName:
-        """The engine for the next rows. Args: asked: by the option encoder."""
+        """Return the engine for the next rows.
+
+        Args:
+            asked: the option encoder.
+        """
         self._rows += rows
         if asked != "auto":
             return asked
@@ -66,7 +69,7 @@ ENGINES = EngineSelector()
 
 
 class Batcher:
-    """Takes rows, gives batches. `sequences`: whose batches they are; None: nobody's."""
+    """Turns rows into batches. `sequences`: None: batches without a producer id."""
 
     def __init__(self, targets: TargetTopics, options: SinkOptions, sequences: SequenceAllocator | None) -> None:
         self._targets = targets
@@ -77,16 +80,16 @@ class Batcher:
         self._engine: EngineName = options["encoder"]
 
     def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ReadyBatch]:
-        """The batches of all these rows. Raises: as `add`."""
+        """Yield the batches of all rows. Raises: as `add`."""
         for some in rows:
             yield from self.add(some)
         yield from self.flush()
 
     def add(self, rows: pa.RecordBatch) -> Iterator[ReadyBatch]:
-        """Take rows; batches come once enough of them are there.
+        """Add rows; yield batches once enough rows are gathered.
 
-        Raises: RowRefused: a row can't be written: no such topic or partition, a header without a
-        key, larger than its topic takes.
+        Raises: RowRefused: a row cannot be written: no such topic or partition, a header without a
+            key, larger than its topic accepts.
         """
         if not rows.num_rows:
             return
@@ -101,7 +104,7 @@ class Batcher:
             yield from self.flush()
 
     def flush(self) -> Iterator[ReadyBatch]:
-        """Batches of all that is left."""
+        """Yield batches of all gathered rows."""
         gathered, self._rows, self._gathered = self._rows, {}, 0
         for topic_partition, parts in gathered.items():
             yield from self._encode(self._targets.get(topic_partition.topic), topic_partition, parts)
@@ -112,7 +115,7 @@ class Batcher:
         import pyarrow as pa
 
         most = min(self._options["kafka.batch.size"], max(target.batch_bytes_max - target.batch_bytes_max // 64, 1))
-        producer = self._sequences.next_of(topic_partition) if self._sequences is not None else ProducerArgs()
+        producer = self._sequences.next_args(topic_partition) if self._sequences is not None else ProducerArgs()
         producer["codec"] = target.codec
         now_ms = time.time_ns() // 1_000_000
         table = pa.Table.from_batches(parts)
@@ -123,7 +126,7 @@ class Batcher:
                 if len(batch) > target.batch_bytes_max:
                     raise RowRefused(_too_large(target, topic_partition, len(batch), count))
                 if self._sequences is not None:
-                    self._sequences.took(topic_partition, count)
+                    self._sequences.advance(topic_partition, count)
                 yield ReadyBatch(topic_partition, batch, count)
         except InvalidRecord as error:
             raise RowRefused(f"a row for {topic_partition} can't be a record: {error}") from None

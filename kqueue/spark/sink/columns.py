@@ -1,6 +1,4 @@
-"""The columns that a frame may have to be written, and what its rows say. Knows no Spark; needs
-pyarrow.
-"""
+"""The columns of a frame to write, and validation of rows. No pyspark; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -19,7 +17,10 @@ _HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<key:string,v
 
 
 class Column(NamedTuple):
-    """`types`: as Spark's `simpleString` names them; the first is what to take."""
+    """A column that can be written.
+
+    `types`: accepted types as Spark's `simpleString` names them; the first is recommended.
+    """
 
     name: str
     types: tuple[str, ...]
@@ -40,17 +41,18 @@ COLUMNS = (
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 OF_SOURCE = ("offset", "timestampType")
-"""What a source says and no sink can take: passed over, so that what was read can be written as it
-is.
+"""Columns of the source that cannot be written.
+
+They are ignored, so a frame that was read can be written.
 """
 
 
 def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
-    """Compare a frame's columns, names and types, with those that can be written. `topic`: the
-    option's.
+    """Validate the names and types of a frame's columns.
 
-    Raises RowRefused: one is missing, has another type, or is not known; the message says what to
-    do.
+    Args:
+        topic: the option's topic.
+    Raises: RowRefused: missing, mistyped or unknown; the message says what to do.
     """
     names = [name for name, _ in fields]
     for name, kind in fields:
@@ -71,12 +73,12 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
 
 
 def record_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Those columns that are a part of a record."""
+    """Return the columns that are part of a record."""
     return rows.select([name for name in RECORD if name in rows.schema.names])
 
 
 def topics_of(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
-    """The rows for each topic that they name, in their order. Raises RowRefused: one names none."""
+    """Return the rows of each topic, in order. Raises: RowRefused: a row has no topic."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -92,7 +94,7 @@ def topics_of(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
 
 
 def check_headers(rows: pa.RecordBatch) -> None:
-    """Raises RowRefused: a header is null, or has no key."""
+    """Raise RowRefused if a header is null or has no key."""
     if "headers" not in rows.schema.names:
         return
     column = rows.column("headers")

@@ -1,9 +1,8 @@
-"""What is known of the batches of one query that are written exactly once: entries in the first
-partition of its staging topic.
+"""The journal of a query's exactly-once batches: partition 0 of its staging topic. No pyspark.
 
-Each entry is JSON. `opened`: there is a journal. `decided`: which staged batches make a batch of
-the query. `done`: they are where they belong. Whoever reads the entries in their order comes to the
-same state, whoever wrote them, and however often. Knows no Spark.
+Each entry is a JSON record. `opened`: the journal exists. `decided`: which staged batches form a
+batch. `done`: they are copied. Replaying the entries in order gives the same state in every
+process, even with duplicate entries.
 """
 
 from __future__ import annotations
@@ -36,29 +35,33 @@ SETTINGS: Mapping[str, str] = {
     "message.timestamp.before.max.ms": str(2**63 - 1),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-"""StagedBatch batches are the records of other topics, so nothing is asked of them here; what is done
-with is dropped by us.
+"""Topic settings that accept any batch unchanged and keep it.
 
-Of the last segment nothing is dropped, so it is not large; and yet no batch that a client could
-read is larger.
+The sink deletes finished data itself.
+
+DeleteRecords cannot delete from the last segment, so segments are small, but not smaller than the
+largest batch that a client can read.
 """
 
 
 class StagedBatch(NamedTuple):
-    """A batch that waits for `topic_partition`: it lies on `shelf` (a partition of the staging topic) at
-    `offset`, with `size` bytes.
+    """A staged batch for `topic_partition`.
+
+    It is in the staging partition `staging_partition` at `offset`, has `size` bytes and `rows`
+    records.
     """
 
     topic_partition: TopicPartition
-    shelf: int
+    staging_partition: int
     offset: int
     size: int
     rows: int
 
 
 class PartitionBatches(NamedTuple):
-    """What goes to one partition: `batches` in this order, the first with `sequence`; none of them
-    lies before the offset `since`.
+    """The batches of one target partition, in order.
+
+    `sequence`: of the first batch. `since`: no batch is in the target before this offset.
     """
 
     topic_partition: TopicPartition
@@ -68,12 +71,13 @@ class PartitionBatches(NamedTuple):
 
     @property
     def rows(self) -> int:
+        """The number of records."""
         return sum(batch.rows for batch in self.batches)
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
-    """`writer`: who wrote the entry, so that it knows its own."""
+    """A decided batch. `writer`: the process that wrote the entry."""
 
     batch_id: int
     writer: str
@@ -83,10 +87,11 @@ class DecidedBatch:
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """`done`: the last batch that is, -1 none; `decided`: one that is not done; `sequences`: the
-    next ones of `producer`, by partition.
+    """The state after replaying the journal.
 
-    `done_at`: the offset of the entry that says so; nothing before it is needed any more.
+    `done`: the last finished batch, -1: none. `decided`: a batch that is not done. `sequences`: the
+    next sequences of `producer`, by partition. `done_at`: offset of the done entry; earlier entries
+    are obsolete.
     """
 
     done: int = NONE
@@ -96,18 +101,17 @@ class JournalState:
     done_at: int = 0
 
     def has(self, batch_id: int) -> bool:
-        """Whether it is known what this batch consists of."""
+        """Return whether the batch is decided or done."""
         return batch_id <= self.done or (self.decided is not None and batch_id <= self.decided.batch_id)
 
 
 # --- entries
 
 
-def fold(state: JournalState, entry: Mapping[str, Any], offset: int = 0) -> JournalState:
-    """The state after one more entry, which stands at `offset`. One that comes too late changes
-    nothing.
+def apply_entry(state: JournalState, entry: Mapping[str, Any], offset: int = 0) -> JournalState:
+    """Return the state after one more entry, at `offset`. A late entry changes nothing.
 
-    Raises KeyError, TypeError, ValueError: it is no entry.
+    Raises: KeyError, TypeError, ValueError: not an entry.
     """
     if entry["version"] != VERSION:
         raise ValueError(f"version {entry['version']!r}")
@@ -142,13 +146,13 @@ def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
 
 
 def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
-    """What to append for a decision."""
+    """Return the entry of a decision."""
     parts = [
         [
             *part.topic_partition,
             part.since,
             part.sequence,
-            [[one.shelf, one.offset, one.size, one.rows] for one in part.batches],
+            [[one.staging_partition, one.offset, one.size, one.rows] for one in part.batches],
         ]
         for part in decided.parts
     ]
@@ -157,13 +161,15 @@ def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
 
 
 def opened_entry() -> dict[str, Any]:
-    """The first of all: it says since when there is a journal, and no more."""
+    """Return the first entry, whose time tells when the journal was created."""
     return {"version": VERSION, "kind": "opened", "batch": NONE}
 
 
 def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """What to append once all that `state.decided` names is where it belongs. `sequences`: the next
-    ones; others are as they were.
+    """Return the entry that marks `state.decided` done.
+
+    Args:
+        sequences: the next sequences; other partitions keep theirs.
     """
     assert state.decided is not None
     known = {**state.sequences, **sequences}
@@ -182,16 +188,16 @@ def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> 
 
 
 def bounds(client: Client, topic_partition: TopicPartition) -> tuple[int, int]:
-    """Where a partition begins and ends now. Raises ClientError."""
+    """Return the log start and log end of a partition. Raises: ClientError."""
     begin, end = (client.offsets({topic_partition: which})[topic_partition].offset for which in (EARLIEST, LATEST))
     return begin or 0, end or 0
 
 
 class Journal:
-    """The journal of a query, and its shelves. One thread at a time; others may write to it
-    meanwhile.
+    """The journal of a query and its staging partitions. Other processes may append concurrently.
 
-    Raises, from all methods: ClientError. StagingLost: the topic holds what no journal does.
+    All methods raise ClientError, and StagingLost if the topic does not hold a journal.
+    Thread: one at a time.
     """
 
     def __init__(self, client: Client, query_id: str) -> None:
@@ -199,13 +205,15 @@ class Journal:
         self.topic = PREFIX + query_id
         self.topic_partition = TopicPartition(self.topic, JOURNAL)
 
-    def open(self, shelves: int) -> int:
-        """Make the topic if it is not there; returns how many shelves it has."""
+    def open(self, staging_partitions: int) -> int:
+        """Create the topic if it does not exist; return the number of staging partitions."""
         name = self.topic
         try:
             found = self.client.metadata(pattern=name.replace(".", r"\.")).topics.get(name)
             if found is None:
-                found = self.client.create_topics([NewTopic(name, 1 + shelves, settings=SETTINGS)]).topics[name]
+                found = self.client.create_topics([NewTopic(name, 1 + staging_partitions, settings=SETTINGS)]).topics[
+                    name
+                ]
                 self.append(opened_entry())
         except BrokerRefused as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -216,11 +224,11 @@ class Journal:
         return len(found.partitions) - 1
 
     def read(self) -> JournalState:
-        """The state as of now."""
+        """Return the current state."""
         state = JournalState()
         for offset, entry in self._entries():
             try:
-                state = fold(state, entry, offset)
+                state = apply_entry(state, entry, offset)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StagingLost(
                     f"the journal {self.topic_partition} holds an entry that can't be read ({error!r}): {str(entry)[:200]}"
@@ -250,12 +258,12 @@ class Journal:
                 )
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """An answer that was lost makes it stand there twice, which changes nothing."""
+        """Append an entry. A lost response can duplicate it, which does not change the state."""
         builder = BatchBuilder("zstd")
         builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
         batch = builder.build()
         self.client.produce({self.topic_partition: batch}, repeatable=True)
 
     def drop(self, before: Mapping[int, int]) -> None:
-        """Let go of what lies before these offsets, by partition."""
+        """Delete the records before these offsets, by partition."""
         self.client.delete_records({TopicPartition(self.topic, index): offset for index, offset in before.items()})

@@ -1,4 +1,4 @@
-"""The options of the sink: a table of them, and what they come to together. Knows no Spark."""
+"""The options of the sink: the table, and the parsed result. No pyspark."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ OPTIONS = (
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
 )
-UNDECLARED = (
+IGNORED = (
     "checkpointLocation", "queryName", "includeHeaders",
     "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms", "kafka.enable.idempotence", "kafka.linger.ms",
     "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.max.request.size", "kafka.metadata.max.age.ms",
@@ -139,9 +139,7 @@ UNDECLARED = (
     "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
-"""Spark's own, and those of Kafka's producer; they are taken, so that nothing has to be rewritten,
-and change nothing here.
-"""
+"""Options of Spark and of Kafka's producer that are accepted without effect."""
 REFUSED = {
     "path": "rows go to a broker, not to files: name it with kafka.bootstrap.servers, and call save() or start() without a path",
     "kafka.interceptor.classes": "there is no Java that could run them",
@@ -151,12 +149,12 @@ REFUSED = {
     "kafka.transactional.id": "use delivery=exactly-once",
 }
 _ASYNC = "asyncprogresstrackingenabled"
-TABLE = OptionTable(OPTIONS, UNDECLARED, REFUSED, who="writers", prefix="asyncprogresstracking")
+TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, who="writers", prefix="asyncprogresstracking")
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """All that was asked, checked. It can be pickled. `values`: by the options' own names."""
+    """The validated options. Can be pickled. `values`: by the options' own names."""
 
     streaming: bool
     values: Mapping[str, Any]
@@ -166,19 +164,23 @@ class SinkOptions:
 
     @property
     def topic(self) -> str | None:
+        """The topic of all rows; None: rows name it."""
         found: str | None = self.values["topic"]
         return found
 
     @property
     def is_exactly_once(self) -> bool:
+        """Whether delivery is exactly-once."""
         return bool(self.values["delivery"] == EXACTLY_ONCE)
 
     @property
     def acks(self) -> int:
+        """kafka.acks as in Produce requests."""
         return ACKS[self.values["kafka.acks"]]
 
     @property
     def client(self) -> ClientOptions:
+        """The options of a client for `kafka.bootstrap.servers`."""
         return ClientOptions(
             bootstrap=self["kafka.bootstrap.servers"],
             client_id=self["kafka.client.id"],
@@ -188,10 +190,11 @@ class SinkOptions:
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """What the options of a write come to.
+    """Parse and validate the options of a write.
 
-    Args: given: their names in any case, as Spark hands them on. Raises OptionError: an unknown one
-    (the nearest name is offered), a value that can't be, or two that contradict each other.
+    Args:
+        given: option names in any case, as Spark passes them.
+    Raises: OptionError: unknown (the message offers the nearest name), invalid or contradictory.
     """
     values = TABLE.values(
         given,

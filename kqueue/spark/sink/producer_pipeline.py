@@ -1,4 +1,4 @@
-"""The producers of this process, and how batches get to the brokers. Knows no Spark."""
+"""The idempotent producers of this process, and the pipeline of Produce requests. No pyspark."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from kqueue.spark.sink.batcher import ReadyBatch
 
 ROUND_BYTES_MAX = 16 * 1024 * 1024
 ROUNDS_AHEAD_MAX = 2
-"""One is sent, and the next one waits."""
+"""One request in flight, and one queued."""
 SEQUENCE_MAX = 2**31 - 1
 
 
-def after(sequence: int, count: int) -> int:
-    """The sequence that is `count` further on; they begin anew beyond 2**31 - 1."""
+def sequence_after(sequence: int, count: int) -> int:
+    """Return the sequence `count` after this one; sequences wrap to 0 after 2**31 - 1."""
     return (sequence + count) & SEQUENCE_MAX
 
 
-class Producer:
-    """An id with the next sequence of each partition, so that a batch is appended once however
-    often it is sent. See `SequenceAllocator`.
-    """
+class IdempotentProducer:
+    """A producer id with the next sequence of each partition. See `SequenceAllocator`."""
 
     def __init__(self, id: ProducerIdAndEpoch) -> None:
         self.id = id
         self._next: dict[TopicPartition, int] = {}
 
-    def next_of(self, topic_partition: TopicPartition) -> ProducerArgs:
+    def next_args(self, topic_partition: TopicPartition) -> ProducerArgs:
+        """Return the producer arguments of the partition's next batch."""
         return ProducerArgs(
             producer_id=self.id.id, epoch=self.id.epoch, base_sequence=self._next.get(topic_partition, 0)
         )
 
-    def took(self, topic_partition: TopicPartition, count: int) -> None:
-        self._next[topic_partition] = after(self._next.get(topic_partition, 0), count)
+    def advance(self, topic_partition: TopicPartition, count: int) -> None:
+        """Advance the partition's sequence."""
+        self._next[topic_partition] = sequence_after(self._next.get(topic_partition, 0), count)
 
 
-_idle: dict[ClientOptions, Producer] = {}
+_idle: dict[ClientOptions, IdempotentProducer] = {}
 _lock = threading.Lock()
 
 
 @contextmanager
-def borrowed_producer(client: Client) -> Iterator[Producer]:
-    """One that this process kept, or a new one; it is kept if all went well, because brokers
-    remember each for a day.
+def borrowed_producer(client: Client) -> Iterator[IdempotentProducer]:
+    """Yield an idle producer of this process, or a new one; keep it if the block succeeds.
 
-    After an error nobody knows which of its batches are there, so it is used no more.
+    Brokers remember each producer id for a day, so ids are reused. After an error it is unknown
+    which batches were appended, so the producer is dropped.
     """
     with _lock:
         producer = _idle.pop(client.options, None)
     if producer is None:
-        producer = Producer(client.init_producer())
+        producer = IdempotentProducer(client.init_producer())
     yield producer
     with _lock:
         _idle[client.options] = producer
 
 
 def drop_idle_producers() -> None:
-    """Keep none."""
+    """Drop all idle producers."""
     with _lock:
         _idle.clear()
 
@@ -71,10 +71,10 @@ Round = dict[TopicPartition, ReadyBatch]
 
 
 class ProducerPipeline:
-    """Sends batches, in their order for each partition, to all partitions at the same time.
+    """Sends batches to all partitions in parallel, in order within each partition.
 
-    A few are sent by the client itself. Of many a thread sends some, with a client of its own,
-    while the next are made.
+    A few batches are sent by the caller's client. For more, a thread with its own client sends
+    while the caller encodes the next ones.
     """
 
     def __init__(self, client: Client, acks: int) -> None:
@@ -82,8 +82,9 @@ class ProducerPipeline:
         self._acks = acks
 
     def send(self, batches: Iterable[ReadyBatch]) -> Iterator[tuple[ReadyBatch, ProduceResult]]:
-        """Send; what was answered comes as it is. To be run to its end. Raises: ClientError, and
-        what `batches` does.
+        """Send batches; yield each with its result. Must be run to its end.
+
+        Raises: ClientError, and what `batches` raises.
         """
         waiting: dict[TopicPartition, deque[ReadyBatch]] = {}
         size = 0
@@ -101,7 +102,7 @@ class ProducerPipeline:
 
 
 def _take(waiting: dict[TopicPartition, deque[ReadyBatch]]) -> Round:
-    """One batch for each partition, as far as one request may take them."""
+    """Remove and return one batch per partition, within the size of one request."""
     taken: Round = {}
     size = 0
     for topic_partition in list(waiting):
@@ -117,9 +118,7 @@ def _take(waiting: dict[TopicPartition, deque[ReadyBatch]]) -> Round:
 
 
 class _Rounds:
-    """Rounds that are on their way, one after the other. After one that failed none is sent any
-    more.
-    """
+    """Requests in flight, one after the other. After a failure no further one is sent."""
 
     def __init__(self, client: Client, acks: int) -> None:
         self._client = client
@@ -129,9 +128,7 @@ class _Rounds:
         self._failed = False
 
     def begin(self, taken: Round) -> Iterator[tuple[ReadyBatch, ProduceResult]]:
-        """Have it sent meanwhile; gives what was answered of earlier ones, as far as it had to be
-        waited for.
-        """
+        """Send in the background; yield results of earlier requests if the queue is full."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "kqueue-sink")
             self._client = self._client.clone()  # the caller goes on asking with his
@@ -140,16 +137,16 @@ class _Rounds:
         self._under_way.append(self._thread.submit(self._send, taken))
 
     def last(self, taken: Round) -> Iterator[tuple[ReadyBatch, ProduceResult]]:
-        """Nothing is made meanwhile: without a thread unless there is one."""
+        """Send a request when nothing remains to encode: without a thread unless one is running."""
         yield from self._send(taken) if self._thread is None else self.begin(taken)
 
     def rest(self) -> Iterator[tuple[ReadyBatch, ProduceResult]]:
-        """What was answered of those that are still on their way."""
+        """Yield the results of all requests in flight."""
         while self._under_way:
             yield from self._under_way.popleft().result()
 
     def close(self) -> None:
-        """What is not sent yet is not sent any more."""
+        """Cancel requests that are not sent."""
         if self._thread is not None:
             self._failed = True
             self._thread.shutdown(cancel_futures=True)

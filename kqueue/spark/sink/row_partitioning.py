@@ -1,4 +1,4 @@
-"""Which partition each row goes to. Knows no Spark; needs pyarrow and NumPy."""
+"""Assigns rows to partitions. No pyspark; needs pyarrow and NumPy."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _NOT_THERE = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 @dataclass(frozen=True, slots=True)
 class TargetTopic:
-    """A topic that rows go to. `open`: its partitions that have a leader; `batch_bytes_max`: the
-    largest batch that it takes.
+    """A topic that rows are written to.
+
+    `open`: its partitions with a leader. `batch_bytes_max`: its max.message.bytes.
     """
 
     name: str
@@ -44,7 +45,10 @@ class TargetTopic:
 
 
 class TargetTopics:
-    """The topics that rows go to, each looked at once. One thread at a time."""
+    """The target topics, each looked up once.
+
+    Thread: one at a time.
+    """
 
     def __init__(self, client: Client, options: SinkOptions, rng: random.Random) -> None:
         self._client = client
@@ -53,8 +57,10 @@ class TargetTopics:
         self._known: dict[str, TargetTopic] = {}
 
     def get(self, name: str) -> TargetTopic:
-        """Raises RowRefused: there is no such topic (the nearest name is offered), or its
-        partitioner is not here. ClientError.
+        """Return a topic.
+
+        Raises: RowRefused: no such topic (the message offers the nearest name), or its partitioner
+            is not installed. ClientError.
         """
         if name not in self._known:
             self._known[name] = self._ask(name)
@@ -97,15 +103,13 @@ class TargetTopics:
 
 
 def missing_topic(client: Client, name: str) -> str:
-    """What to say of a topic that is not there."""
+    """Return the message for a missing topic."""
     there = [topic for topic, one in client.metadata().topics.items() if not one.is_internal]
     return f"there is no topic {name!r} on {client.options.bootstrap}{did_you_mean(name, there)}; create it first"
 
 
 def check_target(options: SinkOptions) -> None:
-    """Ask the brokers for the topic that is written to, before anything is begun. Raises: as
-    `TargetTopics.get`.
-    """
+    """Look up the target topic before the write begins. Raises: as `TargetTopics.get`."""
     with Client(options.client) as client:
         if options.topic is None:
             client.metadata([])
@@ -119,8 +123,9 @@ def check_target(options: SinkOptions) -> None:
 def partition_rows(
     target: TargetTopic, rows: pa.RecordBatch, engine: EngineName = "auto"
 ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
-    """The rows for each partition, in their order. Raises RowRefused: a row names a partition that
-    is not there.
+    """Return the rows of each partition, in order.
+
+    Raises: RowRefused: a row names a partition that does not exist.
     """
     import numpy as np
     import pyarrow as pa
@@ -162,7 +167,7 @@ def _partitions(target: TargetTopic, rows: pa.RecordBatch, engine: EngineName) -
 
 
 def _choose(target: TargetTopic, rows: pa.RecordBatch, engine: EngineName) -> Any:
-    """What the partitioner says of each row."""
+    """Return the partitioner's choice for each row."""
     import pyarrow as pa
 
     keys = rows.column("key") if "key" in rows.schema.names else pa.nulls(rows.num_rows)

@@ -1,10 +1,9 @@
-"""Staging topics of queries that are gone: to see what is there, and to let go of it. Knows no
-Spark.
+"""Lists and deletes staging topics of queries that no longer run. No pyspark.
 
-Nobody but who runs a query knows whether it will be started again, so nothing is deleted by itself.
-A query needs its staging topic for what is under way, and, begun again, to learn what it has done.
-Without it a query that ended in order goes on as if nothing were; of one that was killed, the last
-batch may be written twice.
+Only the operator knows whether a query will be restarted, so nothing is deleted automatically. A
+query needs its staging topic for the batch in progress, and after a restart to learn which batches
+are done. Without it, a query that ended cleanly continues normally; after a kill, its last batch
+may be written twice.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ _PATTERN = PREFIX.replace("-", "[-]") + ".+"
 
 
 class StagedQuery(NamedTuple):
-    """What is kept for one query.
+    """The staging topic of one query. Its field names are part of `kqueue pipeline sweep --json`.
 
-    last_ms: when it last said something (ms since 1970), None: it never did. done: its last batch,
-    -1 none. unfinished: the batch that is decided and not yet where it belongs, None: there is
-    none. staged: records that lie on its shelves. unreadable: why its journal can't be read, "" if
-    it can.
+    last_ms: time of its last journal entry (ms since 1970); None: none. done: its last finished
+    batch, -1: none. unfinished: the batch that is decided but not fully copied; None: none. staged:
+    number of staged records. unreadable: why its journal cannot be read, "" if it can.
     """
 
     query_id: str
@@ -43,9 +41,9 @@ class StagedQuery(NamedTuple):
 
 
 def staged_queries(client: Client) -> list[StagedQuery]:
-    """All queries that a broker keeps a staging topic for, by their ids. Raises ClientError."""
+    """Return all queries with a staging topic, sorted by id. Raises: ClientError."""
     topics = client.metadata(pattern=_PATTERN).topics
-    # one partition alone can be no journal with shelves: it is somebody else's
+    # A topic with one partition has no staging partitions: it is not ours.
     return [_look(client, name) for name, topic in sorted(topics.items()) if len(topic.partitions) > 1]
 
 
@@ -72,12 +70,15 @@ def _look(client: Client, topic: str) -> StagedQuery:
 
 
 def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
-    """Delete the staging topic of a query that won't be started again.
+    """Delete the staging topic of a query that will not be restarted.
 
-    Args: query_id: of a stream (`query_id_of` finds it in a checkpoint), or a batch write's txnAppId.
-    finish: first bring a batch that was decided, and is only in part where it belongs, to its end;
-    False: its other rows are given up. Raises: OptionError: nothing is kept for it. StagingLost,
-    ClientError: the batch can't be finished; nothing was deleted.
+    Args:
+        query_id: of a stream (`query_id_of` reads it from a checkpoint), or a batch write's
+            txnAppId.
+        finish: first finish a batch that is decided but not fully copied; False: discard its
+            remaining rows.
+    Raises: OptionError: the query has no staging topic. StagingLost, ClientError: the batch cannot
+        be finished; nothing was deleted.
     """
     journal = Journal(client, query_id)
     try:
@@ -97,9 +98,7 @@ def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
 
 
 def query_id_of(checkpoint: str) -> str:
-    """The id of the query that has this checkpoint, a folder of this machine. Raises OptionError:
-    it is none.
-    """
+    """Return the query id of a local checkpoint folder. Raises: OptionError: it is not one."""
     try:
         return str(json.loads((Path(checkpoint) / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -109,7 +108,8 @@ def query_id_of(checkpoint: str) -> str:
 
 
 def unused_since(kept: Iterable[StagedQuery], before_ms: int) -> list[StagedQuery]:
-    """Those that have said nothing since then. One that never said anything, or can't be read, has
-    to be named.
+    """Return the queries without journal entries since `before_ms`.
+
+    Excludes queries without any entry and unreadable ones: they must be named explicitly.
     """
     return [one for one in kept if one.last_ms is not None and one.last_ms < before_ms and not one.unreadable]

@@ -1,4 +1,4 @@
-"""What one task does with its rows, and what it tells the driver. Knows no Spark."""
+"""A write task: its rows to batches, and its report to the driver. No pyspark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BatchIdentity(NamedTuple):
-    """Which batch of which query this is, and which task of it."""
+    """The query, the batch and the task."""
 
     query_id: str
     batch_id: int
@@ -29,15 +29,17 @@ class BatchIdentity(NamedTuple):
 
 
 class TaskOutcome(NamedTuple):
-    """`staged`: None where the batch had been decided before, and the rows were left; empty where
-    they were sent.
+    """A task's report.
+
+    `staged`: None: the batch was already decided, so nothing was staged. Empty: rows were sent
+    directly.
     """
 
     staged: tuple[StagedBatch, ...] | None
 
 
 def send_rows(options: SinkOptions, rows: Iterable[pa.RecordBatch]) -> TaskOutcome:
-    """Send rows to where they go. Raises: RowRefused, ClientError: some of the rows may be there."""
+    """Send rows to their topics. Raises: RowRefused, ClientError: some rows may be written."""
     with closing(Client(options.client)) as client:
         targets = TargetTopics(client, options, random.Random())
         if options.acks != ALL_IN_SYNC:
@@ -58,8 +60,9 @@ def stage_rows(
     rows: Iterable[pa.RecordBatch],
     connect: Callable[[ClientOptions], Client] = Client,
 ) -> TaskOutcome:
-    """Stage rows for `commit`, unless their batch has been decided. Raises: RowRefused,
-    ClientError, StagingLost: nothing can be seen.
+    """Stage rows for `commit`, unless their batch is already decided.
+
+    Raises: RowRefused, ClientError, StagingLost: readers see nothing.
     """
     with closing(connect(options.client)) as client:
         journal = Journal(client, identity.query_id)
@@ -67,9 +70,9 @@ def stage_rows(
         if journal.read().has(identity.batch_id):
             _drain(rows)
             return TaskOutcome(None)
-        shelves = StagingPartitions(journal.topic, count, identity.task)
+        staging_partitions = StagingPartitions(journal.topic, count, identity.task)
         with borrowed_producer(client) as producer:
             batcher = Batcher(
-                TargetTopics(client, options, random.Random()), options, StagingSequences(producer, shelves)
+                TargetTopics(client, options, random.Random()), options, StagingSequences(producer, staging_partitions)
             )
-            return TaskOutcome(tuple(stage(client, shelves, batcher.batches(rows))))
+            return TaskOutcome(tuple(stage(client, staging_partitions, batcher.batches(rows))))

@@ -1,4 +1,4 @@
-"""What Spark calls to write: in the driver to begin and to end, in the tasks for the rows."""
+"""The classes that Spark calls to write: on the driver to begin and commit, in tasks for rows."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-"""Local properties with which Spark runs each micro-batch; tasks see them."""
+"""Local properties that Spark sets for each micro-batch; tasks can read them."""
 
 
 @dataclass
 class TaskCommitMessage(WriterCommitMessage):
-    """What a task tells the driver. `query_id`: None where each row is written at least once."""
+    """A task's message to the driver. `query_id`: None for at-least-once delivery."""
 
     query_id: str | None
     outcome: TaskOutcome
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`. Rows of a write that failed may be there, unless delivery=exactly-once."""
+    """`df.write`. After a failed write rows may be present, unless delivery=exactly-once."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -52,11 +52,11 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self._options, messages, self._options["txnVersion"])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was staged stays until the next batch is done."""
+        """Do nothing: staged data remains until the next batch is done."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream`: each micro-batch."""
+    """`df.writeStream`: writes each micro-batch."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -68,18 +68,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was staged stays until the next batch is done."""
+        """Do nothing: staged data remains until the next batch is done."""
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """For `DataSource.writer`. Raises, on the driver: OptionError, RowRefused, ClientError."""
+    """Return the writer for `DataSource.writer`. Runs on the driver.
+
+    Raises: OptionError, RowRefused, ClientError.
+    """
     if overwrite:
         raise OptionError('a topic can\'t be overwritten: write with mode("append")')
     return BatchWriter(_checked(options, schema, streaming=False))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """For `DataSource.streamWriter`. Raises: as `batch_writer`."""
+    """Return the writer for `DataSource.streamWriter`. Raises: as `batch_writer`."""
     if overwrite:
         raise OptionError(
             'a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or write each batch with foreachBatch, '

@@ -1,6 +1,5 @@
-"""``spark.read`` and ``spark.readStream.format("kqueue")``: options, columns and offsets of Spark's
-own Kafka source.
+"""``spark.read`` and ``spark.readStream.format("kqueue")``.
 
-`wire` and `folder` are the two ways to the data, behind one contract (`ways`). `readers` is what
-Spark calls; nothing else knows Spark.
+Options, columns and offsets are those of Spark's own Kafka source. `broker_reader` and
+`file_reader` implement `record_reader.RecordReader`. Only `spark_readers` imports pyspark.
 """

@@ -1,4 +1,4 @@
-"""The way over the wire: whole batches are fetched as bytes, and decoded where they are wanted."""
+"""Reads whole batches from brokers; decodes them in the task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kqueue.records.batch import BatchHeader
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
-from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic
+from kqueue.spark.source.record_reader import REPAIR_HINT, DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.wire.error_codes import ErrorCode
 
@@ -32,8 +32,10 @@ MISSING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class BrokerReader:
-    """See `RecordReader`. Raises ClientError where the brokers can't be reached in
-    `kafka.default.api.timeout.ms`, or refuse.
+    """A `RecordReader` of a cluster.
+
+    Raises: ClientError: the brokers are unreachable for `kafka.default.api.timeout.ms`, or refuse a
+        request.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -44,7 +46,7 @@ class BrokerReader:
     def close(self) -> None:
         self.client.close()
 
-    def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
+    def find_partitions(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
         if topics.names is None and topics.assigned is None:
             pattern = topics.pattern or ".*"
             return sorted(
@@ -76,7 +78,7 @@ class BrokerReader:
         return sorted(there & set(topics.assigned))
 
     def _metadata(self, names: Iterable[str]) -> ClusterMetadata:
-        """Of these topics, or of all there are, if one of these is not there."""
+        """Return metadata of these topics; of all topics if one of them does not exist."""
         try:
             return self.client.metadata(names)
         except BrokerRefused as error:
@@ -84,7 +86,7 @@ class BrokerReader:
                 raise
             return self.client.metadata()
 
-    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         wanted = list(topics)
         unknown = [name for name in wanted if self.client.topic_id(name) == NO_ID]
         if unknown:
@@ -99,7 +101,7 @@ class BrokerReader:
     ) -> Offsets:
         return self._known(dict.fromkeys(partitions, LATEST))
 
-    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {topic_partition: found.offset for topic_partition, found in self._offsets(times).items()}
 
     def _known(self, asked: Mapping[TopicPartition, int]) -> Offsets:
@@ -121,7 +123,7 @@ class BrokerReader:
             return error.done
 
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
-        """Of the first batches that come; a guess, if there are none."""
+        """Return the average of the first batches, or a guess if there are none."""
         try:
             sample = self.client.fetch({topic_partition: offset}, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1)[
                 topic_partition
@@ -132,31 +134,29 @@ class BrokerReader:
         return ROW_BYTES_GUESS if after is None or after <= offset else len(sample.records) / (after - offset)
 
     def read(
-        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, lost: DataLossHandler
+        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, on_data_loss: DataLossHandler
     ) -> Iterator[ColumnChunk]:
         with _Helper() as helper:
             for one in ranges:
                 decoder.bounds = RecordRange(one.start, one.end)
                 try:
-                    for fetched in self._fetches(one, lost, helper):
+                    for fetched in self._fetches(one, on_data_loss, helper):
                         yield from decoder.feed(fetched.records, aborted=fetched.aborted, tag=one.topic_partition)
                 except CorruptBatch as error:
                     sent = f"{one.topic_partition}, as {self.client.options.bootstrap} sent it"
                     raise CorruptBatch(
-                        f"{sent}: {error}; {MEND} {one.topic_partition} --copy-to FOLDER, in its data folder"
+                        f"{sent}: {error}; {REPAIR_HINT} {one.topic_partition} --copy-to FOLDER, in its data folder"
                     ) from None
 
-    def _fetches(self, one: OffsetRange, lost: DataLossHandler, helper: _Helper) -> Iterator[FetchedRecords]:
-        """The answers that hold a range; the next one is on its way while the last is being
-        decoded.
-        """
+    def _fetches(self, one: OffsetRange, on_data_loss: DataLossHandler, helper: _Helper) -> Iterator[FetchedRecords]:
+        """Yield the responses of a range; the next fetch runs while one is decoded."""
         offset, row_bytes, deadline = one.start, float(ROW_BYTES_GUESS), Deadline(self.client.options.timeout_ms)
         coming = helper.run(self._fetch, one, offset, row_bytes)
         while True:
             try:
                 fetched = coming.result()
             except FetchOutOfRange as error:
-                offset = self._after_loss(one, offset, lost, error)
+                offset = self._after_loss(one, offset, on_data_loss, error)
                 if offset >= one.end:
                     return None
                 coming = helper.run(self._fetch, one, offset, row_bytes)
@@ -166,9 +166,9 @@ class BrokerReader:
                     raise CorruptBatch(f"the batch at offset {offset} or near it is damaged ({error})") from None
                 if not is_missing(error):
                     raise
-                return lost(f"{one} was to be read, but there is no such partition any more")
+                return on_data_loss(f"{one} was to be read, but there is no such partition any more")
             if not self._is_same(one):
-                return lost(f"{one} was to be read, but {recreated_topic(one.topic)}")
+                return on_data_loss(f"{one} was to be read, but {recreated_topic_text(one.topic)}")
             after = _after(fetched)
             if after is None:
                 if self._is_empty_to(one, fetched, deadline):
@@ -188,8 +188,9 @@ class BrokerReader:
                 return None
 
     def _is_same(self, one: OffsetRange) -> bool:
-        """Whether what was fetched is of the topic for which the range was planned, as far as its
-        brokers say.
+        """Return whether the fetched topic has the id for which the range was planned.
+
+        If both are known.
         """
         topic_id = self.client.topic_id(one.topic) if one.topic_id else NO_ID
         return topic_id == NO_ID or uuid_text(topic_id) == one.topic_id
@@ -202,8 +203,9 @@ class BrokerReader:
         )[one.topic_partition]
 
     def _is_empty_to(self, one: OffsetRange, fetched: FetchedRecords, deadline: Deadline) -> bool:
-        """Nothing came: whether there is nothing more in the range. Raises BadAnswer: there must
-        be, and it does not come.
+        """Return whether an empty response means that the range has no further records.
+
+        Raises: BadAnswer: the range must have records, and they did not arrive in time.
         """
         reached = fetched.last_stable_offset if self._isolation == "read_committed" else fetched.high_watermark
         if not len(fetched.records) and reached >= one.end:
@@ -215,26 +217,26 @@ class BrokerReader:
             )
         return False
 
-    def _after_loss(self, one: OffsetRange, offset: int, lost: DataLossHandler, error: FetchOutOfRange) -> int:
-        """Where to go on after offsets that are gone. Raises: DataLost, or the error, if it is not
-        so.
-        """
+    def _after_loss(self, one: OffsetRange, offset: int, on_data_loss: DataLossHandler, error: FetchOutOfRange) -> int:
+        """Return where to continue after deleted offsets. Raises: DataLost, or the error itself."""
         begin = self.earliest([one.topic_partition]).get(one.topic_partition, one.end)
         if begin <= offset:
             end = self.latest([one.topic_partition]).get(one.topic_partition, begin)
             if end >= offset:
                 raise error
-            lost(f"{one} was to be read, but {one.topic_partition} ends at {end} now")
+            on_data_loss(f"{one} was to be read, but {one.topic_partition} ends at {end} now")
             return one.end
-        lost(
+        on_data_loss(
             f"{one.topic_partition}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
         )
         return begin
 
 
 def _after(fetched: FetchedRecords) -> int | None:
-    """As `FetchedRecords.next_offset`. Raises CorruptBatch: an offset goes back, so one of two is wrong,
-    and no checksum covers either.
+    """As `FetchedRecords.next_offset`.
+
+    Raises: CorruptBatch: offsets decrease, so one of two batches is wrong; no checksum covers
+        offsets.
     """
     found: int | None = None
     for position, unit in iter_any_batches(fetched.records):
@@ -248,7 +250,7 @@ def _after(fetched: FetchedRecords) -> int | None:
 
 
 class _Helper:
-    """A thread that fetches ahead; it ends with the reading."""
+    """A thread that fetches ahead; it ends with the read."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "kqueue-fetch")
@@ -264,5 +266,5 @@ class _Helper:
 
 
 def is_missing(error: ClientError) -> bool:
-    """Whether a broker says that there is no such topic or partition."""
+    """Return whether the error says that the topic or partition does not exist."""
     return isinstance(error, BrokerRefused) and error.code in MISSING

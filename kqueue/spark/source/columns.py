@@ -1,4 +1,4 @@
-"""Pieces of columns as the record batches that Spark takes. Knows no Spark; needs pyarrow."""
+"""Converts column chunks to the record batches that Spark expects. No pyspark; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Source = tuple[TopicPartition, Unit]
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
-    """The columns as Spark declares them to Arrow; the first record batch has to have just these,
-    names inside of headers too.
+    """Return the source's columns as Spark declares them to Arrow.
+
+    The first record batch must match it exactly, names inside headers included.
     """
     import pyarrow as pa
 
@@ -39,8 +40,11 @@ def arrow_schema(*, headers: bool) -> pa.Schema:
 
 
 def record_batch(piece: ColumnChunk, schema: pa.Schema) -> pa.RecordBatch:
-    """Args: schema: `arrow_schema`. A piece's runs have `Source` as tags. A time that Spark can't
-    hold is null.
+    """Return a chunk as a record batch.
+
+    Args:
+        schema: of `arrow_schema`. The tags of the chunk's runs are `RunTag`s.
+    Timestamps outside Spark's range become null.
     """
     import pyarrow as pa
 
@@ -59,9 +63,7 @@ def record_batch(piece: ColumnChunk, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _joined(piece: ColumnChunk) -> ColumnChunk:
-    """With one run for all neighbours that share partition and kind of time, by these: batches may
-    be as small as records.
-    """
+    """Merge neighbouring runs of one partition and timestamp type, since batches can be tiny."""
     runs: list[tuple[int, tuple[TopicPartition, int]]] = []
     count, last = 0, None
     for rows, (topic_partition, unit) in piece.runs:
@@ -76,14 +78,14 @@ def _joined(piece: ColumnChunk) -> ColumnChunk:
 
 
 def timestamp_type(unit: Unit) -> int:
-    """Whose time it is: the producer's, the broker's, or nobody's, in the oldest format."""
+    """Return the code of Kafka's TimestampType: -1 none (oldest format), 0 producer, 1 broker."""
     if not unit.magic:
         return NO_TIMESTAMP
     return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME
 
 
 def _in_range(times: pa.Array) -> pa.Array:
-    """Those that have as many microseconds as 64 bits hold."""
+    """Replace timestamps whose microseconds do not fit 64 bits by null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The way straight to segment files, of kqueue or Kafka, without a broker."""
+"""Reads segment files of kqueue or Kafka directly, without a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
-from kqueue.spark.source.record_reader import MEND, DataLossHandler, missing_topic, recreated_topic
+from kqueue.spark.source.record_reader import REPAIR_HINT, DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.segment_chunks import valid_chunks
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.spark.source.transaction_index import AbortedTransactions, LastStableOffset, aborted_transactions
@@ -31,12 +31,14 @@ ATTEMPTS = 10
 
 
 class FileReader:
-    """See `RecordReader`. Sealed segments are read; the last of each log only after a clean stop, or where
-    `includeActiveSegment` says so: a broker at work may still lose its end, and give those offsets
+    """A `RecordReader` of a data folder or a partition folder.
+
+    It reads sealed segments. The active segment is read only after a clean stop or with
+    `includeActiveSegment`, since a running broker may still lose its end and assign those offsets
     again.
 
-    Raises: OptionError: there is no such folder, or it has no logs. StorageFailed. CorruptBatch:
-    names file and position.
+    Raises: OptionError: the folder does not exist or has no logs. StorageFailed. CorruptBatch:
+        names file and position.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -54,7 +56,7 @@ class FileReader:
     def close(self) -> None:
         pass
 
-    def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
+    def find_partitions(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
         there = self._there()
         names = {topic_partition.topic for topic_partition in there}
         if topics.names is not None:
@@ -83,9 +85,7 @@ class FileReader:
         return {TopicPartition(*one) for one in named if one is not None}
 
     def _log(self, topic_partition: TopicPartition) -> LogFolder | None:
-        """None: there is no such log (any more), or nothing has been written to it. Raises
-        StorageFailed: it can't be looked at.
-        """
+        """Return the log; None: it does not exist or is empty. Raises: StorageFailed."""
         try:
             return LogFolder(self.storage, f"{topic_partition.topic}-{topic_partition.partition}")
         except (NotALogFolder, FileNotFoundError):
@@ -97,7 +97,7 @@ class FileReader:
             if log is not None:
                 yield topic_partition, log
 
-    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         wanted, found = set(topics), dict[str, str]()
         for topic_partition in sorted(
             topic_partition for topic_partition in self._there() if topic_partition.topic in wanted
@@ -135,7 +135,7 @@ class FileReader:
             else self._stable.setdefault(topic_partition, LastStableOffset()).find(log, end, since)
         )
 
-    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {
             topic_partition: _offset_at(log, times[topic_partition], self._end(log))
             for topic_partition, log in self._logs(times)
@@ -149,27 +149,27 @@ class FileReader:
         return sum(segment.size for segment in log.segments) / rows if rows else ROW_BYTES_GUESS
 
     def read(
-        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, lost: DataLossHandler
+        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, on_data_loss: DataLossHandler
     ) -> Iterator[ColumnChunk]:
         for one in ranges:
             decoder.bounds = RecordRange(one.start, one.end)
             try:
-                yield from self._range(one, decoder, lost)
+                yield from self._range(one, decoder, on_data_loss)
             except CorruptBatch as error:
                 raise CorruptBatch(
-                    f"{error}; {MEND} {self.storage.location}/{one.topic_partition} --copy-to FOLDER"
+                    f"{error}; {REPAIR_HINT} {self.storage.location}/{one.topic_partition} --copy-to FOLDER"
                 ) from None
 
-    def _range(self, one: OffsetRange, decoder: ColumnDecoder, lost: DataLossHandler) -> Iterator[ColumnChunk]:
+    def _range(self, one: OffsetRange, decoder: ColumnDecoder, on_data_loss: DataLossHandler) -> Iterator[ColumnChunk]:
         start = yield from self._in_chunks(one, decoder)
-        for batch in self._batches(one._replace(start=start), lost):
+        for batch in self._batches(one._replace(start=start), on_data_loss):
             try:
                 yield from decoder.add(batch.data(), batch.unit, tag=(one.topic_partition, batch.unit))
             except CorruptBatch as error:
                 raise CorruptBatch(f"{batch.where}: {error}") from None
 
     def _in_chunks(self, one: OffsetRange, decoder: ColumnDecoder) -> Generator[ColumnChunk, None, int]:
-        """Read as far as all is plain; returns where to go on with care."""
+        """Read large chunks while all is valid; return where to continue batch by batch."""
         start, log = one.start, self._log(one.topic_partition)
         if log is None or log.start_offset > start or not _is_same(one, log):
             return start
@@ -186,9 +186,7 @@ class FileReader:
         return start
 
     def _has_changed(self, log: LogFolder) -> bool:
-        """Whether other files stand in its folder than when it was listed, but for what was
-        appended.
-        """
+        """Return whether segments other than the active one changed since the folder was listed."""
         try:
             now = LogFolder(self.storage, log.folder)
         except (NotALogFolder, StorageFailed, FileNotFoundError):
@@ -199,19 +197,20 @@ class FileReader:
     def _aborted(self, log: LogFolder, start: int, end: int) -> AbortedTransactions:
         return aborted_transactions(log, start, end) if self._isolation == "read_committed" else AbortedTransactions(())
 
-    def _batches(self, one: OffsetRange, lost: DataLossHandler) -> Iterator[Batch]:
-        """The batches of a range, without control batches and what was aborted. Goes on where a
-        broker deletes or compacts meanwhile.
+    def _batches(self, one: OffsetRange, on_data_loss: DataLossHandler) -> Iterator[Batch]:
+        """Yield the data batches of a range, without control and aborted batches.
+
+        Continues while a broker deletes or compacts segments.
         """
         start, attempts = one.start, 0
         while start < one.end:
             log = self._log(one.topic_partition)
             if log is None:
-                return lost(f"{one} was to be read, but its folder is gone")
+                return on_data_loss(f"{one} was to be read, but its folder is gone")
             if not _is_same(one, log):
-                return lost(f"{one} was to be read, but {recreated_topic(one.topic)}")
+                return on_data_loss(f"{one} was to be read, but {recreated_topic_text(one.topic)}")
             if log.start_offset > start:
-                lost(
+                on_data_loss(
                     f"{one.topic_partition}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
                 )
                 start = log.start_offset
@@ -236,9 +235,7 @@ class FileReader:
 
 
 def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
-    """The batches of a range, each once the one behind it agrees with its offsets, which no
-    checksum covers.
-    """
+    """Yield each batch once the next one confirms its offsets, which no checksum covers."""
     before: Batch | None = None
     for batch in log.batches(start_offset=start):
         if before is not None:
@@ -251,14 +248,18 @@ def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
 
 
 def _is_same(one: OffsetRange, log: LogFolder) -> bool:
-    """Whether this is the topic for which the range was planned, as far as the folder says."""
+    """Return whether the folder has the topic id for which the range was planned.
+
+    If both are known.
+    """
     topic_id = log.topic_id if one.topic_id else None
     return topic_id is None or uuid_text(topic_id) == one.topic_id
 
 
 def _offset_at(log: LogFolder, time: int, end: int) -> int | None:
-    """The first offset below `end` whose record is from `time` (ms) or later. Time indexes say what
-    need not be looked at.
+    """Return the first offset below `end` with a timestamp >= `time` (ms).
+
+    Time indexes tell which parts need no scan.
     """
     start = log.start_offset
     for segment in log.segments:
@@ -279,7 +280,10 @@ def _offset_at(log: LogFolder, time: int, end: int) -> int | None:
 
 
 def _look(segment: Segment, time: int) -> tuple[int, bool]:
-    """An offset before which all of a segment's records are older than `time`, and whether all are."""
+    """Return an offset below which all records of a segment are older than `time`.
+
+    Returns: that offset, and whether the whole segment is older.
+    """
     try:
         data = segment.storage.read(segment.path(TIMEINDEX))
     except (FileNotFoundError, StorageFailed):

@@ -1,15 +1,16 @@
-"""Where a stream stands: from one batch's end to the next one's. Knows no Spark; offsets come and
-go as parsed JSON.
+"""Plans the micro-batches of a stream: initial offset, next end offset, ranges, commits.
 
-Spark logs a batch's end before it runs the batch, and asks anew where a query begins if it was
-stopped before its first batch was done. What `latest` meant then is past by now, so the end of a
-first batch has its beginning with it (`offsets.BEGIN`); and where a query does not begin at fixed
-offsets, its first batch comes at once, empty perhaps, so that the place where it began is in the
-checkpoint.
+No pyspark.
 
-Offsets of a topic mean nothing in another one that got its name, even where that has as many
-records. So they have the topics' ids with them (`offsets.IDS`), where brokers or folders say these;
-what has none, an older checkpoint for instance, is compared by offsets alone.
+Spark logs a batch's end offset before it runs the batch. If a query stops before its first batch is
+done, Spark asks for the initial offset again, and `latest` then selects another offset. Therefore
+the end offset of a first batch carries its beginning (`offsets.BEGIN`). If the start is not a fixed
+offset, the first batch is planned at once, possibly empty, so that the checkpoint records the
+start.
+
+Offsets are valid only for one topic, not for a recreated topic of the same name. So they carry the
+topic ids (`offsets.IDS`) where the broker or folder reports them. Offsets without ids, for example
+of older checkpoints, are compared as numbers only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kqueue.client.errors import ClientError
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.spark.source.offset_resolver import splits, starting
+from kqueue.spark.source.offset_resolver import splits, starting_offsets
 from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import (
@@ -29,9 +30,9 @@ from kqueue.spark.source.record_reader import (
     data_loss_handler,
     logger,
     open_reader,
-    recreated_topic,
+    recreated_topic_text,
 )
-from kqueue.spark.source.split_planner import OffsetRange, limited
+from kqueue.spark.source.split_planner import OffsetRange, rate_limited
 
 LOOKS = 3
 LOOK_PAUSE_S = 0.2
@@ -40,8 +41,11 @@ CHECKPOINT = "the checkpoint's offsets"
 
 
 class MicroBatchPlanner:
-    """Of one run of a query, on the driver. One thread at a time. Raises, all methods: as the way
-    does; DataLost.
+    """The plan of one query run, on the driver.
+
+    All methods raise DataLost and what the reader raises.
+
+    Thread: one at a time.
     """
 
     def __init__(
@@ -53,7 +57,7 @@ class MicroBatchPlanner:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.options = options
-        self._way = reader or open_reader(options)
+        self._reader = reader or open_reader(options)
         self._clock = clock
         self._pause = pause
         self._lost: DataLossHandler = data_loss_handler(options.fail_on_data_loss)
@@ -64,29 +68,31 @@ class MicroBatchPlanner:
         self._last_look_s = -math.inf  # what a query finds when it begins, or begins again, is not held back
 
     def close(self) -> None:
-        self._way.close()
+        self._reader.close()
 
     def initial(self) -> JsonObject:
-        """Where a new query begins. Raises: OptionError."""
-        partitions = self._way.find(self.options.topics, strict=True)
-        found = starting(self.options, partitions, self._way, self._lost)
+        """Return where a new query begins. Raises: OptionError."""
+        partitions = self._reader.find_partitions(self.options.topics, strict=True)
+        found = starting_offsets(self.options, partitions, self._reader, self._lost)
         self._initial = _with_ids(found, self._ids(found))
         return self._initial
 
     def prepare_available_now(self) -> None:
-        """From now on, nothing comes that is not there yet."""
-        partitions = self._way.find(self.options.topics, strict=False)
-        self._target = self._way.latest(partitions)
+        """Fix the current log ends as the final offsets of the query."""
+        partitions = self._reader.find_partitions(self.options.topics, strict=False)
+        self._target = self._reader.latest(partitions)
 
     def latest(self, start: JsonObject, limit: int | None) -> JsonObject:
-        """Where the next batch ends, `start` itself if there is nothing new. Args: limit: offsets
-        at most, None: all there is.
+        """Return the end offset of the next batch; `start` if there are no new records.
+
+        Args:
+            limit: maximum number of offsets; None: no limit.
         """
         known = ids_of(start, CHECKPOINT)
         begin, end, ids = self._available(from_json(start, CHECKPOINT), known)
         self._seen = dict(end)
         if limit is not None:
-            end = limited(begin, end, limit)
+            end = rate_limited(begin, end, limit)
         found = _with_ids(end, known | ids)
         is_same = plain(found) == plain(start) and not _renewed(known, ids)
         is_first = start == self._initial and BEGIN not in start
@@ -98,11 +104,11 @@ class MicroBatchPlanner:
         return start if is_same else found
 
     def ranges(self, start: JsonObject, end: JsonObject) -> list[OffsetRange]:
-        """What the batch between two of these reads."""
+        """Return the ranges of the batch between two offsets."""
         start = end.get(BEGIN, start)
         begin, until = from_json(start, CHECKPOINT), from_json(end, CHECKPOINT)
         ids, renewed = ids_of(end, CHECKPOINT), _renewed(ids_of(start, CHECKPOINT), ids_of(end, CHECKPOINT))
-        earliest, elsewhere = self._way.earliest(until), _renewed(ids, self._ids(until))
+        earliest, elsewhere = self._reader.earliest(until), _renewed(ids, self._ids(until))
         found = []
         for topic_partition, stop in until.items():
             if topic_partition not in earliest:
@@ -111,7 +117,7 @@ class MicroBatchPlanner:
             if topic_partition.topic in elsewhere:
                 if begin.get(topic_partition) != stop:
                     self._lost(
-                        f"{topic_partition} was to be read up to {stop}, but {recreated_topic(topic_partition.topic)}"
+                        f"{topic_partition} was to be read up to {stop}, but {recreated_topic_text(topic_partition.topic)}"
                     )
                 continue
             first = begin.get(topic_partition, earliest[topic_partition])
@@ -128,17 +134,15 @@ class MicroBatchPlanner:
         return found
 
     def splits(self, start: JsonObject, end: JsonObject) -> list[tuple[OffsetRange, ...]]:
-        """`ranges`, as tasks take them."""
-        return splits(self.options, self.ranges(start, end), self._way)
+        """Return `ranges` as splits for tasks."""
+        return splits(self.options, self.ranges(start, end), self._reader)
 
     def report(self) -> JsonObject | None:
-        """How far the data went when we last looked."""
+        """Return the log ends of the last look; None before the first."""
         return None if self._seen is None else to_json(self._seen)
 
     def done(self, end: JsonObject) -> None:
-        """Commit for `groupId` what has been processed. A failure is told in the log, and does no
-        harm.
-        """
+        """Commit the processed offsets for `groupId`. A failure is logged and has no other effect."""
         group = self.options["groupId"]
         offsets = {
             topic_partition: offset
@@ -149,9 +153,9 @@ class MicroBatchPlanner:
             return
         from kqueue.spark.source.broker_reader import BrokerReader
 
-        assert isinstance(self._way, BrokerReader), "options allow groupId there only"
+        assert isinstance(self._reader, BrokerReader), "options allow groupId there only"
         try:
-            self._way.client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
+            self._reader.client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
             self._committed |= offsets
         except ClientError as error:
             logger.warning("group %r does not show how far the query is: %s", group, error)
@@ -159,18 +163,20 @@ class MicroBatchPlanner:
     # --- what there is
 
     def _ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
-        return self._way.ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
+        return self._reader.topic_ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
 
     def _available(self, start: Offsets, known: Mapping[str, str]) -> tuple[Offsets, Offsets, dict[str, str]]:
-        """For each partition that counts now: where it goes on, and its end; and the topics' ids.
-        Args: known: those at `start`.
+        """Return start offsets, end offsets and topic ids of all current partitions.
+
+        Args:
+            known: the topic ids at `start`.
         """
-        partitions = self._way.find(self.options.topics, strict=False)
+        partitions = self._reader.find_partitions(self.options.topics, strict=False)
         ids = self._ids(partitions)
         renewed = _renewed(known, ids)
         if renewed:
             self._lost(
-                f"{' and '.join(recreated_topic(topic) for topic in sorted(renewed))}; some of the old one may not have been read"
+                f"{' and '.join(recreated_topic_text(topic) for topic in sorted(renewed))}; some of the old one may not have been read"
             )
         start = {
             topic_partition: offset for topic_partition, offset in start.items() if topic_partition.topic not in renewed
@@ -188,7 +194,7 @@ class MicroBatchPlanner:
         )
         begin = {topic_partition: start[topic_partition] for topic_partition in end if topic_partition in start}
         new = end.keys() - begin.keys()
-        for topic_partition, first in self._way.earliest(new).items() if new else ():
+        for topic_partition, first in self._reader.earliest(new).items() if new else ():
             if first > 0:
                 self._lost(f"{topic_partition} is new, and begins at {first} and not at 0")
             begin[topic_partition] = min(first, end[topic_partition])
@@ -200,17 +206,18 @@ class MicroBatchPlanner:
                 f"{topic_partition} ends at {end[topic_partition]} now, and had been read up to {begin[topic_partition]}: {what}"
             )
             begin[topic_partition] = min(
-                self._way.earliest([topic_partition]).get(topic_partition, 0), end[topic_partition]
+                self._reader.earliest([topic_partition]).get(topic_partition, 0), end[topic_partition]
             )
         return begin, end, ids
 
     def _ends(self, partitions: Iterable[TopicPartition], start: Offsets) -> Offsets:
-        """A broker that has just become the leader may not know yet how far it can be read, so what
-        went back is looked at again.
+        """Return the log ends; repeat while one is below `start`.
+
+        A new leader may report an old high watermark for a moment.
         """
         partitions = list(partitions)
         for look in range(LOOKS):
-            end = self._way.latest(partitions, start)
+            end = self._reader.latest(partitions, start)
             if self._target is not None:
                 end = {
                     topic_partition: min(offset, self._target[topic_partition])
@@ -237,5 +244,5 @@ def _with_ids(offsets: Offsets, ids: Mapping[str, str]) -> JsonObject:
 
 
 def _renewed(known: Mapping[str, str], ids: Mapping[str, str]) -> set[str]:
-    """The topics that have other ids than were known."""
+    """Return the topics whose id differs from the known one."""
     return {topic for topic, text in ids.items() if known.get(topic, text) != text}

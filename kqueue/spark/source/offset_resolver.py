@@ -1,4 +1,4 @@
-"""From what options say to offsets, and to the ranges of a batch query. Knows no Spark."""
+"""Resolves offset options to offsets, and a batch query to ranges. No pyspark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import EARLIEST, LATEST, OffsetBound, Offsets
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import DataLossHandler, RecordReader
-from kqueue.spark.source.split_planner import OffsetRange, split
+from kqueue.spark.source.split_planner import OffsetRange, split_ranges
 
 NAMED_MAX = 5
 
@@ -18,15 +18,16 @@ def resolve(
     bound: OffsetBound,
     partitions: Iterable[TopicPartition],
     reader: RecordReader,
-    lost: DataLossHandler,
+    on_data_loss: DataLossHandler,
     *,
     none_is_latest: bool,
 ) -> Offsets:
-    """The offsets that a bound means now, for just these partitions.
+    """Return the current offsets that a bound selects for exactly these partitions.
 
-    Args: none_is_latest: a time that no record has reached is the log's end; else it is an error.
-    Raises: OptionError: it lists other partitions than there are, or an offset that a log does not
-    have yet. DataLost: or no longer has.
+    Args:
+        none_is_latest: a timestamp after the last record selects the log end; else it is an error.
+    Raises: OptionError: the bound lists other partitions, or an offset beyond the log end.
+        DataLost: an offset below the log start.
     """
     partitions = list(partitions)
     if bound.time is not None or bound.times is not None:
@@ -42,7 +43,7 @@ def resolve(
         asked = bound.listed[topic_partition]
         found[topic_partition] = words[asked][topic_partition] if asked in words else asked
         if found[topic_partition] < earliest[topic_partition]:
-            lost(
+            on_data_loss(
                 f"{bound.option} names offset {asked} of {topic_partition}, whose log begins at {earliest[topic_partition]}"
             )
             found[topic_partition] = earliest[topic_partition]
@@ -62,7 +63,7 @@ def _at_times(
     else:
         assert bound.time is not None
         times = dict.fromkeys(partitions, bound.time)
-    found = reader.at_times(times)
+    found = reader.offsets_for_times(times)
     late = [topic_partition for topic_partition in partitions if found.get(topic_partition) is None]
     if late and not none_is_latest:
         raise OptionError(
@@ -87,26 +88,27 @@ def _few(partitions: list[TopicPartition]) -> str:
     return words if len(partitions) <= NAMED_MAX else f"{words} and {len(partitions) - NAMED_MAX} more"
 
 
-def starting(
-    options: SourceOptions, partitions: Iterable[TopicPartition], reader: RecordReader, lost: DataLossHandler
+def starting_offsets(
+    options: SourceOptions, partitions: Iterable[TopicPartition], reader: RecordReader, on_data_loss: DataLossHandler
 ) -> Offsets:
-    """Where a query begins. Raises: as `resolve`."""
+    """Return the offsets where a query begins. Raises: as `resolve`."""
     none_is_latest = options["startingOffsetsByTimestampStrategy"] == "latest"
-    return resolve(options.starting, partitions, reader, lost, none_is_latest=none_is_latest)
+    return resolve(options.starting, partitions, reader, on_data_loss, none_is_latest=none_is_latest)
 
 
-def batch_ranges(options: SourceOptions, reader: RecordReader, lost: DataLossHandler) -> list[OffsetRange]:
-    """What a batch query reads, as things are now. Raises: as `resolve`; OptionError: a partition
-    would end before it begins.
+def batch_ranges(options: SourceOptions, reader: RecordReader, on_data_loss: DataLossHandler) -> list[OffsetRange]:
+    """Return the ranges of a batch query.
+
+    Raises: as `resolve`. OptionError: a partition would end before it begins.
     """
-    partitions = reader.find(options.topics, strict=True)
-    ids = reader.ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
-    begin = starting(options, partitions, reader, lost)
-    end = resolve(options.ending, partitions, reader, lost, none_is_latest=True)
+    partitions = reader.find_partitions(options.topics, strict=True)
+    ids = reader.topic_ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
+    begin = starting_offsets(options, partitions, reader, on_data_loss)
+    end = resolve(options.ending, partitions, reader, on_data_loss, none_is_latest=True)
     found = []
     for topic_partition in partitions:
         if topic_partition not in begin or topic_partition not in end:
-            lost(f"{topic_partition} was deleted while the query was planned")
+            on_data_loss(f"{topic_partition} was deleted while the query was planned")
             continue
         if end[topic_partition] < begin[topic_partition]:
             if options.ending.everywhere is None:
@@ -114,7 +116,7 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, lost: DataLossHan
                     f"{options.starting.option} and {options.ending.option} contradict each other: "
                     f"{topic_partition} would begin at {begin[topic_partition]} and end at {end[topic_partition]}"
                 )
-            lost(
+            on_data_loss(
                 f"{topic_partition} was to be read from {begin[topic_partition]} on, but ends at {end[topic_partition]} now"
             )
             continue
@@ -127,13 +129,13 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, lost: DataLossHan
 
 
 def splits(options: SourceOptions, ranges: list[OffsetRange], reader: RecordReader) -> list[tuple[OffsetRange, ...]]:
-    """The ranges as tasks take them. Asks for a sample of each topic's first range."""
+    """Return the ranges as splits for tasks. Samples the row size of each topic's first range."""
     ranges = [one for one in ranges if one.size > 0]
     samples: dict[str, float] = {}
     for one in ranges:
         if one.topic not in samples:
             samples[one.topic] = reader.row_bytes(one.topic_partition, one.start)
-    return split(
+    return split_ranges(
         ranges,
         lambda topic_partition: samples[topic_partition.topic],
         split_bytes=options["splitBytes"],

@@ -1,5 +1,6 @@
-"""Offsets as JSON, in the forms of Spark's Kafka source: ``{"orders":{"0":12,"1":-2}}``. Knows no
-Spark.
+"""Offsets as JSON, in the format of Spark's Kafka source. No pyspark.
+
+{"orders":{"0":12,"1":-2}}
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from kqueue.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2
-WORDS = {"earliest": EARLIEST, "latest": LATEST}
+OFFSET_KEYWORDS = {"earliest": EARLIEST, "latest": LATEST}
 OFFSET_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1
 BEGIN = "@begin"
-"""Beside the topics of a first batch's end: where that batch begins. No topic can have this name.
+"""Annotation in the end offset of a first batch: the offset where that batch begins.
+
+A topic cannot have this name.
 """
 IDS = "@ids"
-"""Beside the topics: their ids, ``{"orders":"<22 characters>"}``. A topic that is made anew has
-another one.
-"""
-NOTES = (BEGIN, IDS)
+"""Annotation: topic ids, ``{"orders":"<22 characters>"}``. A recreated topic has another id."""
+ANNOTATIONS = (BEGIN, IDS)
 
 Offsets = dict[TopicPartition, int]
 JsonObject = dict[str, Any]
@@ -32,10 +33,10 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OffsetBound:
-    """Where to begin or to end, as an option says it. Just one of these is not None.
+    """Where a query begins or ends, as an option states it. Exactly one value is not None.
 
-    everywhere: EARLIEST or LATEST for all partitions; listed: an offset, EARLIEST or LATEST for
-    each; time: of all partitions, ms since 1970; times: of each. `option`: which option said it.
+    everywhere: EARLIEST or LATEST for all partitions. listed: an offset, EARLIEST or LATEST for
+    each. time: ms since 1970, for all partitions. times: for each. `option`: the option's name.
     """
 
     option: str
@@ -46,15 +47,16 @@ class OffsetBound:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it means the same offsets when it is asked again, as long as nothing is deleted."""
+        """Whether it resolves to the same offsets each time, unless records are deleted."""
         if self.listed is not None:
             return LATEST not in self.listed.values()
         return self.everywhere == EARLIEST
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> JsonObject:
-    """As Spark's checkpoints have them: always in the same order, so that equal offsets are equal
-    texts.
+    """Return offsets in the form of Spark's checkpoints, sorted.
+
+    So that equal offsets are equal text.
     """
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
@@ -63,14 +65,15 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> JsonObject:
 
 
 def from_json(value: object, where: str) -> Offsets:
-    """Offsets out of parsed JSON, without `NOTES`. Raises OptionError: it has another form; `where`
-    is named.
+    """Return the offsets of parsed JSON, without `ANNOTATIONS`.
+
+    Raises: OptionError: another form; the message names `where`.
     """
     if not isinstance(value, dict):
         raise OptionError(f'{where}: expected {{"topic":{{"partition":offset}}}}, found {_short(value)}')
     found: Offsets = {}
     for topic, parts in value.items():
-        if topic in NOTES:
+        if topic in ANNOTATIONS:
             continue
         if not isinstance(parts, dict):
             raise OptionError(f'{where}: expected {{"partition":offset}} for topic {topic!r}, found {_short(parts)}')
@@ -82,9 +85,7 @@ def from_json(value: object, where: str) -> Offsets:
 
 
 def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
-    """The topics' ids, as far as these offsets say them. Raises OptionError: they have another
-    form; `where` is named.
-    """
+    """Return the topic ids in these offsets. Raises: OptionError: another form; names `where`."""
     ids = value.get(IDS, {})
     if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
         raise OptionError(f'{where}: expected {{"topic":"id"}} in {IDS}, found {_short(ids)}')
@@ -92,17 +93,17 @@ def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def plain(value: Mapping[str, Any]) -> JsonObject:
-    """The offsets without `NOTES`."""
-    return {topic: parts for topic, parts in value.items() if topic not in NOTES}
+    """Return the offsets without `ANNOTATIONS`."""
+    return {topic: parts for topic, parts in value.items() if topic not in ANNOTATIONS}
 
 
 def parse_listed(text: str, option: str) -> Offsets:
-    """The offsets, or times, that an option lists as JSON. Raises OptionError."""
+    """Parse the offsets or timestamps of an option. Raises: OptionError."""
     return from_json(parse_json(text, option), option)
 
 
 def parse_assigned(text: str, option: str) -> tuple[TopicPartition, ...]:
-    """The partitions of ``{"orders":[0,1]}``. Raises OptionError."""
+    """Parse the partitions of ``{"orders":[0,1]}``. Raises: OptionError."""
     value = parse_json(text, option)
     if not isinstance(value, dict) or not all(isinstance(parts, list) and parts for parts in value.values()):
         raise OptionError(f'{option}: expected {{"topic":[0,1]}}, found {_short(value)}')
@@ -113,7 +114,7 @@ def parse_assigned(text: str, option: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_json(text: str, option: str) -> object:
-    """Raises OptionError: it is no JSON, or a name stands twice in it."""
+    """Parse JSON. Raises: OptionError: invalid JSON, or a duplicate name."""
     try:
         return json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
@@ -128,7 +129,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def is_number(value: object) -> bool:
-    """A whole number, and no truth value."""
+    """Return whether it is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""The options of the source: a table of them, and what they come to together. Knows no Spark."""
+"""The options of the source: the table, and the parsed result. No pyspark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
 from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of
-from kqueue.spark.source.offsets import EARLIEST, LATEST, WORDS, OffsetBound, parse_assigned, parse_listed
+from kqueue.spark.source.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
 
 logger = logging.getLogger("kqueue.spark")
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -167,7 +167,7 @@ OPTIONS = (
         "kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."
     ),
 )
-UNDECLARED = (
+IGNORED = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack", "kafka.connections.max.idle.ms",
     "kafka.exclude.internal.topics", "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes",
@@ -177,8 +177,7 @@ UNDECLARED = (
     "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms", "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
-"""Of Spark's Kafka source; they are taken, so that nothing has to be rewritten, and change nothing.
-"""
+"""Options of Spark's Kafka source that are accepted without effect, so queries need no changes."""
 REFUSED = {
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "Spark keeps its offsets in its checkpoint; groupId shows them to others",
@@ -187,13 +186,13 @@ REFUSED = {
     "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
 }
 TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-"""Batch queries take them, say so in the log, and pass over them, as Spark's Kafka source does."""
-TABLE = OptionTable(OPTIONS, UNDECLARED, REFUSED, who="readers")
+"""Batch queries ignore these with a log message, as Spark's Kafka source does."""
+TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, who="readers")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which partitions: just one is not None, or none: all that a path has."""
+    """The selected partitions. At most one value is not None; none: all topics of a path."""
 
     names: tuple[str, ...] | None = None
     pattern: str | None = None
@@ -207,7 +206,7 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All that was asked, checked. It can be pickled. `values`: by the options' own names."""
+    """The validated options. Can be pickled. `values`: by the options' own names."""
 
     topics: TopicSelection
     starting: OffsetBound
@@ -220,19 +219,22 @@ class SourceOptions:
 
     @property
     def isolation(self) -> Isolation:
+        """kafka.isolation.level."""
         return cast(Isolation, self["kafka.isolation.level"])
 
     @property
     def engine(self) -> EngineName:
+        """The decoder."""
         return cast(EngineName, self["decoder"])
 
     @property
     def fail_on_data_loss(self) -> bool:
+        """failOnDataLoss."""
         return bool(self["failOnDataLoss"])
 
     @property
     def client(self) -> ClientOptions:
-        """For a client of the brokers that `kafka.bootstrap.servers` names."""
+        """The options of a client for `kafka.bootstrap.servers`."""
         return ClientOptions(
             bootstrap=self["kafka.bootstrap.servers"],
             client_id=self["kafka.client.id"],
@@ -242,11 +244,12 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """What the options of a query come to.
+    """Parse and validate the options of a query.
 
-    Args: given: their names in any case, as Spark hands them on. Raises OptionError: an unknown one
-    (the nearest name is offered), a value that can't be, one that is for the other kind of query,
-    or two that contradict each other.
+    Args:
+        given: option names in any case, as Spark passes them.
+    Raises: OptionError: unknown (the message offers the nearest name), invalid, for the other kind
+        of query, or contradictory.
     """
     kind = "batch queries" if streaming else "streams"
     values = TABLE.values(
@@ -294,8 +297,9 @@ def _check_way(values: dict[str, Any]) -> None:
 
 
 def _local(path: str) -> str:
-    """An absolute path: executors may stand in another folder. Raises OptionError: it is no path of
-    a file system that we can open.
+    """Return an absolute path, because executors may have another working folder.
+
+    Raises: OptionError: not a path of a local file system.
     """
     scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*):", path)
     if scheme is not None and scheme[1].lower() == "file":
@@ -315,7 +319,7 @@ def _topics(values: Mapping[str, Any]) -> TopicSelection:
 
 
 def _bound(values: Mapping[str, Any], which: str, default: str) -> OffsetBound:
-    """The first of three options that was given, in the order that Spark's source has them."""
+    """Return the first of three options that is set, in the order of Spark's source."""
     stamp, by_stamp, offsets = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
     if values[stamp] is not None:
         return OffsetBound(stamp, time=values[stamp])
@@ -324,8 +328,8 @@ def _bound(values: Mapping[str, Any], which: str, default: str) -> OffsetBound:
             raise OptionError(f"{by_stamp}: a time is in ms since 1970, and never negative")
         return OffsetBound(by_stamp, times=values[by_stamp])
     text = values[offsets] or default
-    if text.lower() in WORDS:
-        return OffsetBound(offsets, everywhere=WORDS[text.lower()])
+    if text.lower() in OFFSET_KEYWORDS:
+        return OffsetBound(offsets, everywhere=OFFSET_KEYWORDS[text.lower()])
     if not text.startswith("{"):
         raise OptionError(f'{offsets}: expected earliest, latest or {{"topic":{{"0":12}}}}, found {text!r}')
     return OffsetBound(offsets, listed=parse_listed(text, offsets))

@@ -1,6 +1,4 @@
-"""What a task does with its split: the way's records through the decoder to record batches. Knows
-no Spark; needs pyarrow.
-"""
+"""A read task: its ranges through the reader and the decoder to record batches. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -20,23 +18,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OFFSETS_FEW = 20_000
-"""Fewer are decoded by plain Python sooner than numba is imported."""
+"""Below this number of offsets plain Python decodes faster than importing numba takes."""
 
 
 def read_ranges(options: SourceOptions, ranges: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
-    """The records of these ranges, in order within each.
+    """Yield the records of these ranges, in order within each range.
 
-    Raises: DataLost; CorruptBatch: names the place; what the way raises.
+    Raises: DataLost. CorruptBatch: names the location. What the reader raises.
     """
     if ranges:
         few = sum(one.size for one in ranges) < OFFSETS_FEW
-        made = _made(options, ranges, few=few)
-        yield from made if few else one_ahead(made)
+        made = _record_batches(options, ranges, few=few)
+        yield from made if few else prefetch_one(made)
 
 
-def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same, each made by a thread while the one before is with the caller, who sends it to the
-    JVM. None ends it.
+def prefetch_one(made: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yield items while a thread computes the next one. None ends the iteration.
+
+    The caller sends each item to the JVM, which overlaps with decoding.
     """
     with closing(made), ThreadPoolExecutor(1, "kqueue-decode") as pool:
         coming = pool.submit(next, made, None)
@@ -45,7 +44,7 @@ def one_ahead(made: Generator[T, None, None]) -> Generator[T, None, None]:
             yield one
 
 
-def _made(
+def _record_batches(
     options: SourceOptions, ranges: tuple[OffsetRange, ...], *, few: bool
 ) -> Generator[pa.RecordBatch, None, None]:
     schema = arrow_schema(headers=options["includeHeaders"])

@@ -1,4 +1,4 @@
-"""The contract of the two ways to the data, and what passes over them. Knows no Spark."""
+"""The contract of record readers, and messages that both implementations share. No pyspark."""
 
 from __future__ import annotations
 
@@ -17,67 +17,76 @@ from kqueue.spark.source.split_planner import OffsetRange
 
 logger = logging.getLogger("kqueue.spark")
 DataLossHandler = Callable[[str], None]
-"""Told of records that are gone: raises DataLost, or returns where reading may go on without them.
+"""Called with a description of lost records.
+
+Raises DataLost, or returns if reading may continue without them.
 """
-MEND = "stop its broker, and mend it with: kqueue log repair"
-"""What to do about damage; a folder follows."""
+REPAIR_HINT = "stop its broker, and mend it with: kqueue log repair"
+"""Advice for damaged files; a folder follows."""
 
 
 class RecordReader(Protocol):
-    """A broker, or a folder. Not picklable: each process opens its own. One thread at a time."""
+    """Reads records from a broker or from files. Not picklable: each process opens its own.
 
-    def find(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
-        """The partitions that are there now, sorted.
+    Thread: one at a time.
+    """
 
-        Args: strict: what was named and is not there is an error; else it is left out. A pattern
-        may match none. Raises: OptionError: strict, names a topic or partition, and the nearest
-        name.
+    def find_partitions(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
+        """Return the existing partitions of the selection, sorted.
+
+        Args:
+            strict: a named topic or partition that does not exist is an error; else it is omitted.
+                A pattern may match nothing.
+        Raises: OptionError: strict; names the missing topic or partition, and the nearest name.
         """
         ...
 
-    def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of these topics, as Kafka prints them, and as `find` has just found them; of
-        others, as they are now.
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return topic ids as Kafka prints them, without missing topics and unknown ids.
 
-        Topics that are not there, and ids that nobody says, are left out.
+        Topics that `find_partitions` returned have the ids of that call; others the current ids.
         """
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where their logs begin; those that are not there are left out."""
+        """Return log start offsets, without missing partitions."""
         ...
 
     def latest(
         self, partitions: Iterable[TopicPartition], since: Mapping[TopicPartition, int] | None = None
     ) -> Offsets:
-        """How far they can be read; those that are not there are left out. `since`: no transaction
-        that is still open began before.
+        """Return readable log ends, without missing partitions.
+
+        Args:
+            since: no transaction that is still open began before these offsets.
         """
         ...
 
-    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset from a time (ms) on; None: no record is as late."""
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the first offset at or after a timestamp (ms); None: no record is as recent."""
         ...
 
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
-        """About how many bytes an offset takes as it is stored, from this one on."""
+        """Return an estimate of the stored bytes per offset, from this offset on."""
         ...
 
     def read(
-        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, lost: DataLossHandler
+        self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, on_data_loss: DataLossHandler
     ) -> Iterator[ColumnChunk]:
-        """Feed the records of these ranges to the decoder; a run's tag is (its partition, the
-        batch's header or entry).
+        """Feed the records of these ranges to the decoder and yield its chunks.
 
-        What the decoder holds at the end is the caller's to take.
+        The tag of a run is (partition, batch header or entry). The caller takes what the decoder
+        holds at the end.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release connections and files."""
+        ...
 
 
 def open_reader(options: SourceOptions) -> RecordReader:
-    """The way that the options name. Raises: as the way does."""
+    """Open the reader that the options select. Raises: as the reader does."""
     if options["path"] is not None:
         from kqueue.spark.source.file_reader import FileReader
 
@@ -88,22 +97,22 @@ def open_reader(options: SourceOptions) -> RecordReader:
 
 
 def data_loss_handler(fail: bool) -> DataLossHandler:
-    """What to do about lost records. Args: fail: failOnDataLoss."""
+    """Return the handler for failOnDataLoss: it raises DataLost, or logs a warning."""
 
-    def lost(what: str) -> None:
+    def on_data_loss(what: str) -> None:
         if fail:
             raise DataLost(f"{what}; set failOnDataLoss to false to go on with what is there")
         logger.warning("%s; going on with what is there (failOnDataLoss is false)", what)
 
-    return lost
+    return on_data_loss
 
 
 def missing_topic(name: str, known: Iterable[str], topic_partition: str) -> str:
-    """The words for a topic that is not there."""
+    """Return the message for a missing topic."""
     near = nearest(name, known)
     return f"there is no topic {name!r} {topic_partition}{f'; did you mean {near!r}?' if near else ''}"
 
 
-def recreated_topic(topic: str) -> str:
-    """The words for a topic whose name another one has got."""
+def recreated_topic_text(topic: str) -> str:
+    """Return the message for a topic that was deleted and recreated under its name."""
     return f"topic {topic!r} was deleted and made anew"

@@ -1,5 +1,6 @@
-"""What Spark calls: the readers of batch queries and of streams. They are sent to executors, so
-they keep options and nothing open.
+"""The classes that Spark calls to read: batch and stream readers.
+
+They are pickled to executors, so they hold options and no open resources.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def columns(*, headers: bool) -> StructType:
-    """Those of Spark's own Kafka source."""
+    """Return the columns of Spark's own Kafka source."""
     found = (
         StructType()
         .add("key", BinaryType())
@@ -45,7 +46,7 @@ def columns(*, headers: bool) -> StructType:
 
 
 class Split(InputPartition):
-    """What one task reads."""
+    """The ranges of one task."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(ranges)
@@ -53,7 +54,7 @@ class Split(InputPartition):
 
 
 class _Reader:
-    """What both kinds share. Raises OptionError: the user declared other columns than there are."""
+    """Common to both readers. Raises: OptionError: the user declared other columns."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         expected = columns(headers=options["includeHeaders"]).simpleString()
@@ -64,29 +65,26 @@ class _Reader:
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """On an executor. Of an empty plan Spark makes a partition of its own, which has no ranges."""
+        """Yield record batches, on an executor. Spark adds a partition of its own to an empty plan."""
         ranges = partition.ranges if isinstance(partition, Split) else ()
         with without_traceback():
             yield from read_ranges(self._options, ranges)
 
 
 class KqueueReader(_Reader, DataSourceReader):
-    """A batch query. It has no `pushFilters`: Spark refuses readers that have one unless a setting
-    is on.
-    """
+    """A batch query. It has no `pushFilters`: Spark rejects such readers unless a setting is on."""
 
     def partitions(self) -> list[Split]:
         with without_traceback(), contextlib.closing(open_reader(self._options)) as reader:
-            lost = data_loss_handler(self._options.fail_on_data_loss)
+            on_data_loss = data_loss_handler(self._options.fail_on_data_loss)
             return [
-                Split(ranges) for ranges in splits(self._options, batch_ranges(self._options, reader, lost), reader)
+                Split(ranges)
+                for ranges in splits(self._options, batch_ranges(self._options, reader, on_data_loss), reader)
             ]
 
 
 class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream; one of these stays on the driver as long as the query runs, others are made for the
-    tasks.
-    """
+    """A stream. One instance stays on the driver while the query runs; copies go to the tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -114,8 +112,10 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
             self._tracker.prepare_available_now()
 
     def latestOffset(self, start: JsonObject, limit: ReadLimit) -> JsonObject:
-        """Spark asks for the next batch when the last one is done, which `commit` tells only one
-        batch later.
+        """Return the end of the next batch.
+
+        Spark calls this when the previous batch is done, one batch before it calls `commit`. So
+        that batch is committed here.
         """
         with without_traceback():
             self._tracker.done(start)
@@ -139,8 +139,9 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 class without_traceback:
-    """Errors of ours without the stack and the causes behind them: Spark shows all of it, and the
-    message says what counts.
+    """Context manager: re-raises kqueue errors without traceback and causes.
+
+    Spark prints both, and the message alone is sufficient.
     """
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""How much one batch takes, and how it is split among tasks. Knows no Spark, and touches no data."""
+"""Divides a batch's offset ranges among tasks. No pyspark, no I/O."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ RowBytes = Callable[[TopicPartition], float]
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of a partition from `start` to before `end`; fewer records where some were compacted
-    away.
+    """Offsets of a partition in [start, end). Compaction may leave fewer records.
 
-    `topic_id`: of the topic that is meant, since another may get its name; "": not known.
+    `topic_id`: of the topic for which it was planned, as another may get its name; "": unknown.
     """
 
     topic: str
@@ -27,22 +26,27 @@ class OffsetRange(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Its partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
+        """The number of offsets."""
         return self.end - self.start
 
     def __str__(self) -> str:
         return f"{self.topic_partition} from {self.start} to {self.end}"
 
 
-def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int) -> Offsets:
-    """How far a batch of `limit` offsets goes: each partition gets its share by what it lags, and
-    at least one offset if it lags at all.
+def rate_limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int) -> Offsets:
+    """Return the end offsets of a batch of `limit` offsets.
 
-    Args: start: of every partition in `end`. With more lagging partitions than `limit` a batch has
-    one offset of each. Source: Spark's KafkaMicroBatchStream.rateLimit.
+    Each partition gets a share in proportion to its lag, and at least one offset if it lags. With
+    more lagging partitions than `limit`, each gets one offset.
+
+    Args:
+        start: of every partition in `end`.
+    Source: Spark's KafkaMicroBatchStream.rateLimit.
     """
     lags = {topic_partition: max(0, end[topic_partition] - start[topic_partition]) for topic_partition in end}
     total = sum(lags.values())
@@ -54,7 +58,7 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
     }
 
 
-def split(
+def split_ranges(
     ranges: Iterable[OffsetRange],
     row_bytes: RowBytes,
     *,
@@ -62,11 +66,11 @@ def split(
     splits_min: int | None = None,
     rows_max: int | None = None,
 ) -> list[tuple[OffsetRange, ...]]:
-    """The ranges, cut where they are too large, and several in one split where they are small.
+    """Return the ranges as splits: large ranges cut, small ranges combined.
 
-    A Python task takes longer to start than to read a few MiB, so what is smaller than
-    `split_bytes` is put together to about that, as long as there are `splits_min` splits left. A
-    partition is cut only for `rows_max`, offsets in one split at most, and `splits_min`.
+    Starting a Python task takes longer than reading a few MiB. So ranges below `split_bytes` are
+    combined to about that size, as long as `splits_min` splits remain. A partition is cut only for
+    `rows_max` (offsets per split) and `splits_min`.
     """
     pieces = [piece for one in ranges if one.size > 0 for piece in _even(one, _parts(one.size, rows_max))]
     if splits_min is not None:
@@ -94,8 +98,9 @@ def _even(one: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def _at_least(pieces: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
-    """Cut the largest until there are so many, or each has one offset. Each is cut from its whole,
-    so that its parts are even.
+    """Cut the largest ranges until there are `count`, or each has one offset.
+
+    Parts of one range are even, since each is cut from the whole range.
     """
     if not pieces:
         return []
@@ -114,8 +119,9 @@ def _at_least(pieces: Sequence[OffsetRange], count: int) -> list[OffsetRange]:
 def _shared(
     pieces: Sequence[OffsetRange], sizes: Mapping[OffsetRange, float], count: int, rows_max: int | None
 ) -> list[tuple[OffsetRange, ...]]:
-    """The largest first, each into the emptiest of `count` splits; into more where one would have
-    too many offsets.
+    """Distribute ranges over `count` splits, largest first, each into the emptiest split.
+
+    Opens another split where one would exceed `rows_max`.
     """
     splits: list[list[OffsetRange]] = [[] for _ in range(count)]
     heap = [(0.0, 0, number) for number in range(count)]

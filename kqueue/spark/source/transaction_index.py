@@ -1,10 +1,9 @@
-"""What a folder says about transactions: which were aborted, and where the first open one begins.
-Knows no Spark.
+"""Transactions of a log folder: aborted ranges and the last stable offset. No pyspark.
 
-A broker keeps both beside the log, so that no reader has to go through all of it: a segment's
-`.txnindex` lists the transactions that were aborted in it, and a `.snapshot` those that were open
-where it ends. What a crash may have cost them is not relied on: below the recovery point, and
-everywhere after a clean stop, they are whole; above it the headers of the batches tell.
+A broker stores both beside the log, so that readers need not scan it: a segment's `.txnindex` lists
+its aborted transactions, and a `.snapshot` the open ones at its offset. Below the recovery point,
+and everywhere after a clean stop, these files are complete. Above it a crash may have truncated
+them, so batch headers are scanned instead.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from kqueue.records.batch import BatchHeader
 from kqueue.records.record import ABORT, COMMIT, decode_control
 
 OpenTransactions = dict[int, int]
-"""Of the open transactions: producer id -> the first offset."""
+"""Open transactions: producer id -> first offset."""
 
 
-class Aborted(NamedTuple):
-    """A transaction that was aborted: the producer's batches from `first` to its marker, at `last`,
-    are not to be seen.
+class AbortedTxnRange(NamedTuple):
+    """An aborted transaction.
+
+    Batches of the producer from `first` to its marker at `last` are hidden.
     """
 
     producer_id: int
@@ -39,20 +39,19 @@ class Aborted(NamedTuple):
 
 
 class AbortedTransactions:
-    """The aborted transactions of one stretch of a log, to be gone through from its beginning to
-    its end.
-    """
+    """The aborted transactions of an offset range, for one pass in offset order."""
 
-    def __init__(self, found: Iterable[Aborted]) -> None:
+    def __init__(self, found: Iterable[AbortedTxnRange]) -> None:
         self._coming = sorted(found, key=lambda one: -one.first)  # the earliest last
-        self._here: list[Aborted] = []
+        self._here: list[AbortedTxnRange] = []
         self._spans = AbortedRanges()
         for one in sorted(self._coming, key=lambda one: one.last):
             self._spans.add(*one)
 
     def between(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of those that touch these offsets, as Fetch answers them.
-        `start` must not go back.
+        """Return (producer id, first offset) of those that overlap [start, end), as Fetch does.
+
+        `start` must not decrease between calls.
         """
         while self._coming and self._coming[-1].first < end:
             self._here.append(self._coming.pop())
@@ -60,15 +59,15 @@ class AbortedTransactions:
         return [(one.producer_id, one.first) for one in self._here]
 
     def has(self, batch: Batch) -> bool:
-        """Whether a batch of data belongs to one of them."""
+        """Return whether a data batch belongs to an aborted transaction."""
         return self._spans.has(batch)
 
 
 def aborted_transactions(log: LogFolder, start: int, end: int) -> AbortedTransactions:
-    """Those with records at these offsets, all of whose transactions have ended.
+    """Return the aborted transactions with records in [start, end); all of them have ended.
 
     Raises: CorruptBatch, StorageFailed, FileNotFoundError: as reading headers does, where the
-    indexes do not tell.
+        indexes are incomplete.
     """
     indexed = _from_indexes(log, start, end)
     if indexed.is_all:
@@ -81,17 +80,18 @@ def aborted_transactions(log: LogFolder, start: int, end: int) -> AbortedTransac
 
 
 class _Indexed(NamedTuple):
-    """What the indexes of segments below `end` tell; `is_all`: no other segment can have more to
-    tell.
+    """What the indexes of segments below `end` list.
+
+    `is_all`: no other segment can add to it.
     """
 
-    found: list[Aborted]
+    found: list[AbortedTxnRange]
     end: int
     is_all: bool
 
 
 def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
-    found: list[Aborted] = []
+    found: list[AbortedTxnRange] = []
     limit, told = _whole_to(log), log.segments[0].base_offset
     for segment, following in pairwise((*log.segments, None)):
         assert segment is not None
@@ -102,7 +102,9 @@ def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
             entries = _index_of(segment, after)
             if entries is None:
                 return _Indexed(found, told, False)
-            found += (Aborted(*one[:3]) for one in entries if one.last_offset >= start and one.first_offset < end)
+            found += (
+                AbortedTxnRange(*one[:3]) for one in entries if one.last_offset >= start and one.first_offset < end
+            )
             if any(one.last_stable_offset >= end for one in entries):  # what began before had ended by then
                 break
         told = segment.base_offset if after is None else after
@@ -110,9 +112,7 @@ def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
 
 
 def _whole_to(log: LogFolder) -> int | None:
-    """The offset below which what stands beside the log has reached the disk; None: after a clean
-    stop, all of it.
-    """
+    """Return the offset below which the indexes are complete; None: everywhere (clean stop)."""
     if log.storage.exists(CLEAN_SHUTDOWN):
         return None
     try:
@@ -122,7 +122,7 @@ def _whole_to(log: LogFolder) -> int | None:
 
 
 def _index_of(segment: Segment, after: int | None) -> list[AbortedTxn] | None:
-    """None: it can't be right, or somebody has brought the log here without its indexes."""
+    """Return a segment's entries; None: the index is invalid, or was not copied with the log."""
     if INDEX not in segment.names:
         return None
     if TXNINDEX not in segment.names:
@@ -143,9 +143,11 @@ def _index_of(segment: Segment, after: int | None) -> list[AbortedTxn] | None:
     return entries
 
 
-def _from_headers(log: LogFolder, start: int, end: int, begun: OpenTransactions) -> Iterator[Aborted]:
-    """Goes on beyond `end` as long as a transaction that began before it has not ended. Args:
-    begun: open at `start`; changed.
+def _from_headers(log: LogFolder, start: int, end: int, begun: OpenTransactions) -> Iterator[AbortedTxnRange]:
+    """Scan headers; continue beyond `end` until transactions begun before it have ended.
+
+    Args:
+        begun: transactions open at `start`; modified.
     """
     for batch in log.batches(start_offset=max(start, log.start_offset), check=False):
         is_beyond = batch.base_offset >= end
@@ -156,9 +158,11 @@ def _from_headers(log: LogFolder, start: int, end: int, begun: OpenTransactions)
             yield ended
 
 
-def _follow(batch: Batch, begun: OpenTransactions, *, grows: bool = True) -> Aborted | None:
-    """Keep `begun` as it is after a batch; returns what its marker aborts. Args: grows: whether
-    what begins in it counts.
+def _follow(batch: Batch, begun: OpenTransactions, *, grows: bool = True) -> AbortedTxnRange | None:
+    """Update `begun` for a batch; return the transaction that its marker aborts.
+
+    Args:
+        grows: whether transactions that begin in this batch are added.
     """
     header = batch.unit
     if not isinstance(header, BatchHeader) or not header.is_transactional or not header.record_count:
@@ -169,11 +173,13 @@ def _follow(batch: Batch, begun: OpenTransactions, *, grows: bool = True) -> Abo
         return None
     kind = decode_control(next(batch.records()))[0]
     first = begun.pop(header.producer_id, None) if kind in (ABORT, COMMIT) else None
-    return Aborted(header.producer_id, first, header.last_offset) if kind == ABORT and first is not None else None
+    return (
+        AbortedTxnRange(header.producer_id, first, header.last_offset) if kind == ABORT and first is not None else None
+    )
 
 
 def _open_at(log: LogFolder, offset: int) -> OpenTransactions | None:
-    """The transactions that are open at this offset, None: there is no snapshot that says it."""
+    """Return the transactions open at this offset; None: no snapshot has it."""
     try:
         producers = decode_snapshot(log.storage.read(f"{log.folder}/{file_name(offset, SNAPSHOT)}"), offset)
     except (FileNotFoundError, CorruptIndex, StorageFailed):
@@ -184,7 +190,7 @@ def _open_at(log: LogFolder, offset: int) -> OpenTransactions | None:
 
 
 def _newest_snapshot(log: LogFolder, least: int, most: int) -> tuple[int, OpenTransactions] | None:
-    """The newest that lies between these, with what was open there."""
+    """Return the newest snapshot in [least, most], as its offset and open transactions."""
     named = (parse_file_name(entry.name) for entry in log.storage.list(log.folder) if not entry.is_folder)
     offsets = sorted(
         (one[0] for one in named if one is not None and one[1] == SNAPSHOT and least <= one[0] <= most), reverse=True
@@ -193,9 +199,7 @@ def _newest_snapshot(log: LogFolder, least: int, most: int) -> tuple[int, OpenTr
 
 
 class LastStableOffset:
-    """How far a log's transactions have ended; what one look learned, the next ones need not look
-    at again.
-    """
+    """The last stable offset of a log; a call continues the scan where the previous one ended."""
 
     def __init__(self) -> None:
         self._topic_id: bytes | None = None
@@ -203,9 +207,10 @@ class LastStableOffset:
         self._begun: OpenTransactions = {}
 
     def find(self, log: LogFolder, end: int, since: int | None) -> int:
-        """`end`, or the offset before it at which a transaction begins that has not ended by then.
+        """Return `end`, or the first offset below it of a transaction still open at `end`.
 
-        Args: since: no transaction that is still open began before; None: that is not known.
+        Args:
+            since: no open transaction began before this offset; None: unknown.
         Raises: CorruptBatch, StorageFailed, FileNotFoundError: as reading headers does.
         """
         first, topic_id = log.start_offset, log.topic_id

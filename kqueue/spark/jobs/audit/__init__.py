@@ -93,7 +93,7 @@ def _note(options: SourceOptions, reader: RecordReader) -> str:
 
 
 def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:
-    partitions = reader.find(options.topics, strict=True)
+    partitions = reader.find_partitions(options.topics, strict=True)
     starts, ends = reader.earliest(partitions), reader.latest(partitions)
     return [
         OffsetRange(

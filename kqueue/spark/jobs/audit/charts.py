@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.spark.charts import COLOURS, EMPTY, bars, count_axis, picture
+from kqueue.spark.charts import COLOURS, EMPTY, bars, chart, count_axis
 from kqueue.spark.jobs.audit.formatting import age_text, plain
 from kqueue.spark.jobs.audit.gaps import COMPACTED, DELETED, MARKER, MISSING
 from kqueue.spark.jobs.audit.partition_summary import CELLS, WIDTHS_MS, Times
@@ -54,7 +54,7 @@ def draw(report: AuditReport, folder: Path) -> list[Chart]:
     made = []
     for one, has_any, height, drawing in _pictures(report):
         if has_any:
-            with picture(folder / one.file, one.title, height_px=height) as figure:
+            with chart(folder / one.file, one.title, height_px=height) as figure:
                 drawing(figure, report)
             made.append(one)
     return made

@@ -107,9 +107,9 @@ def test_exactly_once_while_answers_are_lost(broker: kqueue.Broker, api: str) ->
     for batch_id in range(3):
         drop_idle_producers()
         with faults(broker) as chaos:
-            lost = [chaos.drop_reply(api, after=after) for after in (0, batch_id + 2)]
+            dropped = [chaos.drop_reply(api, after=after) for after in (0, batch_id + 2)]
             run(options, batch_id=batch_id)
-        assert lost[0].count
+        assert dropped[0].count
     assert values_in(broker, "out") == sorted(ROWS * 3)
 
 

@@ -230,7 +230,9 @@ def test_a_batch_without_rows_leaves_no_entry(broker: kqueue.Broker, options: Si
     assert values_in(broker, "out") == ["x"]
 
 
-def test_the_shelves_are_cleared_and_the_journal_stays_short(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_staging_partitions_are_cleared_and_the_journal_stays_short(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
     for batch_id in range(5):
         run_batch(options, batch_id, [ROWS[:60], ROWS[60:]])
     assert values_in(broker, "_kqueue-sink-" + QUERY)[1:] == []
@@ -254,7 +256,9 @@ def test_what_was_staged_and_is_gone_is_told(
 ) -> None:
     outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
     with Client(options.client) as client:
-        client.delete_records({TopicPartition("_kqueue-sink-" + QUERY, shelf): -1 for shelf in (1, 2)})
+        client.delete_records(
+            {TopicPartition("_kqueue-sink-" + QUERY, staging_partition): -1 for staging_partition in (1, 2)}
+        )
         with pytest.raises(
             StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"
         ):

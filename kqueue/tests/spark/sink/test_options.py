@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.sink.options import OPTIONS, REFUSED, TABLE, UNDECLARED, parse_options
+from kqueue.spark.sink.options import IGNORED, OPTIONS, REFUSED, TABLE, parse_options
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -60,10 +60,10 @@ def test_the_broker_is_named() -> None:
 
 
 def test_options_of_kafkas_producer_that_mean_nothing_here_are_taken() -> None:
-    parse_options(SERVERS | dict.fromkeys(UNDECLARED, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True)
+    parse_options(SERVERS | dict.fromkeys(IGNORED, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True)
 
 
 def test_the_table() -> None:
     assert len(TABLE.by_name) == len(OPTIONS)
     assert all(option.doc.endswith(".") for option in OPTIONS)
-    assert not set(TABLE.by_name) & (set(REFUSED) | {name.lower() for name in UNDECLARED})
+    assert not set(TABLE.by_name) & (set(REFUSED) | {name.lower() for name in IGNORED})

@@ -14,7 +14,7 @@ from kqueue.records.batch import iter_batches
 from kqueue.spark.errors import RowRefused
 from kqueue.spark.sink import producer_pipeline
 from kqueue.spark.sink.batcher import Batcher, ReadyBatch
-from kqueue.spark.sink.producer_pipeline import Producer, ProducerPipeline, after, borrowed_producer
+from kqueue.spark.sink.producer_pipeline import IdempotentProducer, ProducerPipeline, borrowed_producer, sequence_after
 from kqueue.spark.sink.row_partitioning import TargetTopics
 from kqueue.spark.sink.write_task import send_rows
 from kqueue.testing import faults
@@ -24,11 +24,11 @@ ROWS = [f"row {number:03}" for number in range(300)]
 
 
 def test_sequences_begin_anew_behind_the_last_one() -> None:
-    assert after(2**31 - 1, 1) == 0
-    assert after(2**31 - 3, 5) == 2
-    producer = Producer(ProducerIdAndEpoch(7, 0))
-    producer.took(("t", 0), 2**31 - 1)  # type: ignore[arg-type]
-    assert producer.next_of(("t", 0))["base_sequence"] == 2**31 - 1  # type: ignore[arg-type]
+    assert sequence_after(2**31 - 1, 1) == 0
+    assert sequence_after(2**31 - 3, 5) == 2
+    producer = IdempotentProducer(ProducerIdAndEpoch(7, 0))
+    producer.advance(("t", 0), 2**31 - 1)  # type: ignore[arg-type]
+    assert producer.next_args(("t", 0))["base_sequence"] == 2**31 - 1  # type: ignore[arg-type]
 
 
 def test_rows_arrive_in_their_order(broker: kqueue.Broker) -> None:

@@ -74,7 +74,7 @@ def test_what_can_not_be_finished_stays_unless_it_is_given_up(
     broker: kqueue.Broker, options: SinkOptions, client: Client
 ) -> None:
     half_copied(broker, options, client, "q")
-    client.delete_records({TopicPartition(PREFIX + "q", shelf): -1 for shelf in (1, 2)})
+    client.delete_records({TopicPartition(PREFIX + "q", staging_partition): -1 for staging_partition in (1, 2)})
     with pytest.raises(StagingLost, match="is gone, by retention or by hand"):
         forget(client, "q")
     assert len(staged_queries(client)) == 1

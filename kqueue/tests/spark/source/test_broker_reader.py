@@ -42,16 +42,16 @@ def test_what_is_there(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     broker.create_topic("tt")
     with reader(broker) as found:
-        assert found.find(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
-        assert found.find(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
-        assert found.find(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
-        assert found.find(TopicSelection(assigned=(T1,)), strict=True) == [T1]
-        assert found.find(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
-        assert found.find(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
+        assert found.find_partitions(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find_partitions(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
+        assert found.find_partitions(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
+        assert found.find_partitions(TopicSelection(assigned=(T1,)), strict=True) == [T1]
+        assert found.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
+        assert found.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
         with pytest.raises(OptionError, match="there is no topic 'gone'"):
-            found.find(TopicSelection(names=("t", "gone")), strict=True)
+            found.find_partitions(TopicSelection(names=("t", "gone")), strict=True)
         with pytest.raises(OptionError, match="topic 't' has no partition 5"):
-            found.find(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
+            found.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
 
 
 def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
@@ -64,7 +64,7 @@ def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
         assert found.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
         assert found.latest([T0, T1]) == {T0: 15, T1: 0}
         assert found.latest([]) == {}
-        assert found.at_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
+        assert found.offsets_for_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
         assert 10 < found.row_bytes(T0, 5) < 100
         assert found.row_bytes(T1, 0) > 0
 
@@ -96,8 +96,8 @@ def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pyte
     for _ in range(4):
         send(broker, "t", 0, 5)
     drop(broker, 10)
-    lost = r"t-0: offsets 0 to 9 were deleted before they were read; its log begins at 10"
-    with pytest.raises(DataLost, match=lost):
+    message = r"t-0: offsets 0 to 9 were deleted before they were read; its log begins at 10"
+    with pytest.raises(DataLost, match=message):
         rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 20)])
     going_on = options(broker, subscribe="t", failOnDataLoss="false")
     assert places(going_on, [OffsetRange("t", 0, 0, 8), OffsetRange("t", 0, 8, 12)]) == [("t", 0, 10), ("t", 0, 11)]
@@ -252,7 +252,7 @@ def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> N
         ):
             asked = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
             found = BrokerReader(asked)
-            partitions = found.find(asked.topics, strict=True)
+            partitions = found.find_partitions(asked.topics, strict=True)
             first, last = found.earliest(partitions), found.latest(partitions)
             found.close()
             views = {name: "txn:committed" if isolation == "read_committed" else name for name in names}

@@ -40,16 +40,16 @@ def at_work(folder: Path, tmp_path: Path) -> Path:
 
 def test_what_is_there(folder: Path) -> None:
     reader = FileReader(options(path=folder))
-    assert reader.find(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
-    assert reader.find(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
-    assert reader.find(TopicSelection(names=("t", "gone")), strict=False) == [T0]
-    assert reader.find(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
+    assert reader.find_partitions(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
+    assert reader.find_partitions(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
+    assert reader.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0]
+    assert reader.find_partitions(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
     with pytest.raises(OptionError, match="there is no topic 'tt' in .*; did you mean 't'"):
-        reader.find(TopicSelection(names=("tt",)), strict=True)
+        reader.find_partitions(TopicSelection(names=("tt",)), strict=True)
     with pytest.raises(OptionError, match="has no folder t-9"):
-        reader.find(TopicSelection(assigned=(TopicPartition("t", 9),)), strict=True)
+        reader.find_partitions(TopicSelection(assigned=(TopicPartition("t", 9),)), strict=True)
     only = FileReader(options(path=folder / "t-0"))
-    assert only.find(EVERYTHING, strict=True) == [T0]
+    assert only.find_partitions(EVERYTHING, strict=True) == [T0]
 
 
 def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="a file, expected a folder"):
         FileReader(options(path=tmp_path / "file"))
     with pytest.raises(OptionError, match="has no folders of partitions"):
-        FileReader(options(path=tmp_path)).find(EVERYTHING, strict=True)
+        FileReader(options(path=tmp_path)).find_partitions(EVERYTHING, strict=True)
 
 
 def test_the_last_segment_counts_after_a_clean_stop(folder: Path, tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_times(folder: Path, tmp_path: Path, has_index: bool) -> None:
     reader = FileReader(options(path=copied))
     every = {BEGIN_MS + 100 * (offset // 5) + offset % 5: offset for offset in range(60)}
     for time, offset in every.items():
-        assert reader.at_times({T0: time}) == {T0: offset}
-    assert reader.at_times({T0: 0}) == {T0: 0}
-    assert reader.at_times({T0: BEGIN_MS + 50}) == {T0: 5}
-    assert reader.at_times({T0: BEGIN_MS + 5_000}) == {T0: None}
+        assert reader.offsets_for_times({T0: time}) == {T0: offset}
+    assert reader.offsets_for_times({T0: 0}) == {T0: 0}
+    assert reader.offsets_for_times({T0: BEGIN_MS + 50}) == {T0: 5}
+    assert reader.offsets_for_times({T0: BEGIN_MS + 5_000}) == {T0: None}
 
 
 def test_a_segment_that_is_deleted_meanwhile(folder: Path, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
     for isolation, name in (("read_uncommitted", "txn"), ("read_committed", "txn:committed")):
         asked = options(path=golden.data_folder(version), subscribe="txn", kafka__isolation__level=isolation)
         reader = FileReader(asked)
-        partitions = reader.find(asked.topics, strict=True)
+        partitions = reader.find_partitions(asked.topics, strict=True)
         first, last = reader.earliest(partitions), reader.latest(partitions)
         wanted = [(one.partition, one.offset) for one in expected[name].records]
         found = [
@@ -183,7 +183,7 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
 
 def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
     reader = FileReader(options(path=folder))
-    ids = reader.ids(["t", "gone"])
+    ids = reader.topic_ids(["t", "gone"])
     assert list(ids) == ["t"]
     assert len(ids["t"]) == 22
     assert len(places(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60

@@ -7,13 +7,13 @@ import pytest
 
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.offsets import EARLIEST, LATEST
-from kqueue.spark.source.options import OPTIONS, REFUSED, UNDECLARED, parse_options
+from kqueue.spark.source.options import IGNORED, OPTIONS, REFUSED, parse_options
 
 WIRE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
 def test_every_row_is_told_and_named_once() -> None:
-    names = [option.name.lower() for option in OPTIONS] + [name.lower() for name in UNDECLARED] + list(REFUSED)
+    names = [option.name.lower() for option in OPTIONS] + [name.lower() for name in IGNORED] + list(REFUSED)
     assert len(set(names)) == len(names)
     for option in OPTIONS:
         assert option.doc.endswith("."), option.name

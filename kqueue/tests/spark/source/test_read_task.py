@@ -7,7 +7,7 @@ import pytest
 
 import kqueue
 from kqueue.spark.errors import DataLost
-from kqueue.spark.source.read_task import OFFSETS_FEW, one_ahead, read_ranges
+from kqueue.spark.source.read_task import OFFSETS_FEW, prefetch_one, read_ranges
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import options, send
 
@@ -46,7 +46,7 @@ def test_the_next_is_made_while_the_last_is_being_taken() -> None:
             event.set()
             yield number
 
-    for number in one_ahead(made()):
+    for number in prefetch_one(made()):
         assert number == len(begun) - 1 or begun[number + 1].wait(10), "nobody asked for it yet"
 
 
@@ -55,7 +55,7 @@ def test_what_goes_wrong_comes_after_what_went_right() -> None:
         yield 1
         raise DataLost("on purpose")
 
-    taken = one_ahead(made())
+    taken = prefetch_one(made())
     assert next(taken) == 1
     with pytest.raises(DataLost, match="on purpose"):
         next(taken)
@@ -70,7 +70,7 @@ def test_whoever_stops_leaves_nothing_behind(broker: kqueue.Broker) -> None:
         finally:
             closed.append(1)
 
-    taken = one_ahead(made())
+    taken = prefetch_one(made())
     assert next(taken) == 1
     taken.close()
     assert closed == [1]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.spark.source.split_planner import OffsetRange, limited, split
+from kqueue.spark.source.split_planner import OffsetRange, rate_limited, split_ranges
 
 MiB = 1024 * 1024
 LAGS = st.lists(st.one_of(st.integers(0, 10), st.integers(0, 1_000_000)), max_size=12)
@@ -19,7 +19,7 @@ def places(count: int) -> list[TopicPartition]:
 def test_a_limit_is_shared_out(lags: list[int], limit: int) -> None:
     start = {topic_partition: 100 * topic_partition.partition for topic_partition in places(len(lags))}
     end = {topic_partition: start[topic_partition] + lag for topic_partition, lag in zip(start, lags, strict=True)}
-    found = limited(start, end, limit)
+    found = rate_limited(start, end, limit)
     taken = {topic_partition: found[topic_partition] - start[topic_partition] for topic_partition in found}
     for topic_partition, lag in zip(start, lags, strict=True):
         assert 0 <= taken[topic_partition] <= lag
@@ -32,13 +32,13 @@ def test_a_limit_is_shared_out(lags: list[int], limit: int) -> None:
 
 def test_shares_are_in_proportion() -> None:
     (first, second, third) = places(3)
-    found = limited({first: 0, second: 0, third: 50}, {first: 9_000, second: 1_000, third: 51}, 100)
+    found = rate_limited({first: 0, second: 0, third: 50}, {first: 9_000, second: 1_000, third: 51}, 100)
     assert found == {first: 89, second: 9, third: 51}
 
 
 def test_what_went_back_stays_where_it_is() -> None:
     (first, second) = places(2)
-    assert limited({first: 10, second: 0}, {first: 5, second: 100}, 10) == {first: 5, second: 10}
+    assert rate_limited({first: 10, second: 0}, {first: 5, second: 100}, 10) == {first: 5, second: 10}
 
 
 RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
@@ -55,7 +55,7 @@ RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
 def test_nothing_is_lost_or_doubled(
     ranges: list[OffsetRange], splits_min: int | None, rows_max: int | None, split_bytes: int
 ) -> None:
-    found = split(
+    found = split_ranges(
         ranges, lambda topic_partition: 100.0, split_bytes=split_bytes, splits_min=splits_min, rows_max=rows_max
     )
     pieces = sorted(piece for one in found for piece in one)
@@ -75,26 +75,26 @@ def test_nothing_is_lost_or_doubled(
 
 def test_small_partitions_share_and_large_ones_do_not() -> None:
     ranges = [OffsetRange("t", 0, 0, 10_000_000), *(OffsetRange("t", number, 0, 1_000) for number in range(1, 101))]
-    found = split(ranges, lambda topic_partition: 100.0, split_bytes=64 * MiB)
+    found = split_ranges(ranges, lambda topic_partition: 100.0, split_bytes=64 * MiB)
     assert sorted(len(one) for one in found) == [1, 100]
 
 
 def test_shares_are_about_as_large_as_asked() -> None:
     ranges = [OffsetRange("t", number, 0, 1_000) for number in range(64)]
-    found = split(ranges, lambda topic_partition: 1_000.0, split_bytes=8_000_000)
+    found = split_ranges(ranges, lambda topic_partition: 1_000.0, split_bytes=8_000_000)
     assert [len(one) for one in found] == [8] * 8
 
 
 def test_the_largest_are_cut_for_more_splits() -> None:
     ranges = [OffsetRange("t", 0, 0, 900), OffsetRange("t", 1, 0, 100)]
-    found = split(ranges, lambda topic_partition: 1.0, split_bytes=MiB, splits_min=4)
+    found = split_ranges(ranges, lambda topic_partition: 1.0, split_bytes=MiB, splits_min=4)
     assert [one for pieces in found for one in pieces] == [
         OffsetRange("t", 0, 0, 300), OffsetRange("t", 0, 300, 600), OffsetRange("t", 0, 600, 900), OffsetRange("t", 1, 0, 100)
     ]  # fmt: skip
 
 
 def test_nothing_to_read() -> None:
-    assert split([OffsetRange("t", 0, 5, 5)], lambda topic_partition: 1.0, split_bytes=1, splits_min=3) == []
+    assert split_ranges([OffsetRange("t", 0, 5, 5)], lambda topic_partition: 1.0, split_bytes=1, splits_min=3) == []
 
 
 @pytest.mark.parametrize("one", [OffsetRange("orders", 3, 10, 25)])
