@@ -1,3 +1,1 @@
-"""What kqueue costs and yields on this machine: `python -m benchmarks` prints it beside the aims,
-in a few minutes.
-"""
+"""`python -m benchmarks` prints speed and memory on this machine beside their targets."""

@@ -1,8 +1,8 @@
-"""The one command: `python -m benchmarks`: a broker of its own or the one at --bootstrap, the log
-engine by itself, and the test kit.
+"""`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), the log engine and
+the test kit.
 
-`--only spark` compares the ways into Spark; it needs kqueue[spark,fast] and a Java, and Maven for
-Spark's own connector.
+`--only spark` compares the readers and writers of Spark; it needs kqueue[spark,fast], Java, and
+Maven for Spark's own connector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
 def steps(served: Served) -> Iterator[Step]:
-    """What is measured on any broker, in order: idle first, before loads have grown its memory."""
+    """Yield the steps for any broker, in order; idle memory comes first, before loads grow it."""
     if served.pid is not None:
         yield "memory", lambda: loads.idle_memory(served)
     raw = frames.create_topic(served.bootstrap, "bulk-raw")
@@ -48,9 +48,9 @@ def steps(served: Served) -> Iterator[Step]:
 
 
 def flushed_steps(served: OwnBroker) -> Iterator[Step]:
-    """What differs where nobody is told of a record before it is on disk."""
+    """Yield the steps for `kqueue.flush=group`, where records count after the fsync."""
     aims = loads.latency_aims_us(served.folder)
-    yield "latency, flush=group", lambda: loads.latency(served, "kqueue.flush=group (aim: one fsync more)", aims)
+    yield "latency, flush=group", lambda: loads.latency(served, "kqueue.flush=group (target: one fsync more)", aims)
     topic = frames.create_topic(served.bootstrap, "bulk-group")
     yield (
         "bulk produce, flush=group",
@@ -65,7 +65,7 @@ def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
 
 
 def _drop_aims(report: Report) -> None:
-    """They are kqueue's; another broker's figures stand for themselves."""
+    """Remove the targets, which are kqueue's, from the figures of another broker."""
     for figure in (figure for row in report.rows for figure in row.figures):
         figure.at_most = figure.at_least = None
 
@@ -93,16 +93,14 @@ def _measure_broker(report: Report, console: Console) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
     parser.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="measure the broker that is there, instead of a new kqueue"
+        "--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark runs only if it is named"
     )
     parser.add_argument(
-        "--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark is left out without"
+        "--quick", action="store_true", help="a small part of the sizes of log and spark, to see that they run"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="log and spark at a small part of their sizes: to see that they run"
-    )
-    parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures there too")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures in this file too")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
     report = Report(options.bootstrap or "kqueue", time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))

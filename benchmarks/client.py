@@ -1,4 +1,4 @@
-"""`kqueue.client` by itself: what a reader pays for whole batches, and for a request."""
+"""`kqueue.client`: the cost of reading whole batches, and of one request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUESTS = 2_000
 
 
 def fetch(served: Served, topic: str) -> Row:
-    """Reads what `loads.bulk_produce` has written, and walks the headers of its batches."""
+    """Read the topic of `loads.bulk_produce`, and walk the headers of its batches."""
     place = TopicPartition(topic, 0)
     with frames.asking(served.bootstrap) as client:
         best = min(_fetch_all(client, place) for _ in range(ROUNDS))
@@ -31,7 +31,7 @@ def fetch(served: Served, topic: str) -> Row:
 
 
 def _fetch_all(client: Client, place: TopicPartition) -> tuple[float, float, int]:
-    """Seconds, this process's CPU seconds, bytes."""
+    """Return seconds, CPU seconds of this process, and bytes."""
     end = client.offsets({place: LATEST})[place].offset or 0
     offset = total = 0
     cpu_s, started = time.process_time(), time.perf_counter()

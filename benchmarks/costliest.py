@@ -1,10 +1,9 @@
-"""The costliest request of every API: `python -m benchmarks.costliest [API ...]`. What it costs the
-broker, and a good client beside it.
+"""`python -m benchmarks.costliest [API ...]`: the cost of the costliest request of every API.
 
-Requests come from the schemas (`kqueue/tests/costliest.py`), at the size limits and at
-`kqueue.request.max.items`. For each: CPU of the broker, wall time until it was answered or closed,
-growth of resident memory (peak, and kept), and the longest that a good client, who asks for
-Metadata, produces and fetches without a pause, waited for one answer.
+The requests come from the schemas (`kqueue/tests/costliest.py`), at the size limits and at
+`kqueue.request.max.items`. For each: CPU time of the broker, wall time until the response or the
+close, growth of resident memory (peak and kept), and the longest wait of another client that sends
+Metadata, Produce and Fetch without a pause.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ PAUSE_S = 0.002
 
 
 class Cost(NamedTuple):
-    """What one request cost. `answer`: size of the answer in bytes, -1 where the connection was
-    closed.
-    """
+    """The cost of one request. `answer`: bytes of the response; -1: the connection was closed."""
 
     cpu_s: float
     wall_s: float
@@ -52,7 +49,7 @@ class Cost(NamedTuple):
 
 
 class GoodClient:
-    """Asks without a pause, in a thread; `longest_ms` is since it was last set to 0."""
+    """Sends requests without a pause, in a thread; `longest_ms` counts from its last reset to 0."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.longest_ms = 0.0
@@ -86,7 +83,7 @@ class GoodClient:
 
 
 def resident(pid: int) -> tuple[float, float]:
-    """Resident memory now and its peak since `forget_peak`, in MiB."""
+    """Return resident memory and its peak since `forget_peak`, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
     return found["VmRSS"], found["VmHWM"]
@@ -119,7 +116,7 @@ def ask(own: OwnBroker, good: GoodClient, payload: bytes) -> Cost:
 
 
 def requests(row: ApiHandler, version: int, topic_id: bytes) -> Iterator[tuple[Case, str, bytes]]:
-    """Every case, at the size limit and at the limit of items."""
+    """Yield every case, at the size limit and at the limit of items."""
     size = PRODUCE_BYTES if row.api.key == 0 else PLAIN_BYTES
     header = request_header(row.api.key, version, 1, "costly")
     for case in cases(row.api.request_class, version):
@@ -132,12 +129,10 @@ def requests(row: ApiHandler, version: int, topic_id: bytes) -> Iterator[tuple[C
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.costliest", description=__doc__)
-    parser.add_argument("apis", nargs="*", help="names of APIs; all that are served, if none is given")
-    parser.add_argument(
-        "--all-versions", action="store_true", help="every version that is served, not the highest alone"
-    )
-    parser.add_argument("--partitions", type=int, default=1, help="partitions of the topic that is there")
-    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("apis", nargs="*", help="names of APIs; default: all served APIs")
+    parser.add_argument("--all-versions", action="store_true", help="every served version, not only the highest")
+    parser.add_argument("--partitions", type=int, default=1, help="partitions of the existing topic")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     options = parser.parse_args()
     missed = 0
     with OwnBroker("group") as own:
@@ -161,7 +156,8 @@ def show(name: str, version: int, case: Case, limit: str, size: int, cost: Cost)
     answer = f"answer {cost.answer}" if cost.answer >= 0 else "closed"
     print(
         f"{'!' if missed else ' '} {name} v{version} {case} {limit} {size / MiB:.1f} MiB: "
-        f"cpu {cost.cpu_s:.2f} s, wall {cost.wall_s:.2f} s, peak +{cost.peak_mib:.0f} MiB, kept +{cost.kept_mib:.0f} MiB, "
+        f"cpu {cost.cpu_s:.2f} s, wall {cost.wall_s:.2f} s, "
+        f"peak +{cost.peak_mib:.0f} MiB, kept +{cost.kept_mib:.0f} MiB, "
         f"good client {cost.good_ms:.0f} ms, {answer}",
         flush=True,
     )

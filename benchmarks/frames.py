@@ -1,4 +1,4 @@
-"""Requests made once and sent many times, so that a load costs the sender next to nothing; and one
+"""Requests that are encoded once and sent many times, so a load costs the sender little; and one
 plain connection.
 """
 
@@ -26,14 +26,15 @@ _numbers = itertools.count(1)
 # Versions that are not flexible and that both kqueue and Kafka 4 serve.
 PRODUCE, FETCH, METADATA, API_VERSIONS = 7, 11, 8, 2
 
-# Fetch 11 of one partition: everything before its records, when its topic's name is `name` bytes long.
+# Bytes of a Fetch 11 response of one partition before its records, without the topic's name:
 #   size 4, correlation id 4, throttle 4, error 2, session 4, topics 4, name 2 + n, partitions 4,
-#   index 4, error 2, high watermark 8, last stable 8, log start 8, aborted 4, read replica 4, records size 4
+#   index 4, error 2, high watermark 8, last stable 8, log start 8, aborted 4, read replica 4,
+#   records size 4
 _FETCH_HEAD_BYTES = 4 + 4 + 4 + 2 + 4 + 4 + 2 + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 
 
 class Connection:
-    """A blocking connection; `call` for what is asked once, `socket` for loads."""
+    """A blocking connection: `call` for single requests, `socket` for loads."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -57,7 +58,7 @@ class Connection:
         return decode(answer, version, memoryview(reply)[4:])
 
     def read_reply(self) -> bytes:
-        """The next answer without its size: correlation id and body."""
+        """Return the next response without its size: correlation id and body."""
         return self.read_exactly(struct.unpack(">i", self.read_exactly(4))[0])
 
     def read_exactly(self, size: int) -> bytes:
@@ -72,7 +73,7 @@ class Connection:
 
 
 def frame(api_key: int, version: int, request: Any) -> bytes:
-    """A request with its size in front; its correlation id is always 1."""
+    """Encode a request with its size; the correlation id is always 1."""
     body = request_header(api_key, version, 1, CLIENT_ID) + encode(request, version)
     return struct.pack(">i", len(body)) + body
 
@@ -110,12 +111,12 @@ def fetch_head_bytes(topic: str) -> int:
 
 
 def asking(bootstrap: str) -> Client:
-    """For what is asked once, beside the loads."""
+    """Return a client for single requests beside the loads."""
     return Client(bootstrap, client_id=CLIENT_ID, timeout_ms=CALL_TIMEOUT_S * 1000)
 
 
 def create_topic(bootstrap: str, stem: str, settings: Mapping[str, str] | None = None) -> str:
-    """A new topic of one partition with these settings, ready to be used; returns its name."""
+    """Create a topic of one partition with these settings; return its name."""
     name = f"benchmark-{stem}-{time.time_ns()}-{next(_numbers)}"
     with asking(bootstrap) as client:
         client.create_topics([NewTopic(name, 1, 1, settings or {})])
@@ -144,6 +145,6 @@ def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
 
 
 def greet(connection: Connection) -> None:
-    """What every client asks first: the versions, and who is there."""
+    """Return the first requests of every client: ApiVersions and Metadata."""
     connection.call(18, API_VERSIONS, api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
     connection.call(3, METADATA, metadata.MetadataRequest(topics=[]), metadata.MetadataResponse)

@@ -1,8 +1,8 @@
-"""What hooks cost one request: `python -m benchmarks.hooks` prints microseconds, from the frame to
-the answer's bytes, without a socket.
+"""`python -m benchmarks.hooks`: the cost of interception per request, in microseconds, without a
+socket.
 
-Aims: what an embedded broker notes of each request takes less than 1 µs; what a served broker pays
-for the place of hooks can't be told.
+Targets: recording a request in an embedded broker takes less than 1 µs; a served broker pays
+nothing measurable.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ROUNDS, CALLS = 100, 1000
 
 
 def microseconds(call: Callable[[], object]) -> float:
-    """The cost of one call in the best of many short rounds, without garbage collection."""
+    """Return microseconds per call in the best of many short rounds, without garbage collection."""
     gc.collect()
     return min(timeit.repeat(call, number=CALLS, repeat=ROUNDS)) / CALLS * 1e6
 
 
 class Caller:
-    """A connection that nobody reads from."""
+    """A connection whose output is discarded."""
 
     address, client_host, listener = "10.0.0.1:5", "/10.0.0.1", "PLAINTEXT"
     call: RequestContext | None = None
@@ -108,9 +108,8 @@ def measure_faults(broker: kqueue.Broker) -> None:
 
         async def work() -> None:
             for name, frame in frames().items():
-                print(
-                    f"{microseconds(starting(broker._server.hub.start, frame)):8.2f} µs          {name}, two faults for other requests"
-                )
+                cost_us = microseconds(starting(broker._server.hub.start, frame))
+                print(f"{cost_us:8.2f} µs          {name}, two faults for other requests")
 
         broker._call(work)
 

@@ -1,4 +1,4 @@
-"""A good client beside clients that pipeline expensive requests: how late its own answers are."""
+"""The latency of a client beside clients that pipeline expensive requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METADATA, METADATA_VERSION = 3, 1
 
 
 def row() -> Row:
-    """Metadata of one topic, Produce and Fetch, one after the other, while others ask for all
+    """Send Metadata of one topic, Produce and Fetch in turn, while other clients request all
     topics without end.
     """
     with OwnBroker("kafka") as served:
@@ -67,7 +67,7 @@ def _make_topics(bootstrap: str) -> str:
 
 
 def _ask(connection: Connection, topic: str, seconds: float) -> list[float]:
-    """Milliseconds of each answer; at least one of each kind."""
+    """Return the milliseconds of each response; at least one of each kind."""
     metadata = frames.frame(METADATA, METADATA_VERSION, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
     produce = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
     fetch = frames.fetch_frame(topic, 0, max_bytes=1_000, max_wait_ms=0)
@@ -84,7 +84,7 @@ def _ask(connection: Connection, topic: str, seconds: float) -> list[float]:
 
 
 def _be_hostile(host: str, port: int) -> None:
-    """Pipeline requests on many connections, and again when they are answered; until killed."""
+    """Pipeline requests on many connections until killed."""
     requests = frames.frame(METADATA, METADATA_VERSION, MetadataRequest(topics=None)) * PIPELINED
     unsent: dict[socket.socket, bytes] = {}
     for _ in range(HOSTILE):

@@ -23,7 +23,7 @@ START_ROUNDS = 5
 START_MS_MAX = 150
 OVERHEAD_MS_MAX = 50
 PUSH_MS_MAX = {"memory": 1000, "disk": 2000}
-PUSHED_TOPICS, PUSHED_PARTITIONS = 10, 4
+ADVANCED_TOPICS, ADVANCED_PARTITIONS = 10, 4
 TOPIC = "one-record"
 _START = """
 import time, pytest, _pytest.config, _pytest.logging, _pytest.fixtures
@@ -36,7 +36,7 @@ broker.stop()
 
 
 def one_record(bootstrap: str, topic: str) -> None:
-    """The test: a record is produced and consumed by kafka-python."""
+    """Produce and consume a record with kafka-python."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     producer.send(topic, b"two coffees").get(10)
     producer.close()
@@ -54,7 +54,7 @@ def start() -> Row:
         found.append(float(printed) * 1000)
     figure = Figure(statistics.median(found), "ms", at_most=START_MS_MAX)
     return Row(
-        "the first kafka_broker of a test run", [figure], "import and start, in a process that has pytest already"
+        "the first kafka_broker of a test run", [figure], "import and start, in a process that has imported pytest"
     )
 
 
@@ -72,7 +72,7 @@ def overhead() -> Row:
     return Row(
         "a test of one record through kafka-python",
         figures,
-        "the client alone: its requests are answered from a recording",
+        "the client alone: a recording answers its requests",
     )
 
 
@@ -83,16 +83,19 @@ def push() -> Row:
     figures = []
     for storage, at_most in PUSH_MS_MAX.items():
         with tempfile.TemporaryDirectory() as folder, kqueue.Broker(folder if storage == "disk" else None) as broker:
-            for number in range(PUSHED_TOPICS):
+            for number in range(ADVANCED_TOPICS):
                 policy = "delete" if number % 5 else "compact"
-                broker.create_topic(f"t{number}", PUSHED_PARTITIONS, cleanup_policy=policy, segment_bytes=1024)
+                broker.create_topic(f"t{number}", ADVANCED_PARTITIONS, cleanup_policy=policy, segment_bytes=1024)
             with KafkaProducer(bootstrap_servers=broker.bootstrap, batch_size=0) as producer:
-                for number in range(PUSHED_TOPICS * PUSHED_PARTITIONS * 10):
-                    producer.send(f"t{number % PUSHED_TOPICS}", bytes(200), key=b"%d" % (number % 40))
+                for number in range(ADVANCED_TOPICS * ADVANCED_PARTITIONS * 10):
+                    producer.send(f"t{number % ADVANCED_TOPICS}", bytes(200), key=b"%d" % (number % 40))
             began = time.perf_counter()
             broker.clock.advance(days=8)
             figures.append(Figure((time.perf_counter() - began) * 1000, f"ms, {storage}", at_most=at_most))
-    note = f"{PUSHED_TOPICS} topics of {PUSHED_PARTITIONS} partitions, a fifth of them compacted: on disk in a process for each"
+    note = (
+        f"{ADVANCED_TOPICS} topics of {ADVANCED_PARTITIONS} partitions, a fifth of them compacted, "
+        "on disk in a process for each"
+    )
     return Row("clock.advance(days=8)", figures, note)
 
 
@@ -121,7 +124,7 @@ def _recorded() -> tuple[int, Answers]:
     port = _free_port()
     options = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     with record(port) as recorder, kqueue.Broker(settings=options) as broker:
-        # the broker names the recorder as its own address, so the client comes back to it
+        # the broker advertises the recorder's address, so the client connects to it again
         recorder.broker = ("127.0.0.1", _bound(broker))
         broker.create_topic(TOPIC)
         one_record(f"127.0.0.1:{port}", TOPIC)
@@ -129,7 +132,7 @@ def _recorded() -> tuple[int, Answers]:
 
 
 def _bound(broker: kqueue.Broker) -> int:
-    """Where it really listens, whatever address it advertises."""
+    """Return the address on which it listens, whatever it advertises."""
     return broker._server.bound(broker._server.listener_names[0])[1]
 
 

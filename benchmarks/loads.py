@@ -1,4 +1,4 @@
-"""Loads through raw sockets: what the broker yields when the client is not the bottleneck."""
+"""Loads through raw sockets: the broker's limits when the client is not the bottleneck."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def produce_many(served: Served, topic: str, data: bytes, count: int, depth: int
         cpu_s = served.cpu_s() - cpu_s
     stored = frames.settled_end(served.bootstrap, topic, before + per_batch * (count + 1)) - before
     if stored != per_batch * (count + 1):
-        raise RuntimeError(f"{count + 1} batches were sent and {stored} records are there")
+        raise RuntimeError(f"{count + 1} batches were sent and {stored} records are stored")
     return seconds, cpu_s
 
 
@@ -86,7 +86,7 @@ def bulk_produce(served: Served, topic: str, *, name: str = "", acks: int = 1, a
 
 
 def bulk_fetch(served: Served, topic: str) -> Row:
-    """Reads what `bulk_produce` has written, twice: the broker has the pages in memory by then."""
+    """Read the topic of `bulk_produce` twice; the pages are in memory by then."""
     best = min(_fetch_all(served, topic) for _ in range(ROUNDS))
     return Row(
         "bulk fetch, raw socket",
@@ -99,7 +99,7 @@ def bulk_fetch(served: Served, topic: str) -> Row:
 
 
 def _fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
-    """Seconds, the broker's CPU seconds, bytes."""
+    """Return seconds, CPU seconds of the broker, and bytes."""
     end = frames.end_offset(served.bootstrap, topic)
     batch_bytes = len(frames.batch(BATCH_RECORDS, RECORD))
     head_bytes = frames.fetch_head_bytes(topic)
@@ -144,7 +144,7 @@ def one_record_requests(served: Served, depth: int, count: int, cpu_us_aim: floa
 
 
 def latency(served: Served, name: str, aims_us: tuple[float, float]) -> Row:
-    """From before a produce is sent until a consumer that waits has all of the record."""
+    """Measure from the send of a Produce until a waiting consumer has the record."""
     topic = frames.create_topic(served.bootstrap, "latency")
     frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
     taken_us = []
@@ -168,13 +168,13 @@ def latency(served: Served, name: str, aims_us: tuple[float, float]) -> Row:
 
 
 def latency_aims_us(folder: Path | None) -> tuple[float, float]:
-    """With a folder: one fsync in it comes on top."""
+    """Return the targets; with a folder, plus one fsync in it."""
     p50_ms, p99_ms = quantiles(fsync_ms(folder)) if folder is not None else (0.0, 0.0)
     return 250 + p50_ms * 1000, 800 + p99_ms * 1000
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
-    """The median, and what 99 of 100 stay below."""
+    """Return the median and the 99th percentile."""
     cuts = statistics.quantiles(values, n=100)
     return cuts[49], cuts[98]
 
@@ -197,7 +197,7 @@ def idle_memory(served: Served) -> Row:
             Figure(alone / 1e6, "MB", at_most=45),
             Figure((together - alone) / IDLE_CONNECTIONS / 1e3, "KB/connection", at_most=20),
         ],
-        f"resident; {IDLE_CONNECTIONS} connections that have asked for versions and metadata",
+        f"resident; {IDLE_CONNECTIONS} connections after ApiVersions and Metadata",
     )
 
 
@@ -230,5 +230,5 @@ def start_time() -> Row:
             Figure(second, "ms, another one"),
             Figure(imported, "ms, import kqueue"),
         ],
-        "in memory; the first one imports what it needs",
+        "in memory; the first start imports modules",
     )

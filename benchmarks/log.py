@@ -1,4 +1,4 @@
-"""The log engine by itself: appends, reads, look-ups in small and in large logs, opening; no
+"""The log engine without a broker: appends, reads, look-ups in small and in large logs, opening; no
 broker, no sockets.
 """
 
@@ -51,7 +51,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is written, looked up and opened; bytes and numbers."""
+    """The sizes of the loads, in bytes and numbers."""
 
     small_appends: int = 100_000
     large_appends: int = 1_000
@@ -128,7 +128,7 @@ def append_wide(partitions: int) -> Row:
 
 
 def void(_: object) -> None:
-    """For callables that must return nothing."""
+    """Call a function and drop its result."""
 
 
 def append_large(count: int) -> Row:
@@ -148,7 +148,7 @@ def append_large(count: int) -> Row:
 
 
 def _append(buf: bytearray, count: int) -> tuple[float, float, float]:
-    """Seconds until all is appended, until all is flushed, and what it takes to read it all."""
+    """Return the seconds to append, to flush, and to read everything."""
     header = read_header(buf)
     with temporary_folder() as folder:
         log = Log.open(LocalStorage(folder), "t-0", LogConfig.of(), SystemClock())
@@ -179,7 +179,7 @@ def _next_offset(read_bytes: int, buf: bytearray, records: int) -> int:
 
 
 def lookups(sizes: Sizes) -> Row:
-    """The cost of finding an offset must not grow with the log."""
+    """Measure that the cost of a look-up does not grow with the log."""
     small_us, small = _lookup_us(sizes.small_log_segments, sizes.segment_bytes, sizes.lookups)
     large_us, large = _lookup_us(sizes.large_log_segments, sizes.segment_bytes, sizes.lookups)
     return Row(
@@ -194,7 +194,7 @@ def lookups(sizes: Sizes) -> Row:
 
 
 def _lookup_us(segments: int, segment_bytes: int, samples: int) -> tuple[float, int]:
-    """Median of the second round, and the log's size."""
+    """Return the median of the second round, and the log's size."""
     shape = Shape.draw(random.Random(segments), segments, segment_bytes, samples)
     with temporary_folder() as folder:
         write_log(folder / "t-0", shape)
@@ -226,7 +226,7 @@ def _look_up(log: Log, offsets: list[int]) -> list[float]:
 
 
 def open_time(partitions: int, segment_bytes: int) -> Row:
-    """From the first look at the data folder until every log is ready for appends."""
+    """Measure from the first access to the data folder until every log accepts appends."""
     with temporary_folder() as folder:
         end_offset = _write_data_folder(folder, partitions, segment_bytes)
         warm = _open_all(folder, partitions, end_offset)
@@ -234,12 +234,12 @@ def open_time(partitions: int, segment_bytes: int) -> Row:
     return Row(
         f"open {partitions} partitions of {segment_bytes / GB:.3g} GB after a clean stop",
         [Figure(warm, "s", at_most=2), Figure(cold, "s, nothing in memory", at_most=2)],
-        "one segment each, its indexes as full as they get",
+        "one segment each, with full indexes",
     )
 
 
 def _write_data_folder(folder: Path, partitions: int, segment_bytes: int) -> int:
-    """What a clean stop leaves; returns the logs' end offset."""
+    """Write logs as after a clean stop; return their end offset."""
     shape = Shape.draw(random.Random(1), 1, segment_bytes, 1)
     for number in range(partitions):
         path = folder / partition_folder("t", number)
@@ -256,7 +256,7 @@ def _topic_id() -> bytes:
 
 
 def _open_all(folder: Path, partitions: int, end_offset: int) -> float:
-    """Seconds; the logs are then abandoned, so that the folder stays as it is."""
+    """Return seconds; the logs are abandoned, so the folder does not change."""
     (folder / CLEAN_SHUTDOWN).write_bytes(encode_clean_shutdown(-1))
     config = LogConfig.of()
     started = time.perf_counter()

@@ -1,5 +1,5 @@
-"""Records to columns of Arrow and back: each engine, one core; and a log to Parquet, row by row and
-by columns.
+"""Records to Arrow columns and back, per engine on one core; a log to Parquet, by rows and by
+columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Compaction by itself, each engine in a process of its own: records a second, and the memory it
-takes.
+"""Compaction, each engine in a process of its own: records per second, and memory.
 
-`python -m benchmarks.log_compaction FOLDER ENGINE` is that process; it compacts the partition in
-FOLDER and prints what it took.
+`python -m benchmarks.log_compaction FOLDER ENGINE` is that process: it compacts the partition in
+FOLDER and prints its cost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Logs that are larger than the disk space they take: real indexes, and real batches where somebody
-will look; holes elsewhere.
+"""Sparse logs: real indexes, real batches where they are read, holes elsewhere.
 
-All segments of such a log are alike: batches of BATCH_BYTES, each in the index but the first,
-because each is longer than the index's step. So the indexes have as many entries as those of a full
+All segments are alike: batches of BATCH_BYTES, each with an index entry but the first, because each
+is longer than the index interval. The indexes therefore have as many entries as those of a full
 log.
 """
 
@@ -40,7 +39,7 @@ _CRC_POSITION = 17
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder, removed in the end."""
+    """Yield a new folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="kqueue-benchmark-") as name:
         yield Path(name)
 
@@ -50,7 +49,7 @@ def batch(count: int, value_bytes: int, key: bytes | None = None) -> bytearray:
 
 
 def batch_of_bytes(count: int, size: int) -> bytearray:
-    """A batch of `count` records that takes just `size` bytes."""
+    """Return a batch of `count` records that takes exactly `size` bytes."""
     value_bytes = last_bytes = (size - BATCH_OVERHEAD) // count - 12
     while True:
         values = [bytes(value_bytes)] * (count - 1) + [bytes(last_bytes)]
@@ -100,7 +99,7 @@ class Shape:
         return self.segments * self.segment_bytes
 
     def offset_in(self, sample: int) -> int:
-        """An offset in the middle of that batch."""
+        """Return an offset in the middle of that batch."""
         return sample * BATCH_RECORDS + BATCH_RECORDS // 2
 
 
@@ -135,7 +134,7 @@ def _time_of(number: int) -> int:
 
 
 def _batch_at(template: bytearray, base_offset: int, time_ms: int) -> bytes:
-    """The batch with other offsets and times."""
+    """Return the batch with other offsets and timestamps."""
     data = bytearray(template)
     header = read_header(data)._replace(base_timestamp=time_ms, max_timestamp=time_ms)
     HEADER.pack_into(data, 0, *header)
@@ -145,7 +144,7 @@ def _batch_at(template: bytearray, base_offset: int, time_ms: int) -> bytes:
 
 
 def _index_bytes(batches: int) -> bytes:
-    """Entries of all batches but the first: last offset relative to the segment's base, position."""
+    """Entries of all batches but the first: last offset relative to the segment, position."""
     entries = array("i", bytes(8 * (batches - 1)))
     entries[0::2] = array("i", range(2 * BATCH_RECORDS - 1, (batches + 1) * BATCH_RECORDS - 1, BATCH_RECORDS))
     entries[1::2] = array("i", range(BATCH_BYTES, batches * BATCH_BYTES, BATCH_BYTES))

@@ -1,4 +1,4 @@
-"""What a producer notices of a compaction: the same requests to the same broker, without and with
+"""The effect of a compaction on a producer: the same requests to the same broker, without and with
 one under way.
 """
 
@@ -31,7 +31,7 @@ COMPACTED = {"log.cleanup.policy": "compact", "log.cleaner.min.cleanable.ratio":
 
 
 def produce_beside(records: int, keys: int, samples: int) -> Row:
-    """Two starts of a broker on one data folder, with the cleaner off and then on."""
+    """Start a broker twice on one data folder, with the cleaner off, then on."""
     topic, _, partition = log_compaction.PARTITION.rpartition("-")
     with temporary_folder() as folder:
         end_offset = log_compaction.write(folder, records, keys)
@@ -62,12 +62,13 @@ def produce_beside(records: int, keys: int, samples: int) -> Row:
             Figure(p50_beside, "µs p50 beside"),
             Figure(p99_beside, "µs p99 beside", at_most=P99_AIM_US),
         ],
-        f"acks=1, flush=kafka; {records / 1e6:.3g} million records compacted in {compacted_s:.1f} s meanwhile, {len(beside)} requests",
+        f"acks=1, flush=kafka; {records / 1e6:.3g} million records compacted in {compacted_s:.1f} s meanwhile, "
+        f"{len(beside)} requests",
     )
 
 
 def _latencies_us(broker: OwnBroker, is_over: Callable[[int], bool]) -> list[float]:
-    """One request after another, until `is_over(how many)`; at least 100."""
+    """Send one request after another until `is_over(count)`; at least 100."""
     topic = frames.create_topic(broker.bootstrap, "beside", {"cleanup.policy": "delete"})
     frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
     taken_us: list[float] = []

@@ -1,8 +1,8 @@
-"""What many partitions cost the broker and its other clients: `python -m benchmarks.partitions
-[--count N]` prints a table.
+"""`python -m benchmarks.partitions [--count N]`: the cost of many partitions for the broker and
+other clients.
 
-Another process asks for the end offset of one partition all the time. Its longest wait during each
-step is the figure that matters: a step may take long, but other clients must not wait for it.
+Another process requests the end offset of one partition without a pause. Its longest wait during
+each step is the figure that matters: a step may take long, but other clients must not wait for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIGH_WATERMARK_CHECKPOINT_S = 6
 
 @dataclass
 class Step:
-    """What one operation took, and how long another client waited at most meanwhile."""
+    """The duration of one operation, and the longest wait of another client meanwhile."""
 
     name: str
     seconds: float
@@ -66,12 +66,12 @@ class Watcher:
             self._waits.append((float(began), float(wait_ms)))
 
     def longest_ms(self, since: float, until: float) -> float:
-        """The longest wait that began, or was under way, between two times of `time.time()`."""
+        """Return the longest wait between two times of `time.time()`."""
         return max((ms for began, ms in self._waits if began < until and began + ms / 1000 > since), default=0.0)
 
 
 def watch(bootstrap: str, topic: str) -> None:
-    """Ask until a line comes in; then print when each wait began, and how many ms it took."""
+    """Send requests until a line arrives; then print start and milliseconds of each wait."""
     import select
 
     place = TopicPartition(topic, 0)
@@ -88,7 +88,7 @@ def watch(bootstrap: str, topic: str) -> None:
 
 
 def steps(served: OwnBroker, count: int) -> list[Step]:
-    """Create, look, checkpoint, delete, in order."""
+    """Yield the steps in order: create, open, checkpoint, delete."""
     watched = frames.create_topic(served.bootstrap, "watched")
     times: list[tuple[str, float, float]] = []
     with Watcher(served.bootstrap, watched) as watcher, Client(served.bootstrap) as client:
@@ -137,7 +137,7 @@ def rows() -> Iterator[tuple[str, Callable[[], Row]]]:
 
 
 def many_partitions() -> Row:
-    """The row of `python -m benchmarks`."""
+    """Return the row for `python -m benchmarks`."""
     with OwnBroker("group") as own:
         found = steps(own, COUNT)
     create = next(step for step in found if step.name.startswith("create"))

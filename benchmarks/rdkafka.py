@@ -1,4 +1,4 @@
-"""Loads through librdkafka, by confluent-kafka: what a fast stock client gets."""
+"""Loads through librdkafka (confluent-kafka), a fast stock client."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _produce(served: Served, topic: str) -> tuple[float, float]:
     cpu_s = served.cpu_s() - cpu_s
     stored = frames.settled_end(served.bootstrap, topic, before + BULK_RECORDS) - before
     if stored != BULK_RECORDS:
-        raise RuntimeError(f"{BULK_RECORDS} records were sent and {stored} are there")
+        raise RuntimeError(f"{BULK_RECORDS} records were sent and {stored} are stored")
     return seconds, cpu_s
 
 
@@ -123,7 +123,7 @@ def one_record_requests(served: Served, count: int) -> Row:
     cpu_s = served.cpu_s() - cpu_s
     stored = frames.settled_end(served.bootstrap, topic, count + 1) - 1
     if not queued == stored == count:
-        raise RuntimeError(f"{queued} of {count} records were sent and {stored} are there")
+        raise RuntimeError(f"{queued} of {count} records were sent and {stored} are stored")
     return Row(
         "one-record requests, librdkafka",
         [Figure(count / seconds, "requests/s", at_least=25_000), Figure(cpu_s / count * 1e6, "CPU µs/request")],

@@ -1,8 +1,8 @@
-"""What a client costs by itself: its requests are answered from a recording, without a broker.
+"""The cost of a client alone: a recording answers its requests, without a broker.
 
-`record` stands between a client and a broker and keeps the answers, by API and in order; `Replay`
-gives them out again from another process, each with the number of the request that it answers. The
-last Fetch that brought records is followed by silence, as a long poll is.
+`record` is a proxy between a client and a broker that keeps the responses by API and in order.
+`Replay` sends them from another process, each with the correlation id of its request. After the
+last Fetch with records it does not respond, as in a long poll.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHILD = "from benchmarks.replay import serve; serve()"
 
 
 class _Handler(socketserver.BaseRequestHandler):
-    """One connection of a client; the server says what becomes of each request."""
+    """One connection of a client; the server decides what happens to each request."""
 
     def handle(self) -> None:
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -92,7 +92,7 @@ def record(port: int) -> Iterator[_Recorder]:
 
 
 class Replay:
-    """A process that plays the broker on `port` from `answers`."""
+    """Start a process that acts as the broker on `port` from `answers`."""
 
     def __init__(self, port: int, answers: Answers) -> None:
         self._process = subprocess.Popen([sys.executable, "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -117,7 +117,7 @@ class Replay:
 
 
 def serve() -> None:
-    """The process of a `Replay`."""
+    """Run as the process of a `Replay`."""
     port, answers = pickle.load(sys.stdin.buffer)
     with _Replayer(port, answers) as replayer:
         sys.stdout.write("ready\n")
@@ -126,7 +126,7 @@ def serve() -> None:
 
 
 def frames(connection: socket.socket) -> Iterator[bytes]:
-    """Frames without their size, until the other side ends."""
+    """Yield frames without their size until the peer closes."""
     with connection.makefile("rb") as file:
         while len(head := file.read(SIZE.size)) == SIZE.size:
             yield file.read(SIZE.unpack(head)[0])

@@ -1,4 +1,4 @@
-"""Figures, their aims, and how they are shown."""
+"""Figures, their targets, and their tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY_PERCENT = 5.0
 
 @dataclass
 class Figure:
-    """One number. `at_most`, `at_least`: its aim; without either it only informs."""
+    """One number. `at_most`, `at_least`: its target; without either it is information only."""
 
     value: float
     unit: str
@@ -27,7 +27,7 @@ class Figure:
 
     @property
     def passed(self) -> bool | None:
-        """None where there is no aim."""
+        """Whether the target is met; None without a target."""
         if self.at_most is not None:
             return self.value <= self.at_most
         if self.at_least is not None:
@@ -43,7 +43,7 @@ class Figure:
 
 @dataclass
 class Row:
-    """What was measured, and its figures; `note` says how, where that is not plain."""
+    """One measurement with its figures; `note` says how it was taken."""
 
     name: str
     figures: list[Figure]
@@ -52,7 +52,7 @@ class Row:
 
 @dataclass
 class Machine:
-    """What the figures were taken on, and who else was busy there."""
+    """The machine of the figures, and other busy processes on it."""
 
     cpus: int
     python: str
@@ -81,7 +81,7 @@ class Report:
 
 
 def busy_processes(ours: set[int], seconds: float = 0.5) -> list[str]:
-    """Processes that use a noticeable share of a core and are none of `ours`, the busiest first."""
+    """Return processes that use a noticeable share of a core, without `ours`, busiest first."""
     watched = {}
     for process in psutil.process_iter(["pid", "name"]):
         if process.pid not in ours:

@@ -1,4 +1,4 @@
-"""The broker under measure: a `kqueue serve` of our own, or one that is there already; and what it
+"""The measured broker: a new `kqueue serve`, or an existing one; and what it
 costs the machine.
 """
 
@@ -135,7 +135,7 @@ class OwnBroker(Served):
 
 
 def external(bootstrap: str) -> Served:
-    """The broker at this address; its process is looked up by its port."""
+    """Return the broker at this address; its process is found by its port."""
     port = int(bootstrap.rpartition(":")[2])
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
@@ -160,7 +160,7 @@ def warm_pages(size: int) -> None:
 
 
 def fsync_ms(folder: Path, rounds: int = 200) -> list[float]:
-    """What an append of 1 KB and its fsync take in this folder, each round in milliseconds."""
+    """Return the milliseconds of each append of 1 KB with its fsync in this folder."""
     found = []
     path = folder / "fsync-probe"
     with path.open("wb", buffering=0) as file:

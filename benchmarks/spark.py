@@ -1,10 +1,9 @@
-"""Spark reads a topic, one task at a time: over the wire, from the files, with the decoder in plain
-Python, through Spark's own connector. Beside them stands what Spark takes of record batches that
-are ready made: no source in Python can be quicker.
+"""Spark reads a topic, one task at a time: from a broker, from files, and through Spark's own
+connector.
 
-All in one session and one run, of the same records, each the best of some rounds; a round that did
-not read all records is an error. The rows go to Spark's `noop` sink, which asks for every column
-and keeps nothing.
+A source of ready-made record batches shows the limit of any source in Python. All run in one
+session on the same records, each the best of several rounds; a round that did not read all records
+is an error. The rows go to Spark's `noop` sink, which reads every column and keeps nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ LOADS = (Load("100 B", 100, 4_000_000, times_faster=5), Load("1 KB", 1_000, 600_
 
 @dataclass(frozen=True)
 class SourceVariant:
-    """One source format and its options. `at_path`: from the folder instead of the broker; `rounds`:
-    fewer where it is slow.
+    """One source format and its options. `at_path`: from the folder instead of the broker;
+    `rounds`: fewer where it is slow.
     """
 
     name: str
@@ -81,7 +80,7 @@ class Bench:
         self._ready: dict[Load, float] = {}
 
     def fill(self, load: Load) -> str:
-        """A new topic with the load's records; returns its name."""
+        """Create a topic with the load's records; return its name."""
         topic = create_topic(self._broker.bootstrap, f"spark-{load.bytes_each}")
         each = max(BATCH_BYTES // load.bytes_each, 1)
         with asking(self._broker.bootstrap) as client:
@@ -110,11 +109,11 @@ class Bench:
         return Row(name, figures, f"{load.records:,} records, {SLOTS} task at a time")
 
     def sink(self) -> SinkBench:
-        """What is measured of writing."""
+        """Yield the steps of writing."""
         return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
 
     def _read(self, variant: SourceVariant, load: Load, topic: str) -> float:
-        """Seconds that it takes, Spark's planning included."""
+        """Return the seconds, Spark's planning included."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit
 
@@ -132,7 +131,9 @@ class Bench:
         frame.observe(seen, count(lit(1)).alias("records")).write.format("noop").mode("overwrite").save()
         seconds = time.perf_counter() - began
         if seen.get["records"] != load.records:
-            raise RuntimeError(f"{variant.name}: {load.records} records are there, and {seen.get['records']} were read")
+            raise RuntimeError(
+                f"{variant.name}: {load.records} records are stored, and {seen.get['records']} were read"
+            )
         return seconds
 
 
@@ -160,7 +161,7 @@ def _started() -> Iterator[Bench]:
 
 
 def steps(*, quick: bool = False) -> Iterator[Step]:
-    """What is measured; the session and the broker live as long as this goes on."""
+    """Yield the steps; session and broker live until the generator ends."""
     with _started() as bench:
         for whole in LOADS:
             load = replace(whole, records=whole.records // QUICK, times_faster=None) if quick else whole

@@ -1,4 +1,4 @@
-"""A data source that costs nothing: the same record batch, made once, again and again. What is read
+"""A data source without cost: one record batch, returned repeatedly. What is read
 from it is what Spark itself takes.
 """
 
@@ -18,7 +18,7 @@ ROW_BYTES = 50  # of the other columns
 
 
 class ReadyMade(DataSource):
-    """``format("ready-made")`` with `records` and `bytes_each`, in the columns of kqueue's source."""
+    """``format("ready-made")``: `records` of `bytes_each`, in the columns of kqueue's source."""
 
     @classmethod
     def name(cls) -> str:

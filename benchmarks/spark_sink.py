@@ -1,8 +1,8 @@
-"""Spark writes to a topic of four partitions, rows with keys, one task at a time: our sink in both
-deliveries, Spark's own connector.
+"""Spark writes rows with keys to a topic of four partitions: kqueue's sink with both guarantees,
+and Spark's own connector.
 
-All in one session and one run, of the same rows, each the best of some rounds; a round after which
-the topic does not hold all rows is an error. Each round has a topic of its own.
+All run in one session on the same rows, one task at a time, each the best of several rounds. Each
+round has a topic of its own; a round after which the topic lacks rows is an error.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SinkBench:
         self._why_no_stock = why_no_stock
 
     def rows(self, load: Load) -> DataFrame:
-        """The rows, which Spark makes as they are written: that costs little beside."""
+        """Return the rows, which Spark generates while it writes; that costs little."""
         value = f"rpad(cast(id as string), {load.bytes_each}, 'abcdefghijklmnopqrstuvwxyz')"
         return self._spark.range(0, load.rows, 1, 1).selectExpr("cast(id as string) key", f"{value} value")
 
@@ -81,7 +81,7 @@ class SinkBench:
         return Row(name, figures, f"{load.rows:,} rows by key to {PARTITIONS} partitions, 1 task at a time")
 
     def _write(self, variant: SinkVariant, load: Load, rows: DataFrame) -> float:
-        """Seconds that it takes, Spark's planning included."""
+        """Return the seconds, Spark's planning included."""
         number = next(_numbers)
         topic = f"spark-sink-{number}"
         with asking(self._bootstrap) as client:
@@ -95,12 +95,12 @@ class SinkBench:
             written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(partitions, LATEST)).values())
             client.delete_topics([topic])
         if written != load.rows:
-            raise RuntimeError(f"{variant.name}: {load.rows} rows were to be written, and {written} records are there")
+            raise RuntimeError(f"{variant.name}: {load.rows} rows were sent, and {written} records are stored")
         return seconds
 
 
 def sink_steps(bench: SinkBench, *, quick: bool) -> Iterator[Step]:
-    """What is measured, in the session of the benchmark of reading."""
+    """Yield the steps, in the session of the read benchmark."""
     for whole in LOADS:
         load = replace(whole, rows=whole.rows // QUICK) if quick else whole
         rows = bench.rows(load)

@@ -1,8 +1,8 @@
-"""What the hot messages cost: `python benchmarks/wire.py` prints microseconds per call, the best of
-several rounds.
+"""`python benchmarks/wire.py`: microseconds per call for the hot messages, the best of several
+rounds.
 
-Aims, on CPython 3.11 with a batch of 2 KB: Produce 9 request read 1.2, response written 0.8, Fetch
-12 response of ten partitions written 6.
+Targets, on CPython 3.11 with a batch of 2 KB: Produce 9 request read 1.2, response written 0.8,
+Fetch 12 response of ten partitions written 6.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A point-to-point queue with acknowledgement: each job goes to one worker, and a job whose worker
-dies is done by another.
+"""A point-to-point queue with acknowledgement: each job is done by one worker.
 
-Workers share a consumer group. A worker acknowledges a job by committing its offset after the work
-is done; one that dies before that has acknowledged nothing, and its jobs go to the others.
+Workers share a consumer group. A worker acknowledges a job by committing its offset after the work.
+The jobs of a worker that dies before the commit go to other workers.
 
 Run it with: python examples/acknowledged_queue.py        (needs kqueue with the extra `cli`)
 """
@@ -21,9 +20,7 @@ JOBS = 40
 
 
 class Worker(threading.Thread):
-    """Takes jobs one by one until all are done. With `dies_after`, it vanishes in the middle of a
-    job.
-    """
+    """Takes jobs until all are done; with `dies_after`, it stops in the middle of a job."""
 
     def __init__(self, name: str, bootstrap: str, done: dict[str, list[str]], dies_after: int | None = None) -> None:
         super().__init__(name=name)
@@ -38,7 +35,7 @@ class Worker(threading.Thread):
             bootstrap_servers=self.bootstrap,
             group_id=GROUP,
             auto_offset_reset="earliest",
-            enable_auto_commit=False,  # the acknowledgement is ours to give
+            enable_auto_commit=False,  # the worker commits after its work
             max_poll_records=1,
         )
         handled = 0

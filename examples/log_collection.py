@@ -1,9 +1,8 @@
-"""Log collection: an agent follows a program's log, sends what is added to it periodically, and a
-consumer works on the lines.
+"""Log collection: an agent sends the lines of a program's log, and a consumer processes them.
 
-The program knows nothing of queues: it writes a file, which is rotated under way. The agent
-(`kqueue collect`) is killed in the middle and started again, and goes on where it stood. The
-consumer counts what went wrong, by service; no line is missing and none counts twice.
+The program writes a file, which is rotated meanwhile. The agent (`kqueue collect`) is killed half
+way and started again, and continues at its position. The consumer counts errors by service; no line
+is missing, and none counts twice.
 
 Run it with: python examples/log_collection.py        (needs kqueue with the extra `cli`)
 """
@@ -28,7 +27,7 @@ SILENCE_MS = 20_000
 
 
 def start_agent(bootstrap: str, log: Path) -> subprocess.Popen[bytes]:
-    """The agent as a process of its own; it keeps its position beside the log."""
+    """Start the agent as a process; it keeps its position beside the log."""
     options = [
         "--topic",
         TOPIC,
@@ -46,22 +45,22 @@ def start_agent(bootstrap: str, log: Path) -> subprocess.Popen[bytes]:
 
 
 def write_log(log: Path, lines: list[str]) -> None:
-    """What the program does: nothing but writing lines."""
+    """Append lines, as the program does."""
     with log.open("a") as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
 def count_errors(consumer: KafkaConsumer, lines: int, errors: Counter[str]) -> int:
-    """Work on so many lines; returns how many came before there was silence."""
-    came = 0
-    while came < lines:
+    """Process `lines` lines; return how many arrived before the consumer's timeout."""
+    arrived = 0
+    while arrived < lines:
         record = next(consumer, None)
         if record is None:
             break
-        came += 1
+        arrived += 1
         service, level = record.value.decode().split()[1:3]
         errors[service] += level == "ERROR"
-    return came
+    return arrived
 
 
 def main() -> None:
@@ -81,28 +80,29 @@ def main() -> None:
         )
         agent = start_agent(broker.bootstrap, log)
         write_log(log, lines[:third])
-        came = count_errors(consumer, third // 2, errors)
+        arrived = count_errors(consumer, third // 2, errors)
 
         agent.kill()
         agent.wait()
-        print(f"the agent was killed after the consumer had seen {came} lines")
+        print(f"the agent was killed after the consumer had seen {arrived} lines")
         write_log(log, lines[third : 2 * third])
         log.rename(log.with_name("app.log.1"))
         write_log(log, lines[2 * third :])
-        print("meanwhile the log was rotated, and written on")
+        print("meanwhile the log was rotated and has grown")
 
         agent = start_agent(broker.bootstrap, log)
-        came += count_errors(consumer, LINES - came, errors)
+        arrived += count_errors(consumer, LINES - arrived, errors)
         agent.terminate()
         agent.wait()
         twice = len(broker.topics[TOPIC].records()) - LINES
         consumer.close()
 
     print(
-        f"{came} of {LINES} lines came, {twice} of them twice; errors: {', '.join(f'{name} {errors[name]}' for name in SERVICES)}"
+        f"{arrived} of {LINES} lines arrived, {twice} of them twice; "
+        f"errors: {', '.join(f'{name} {errors[name]}' for name in SERVICES)}"
     )
-    if came != LINES or twice or errors != expected:
-        raise SystemExit("lines are missing, or came twice")
+    if arrived != LINES or twice or errors != expected:
+        raise SystemExit("lines are missing, or arrived twice")
 
 
 if __name__ == "__main__":

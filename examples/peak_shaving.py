@@ -1,9 +1,8 @@
-"""Peak shaving: a flash sale sends far more orders than the shop can handle at once, and the queue
-takes the peak.
+"""Peak shaving: a queue absorbs the orders of a flash sale that exceed the shop's capacity.
 
-Orders go into a queue, and the shop works through it at its own pace. Past a bound on the queue the
-front door refuses new orders with a clear error, instead of letting everybody wait without end. How
-long the queue is, the broker knows: the end of the log less what the shop's group has committed.
+Orders go into a queue, and the shop processes them at its own pace. Beyond a bound on the queue new
+orders are refused with a clear error, so no customer waits without limit. The length of the queue
+is the log end offset minus the committed offset of the shop's group.
 
 Run it with: python examples/peak_shaving.py        (needs kqueue with the extra `cli`)
 """
@@ -23,16 +22,18 @@ GROUP = "shop"
 QUEUE_MAX = 100
 CUSTOMERS = 1000
 ORDERS_PER_STEP = 20
-PLACE = TopicPartition(TOPIC, 0)
+PARTITION = TopicPartition(TOPIC, 0)
 
 
 class TooBusy(Exception):
-    """The queue is full; the customer is told at once."""
+    """The queue is full; the customer gets the error at once."""
 
 
 class FrontDoor:
-    """Takes orders while the queue is shorter than its bound. It asks for the length again once the
-    queue may be full.
+    """Accepts orders while the queue is shorter than its bound.
+
+    It asks the broker for the length only when the queue may be full.
+
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -41,7 +42,7 @@ class FrontDoor:
         self.room = QUEUE_MAX
 
     def order(self, customer: int) -> None:
-        """Put an order into the queue. Raises TooBusy: the queue holds `QUEUE_MAX` orders already."""
+        """Put an order into the queue. Raises TooBusy: the queue holds `QUEUE_MAX` orders."""
         if self.room == 0:
             self.room = QUEUE_MAX - min(self.queue_length(), QUEUE_MAX)
         if self.room == 0:
@@ -50,9 +51,9 @@ class FrontDoor:
         self.room -= 1
 
     def queue_length(self) -> int:
-        """Orders that are in the log and that the shop has not handled yet."""
-        end = self.admin.list_partition_offsets({PLACE: OffsetSpec.LATEST})[PLACE].offset
-        committed = self.admin.list_group_offsets({GROUP: [PLACE]})[GROUP].get(PLACE)
+        """Return the number of orders that the shop has not processed."""
+        end = self.admin.list_partition_offsets({PARTITION: OffsetSpec.LATEST})[PARTITION].offset
+        committed = self.admin.list_group_offsets({GROUP: [PARTITION]})[GROUP].get(PARTITION)
         return int(end) - (max(0, committed.offset) if committed else 0)
 
     def close(self) -> None:
@@ -61,7 +62,7 @@ class FrontDoor:
 
 
 def shop(bootstrap: str, closing: threading.Event, handled: list[str]) -> None:
-    """Work through the queue at a steady pace until it is empty and the sale is over."""
+    """Process the queue at a steady pace until it is empty and the sale is over."""
     consumer = KafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
@@ -71,7 +72,7 @@ def shop(bootstrap: str, closing: threading.Event, handled: list[str]) -> None:
         max_poll_records=ORDERS_PER_STEP,
     )
     while True:
-        orders = consumer.poll(timeout_ms=200).get(PLACE, [])
+        orders = consumer.poll(timeout_ms=200).get(PARTITION, [])
         if not orders and closing.is_set():
             break
         time.sleep(0.1)  # the work

@@ -1,5 +1,4 @@
-"""A broker inside this process, a producer and a consumer: no server to install, nothing left
-behind.
+"""A broker inside this process, a producer and a consumer; no server, no files.
 
 Run it with: python examples/quickstart.py        (needs kqueue with the extra `cli`)
 """

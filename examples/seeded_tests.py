@@ -1,9 +1,9 @@
-"""Test a service against a broker that was filled once: no client for the test's own part, and the
-same start for every test.
+"""Test a service against a snapshot: every test starts with the same data, without a client of its
+own.
 
 The service under test reads orders and writes bills. Its data is seeded once and kept as a
-snapshot; each run begins with a copy of it, as another version of Kafka, so that an upgrade is
-tried before it is made.
+snapshot. Each run starts with a copy of it and emulates another version of Kafka, which tests an
+upgrade before it is made.
 
 Run it with: python examples/seeded_tests.py        (needs kqueue with the extra `cli`)
 """
