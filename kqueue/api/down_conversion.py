@@ -9,8 +9,7 @@ client that can't read it says so itself.
 
 from __future__ import annotations
 
-from kqueue.api.slices import Work
-from kqueue.base.sliced_task import here
+from kqueue.base.sliced_task import SlicedWork, run_in_place
 from kqueue.broker.fetch_reader import PartitionFetchResult
 from kqueue.records.any_format import down_convert_steps
 from kqueue.schema import Chunk
@@ -22,7 +21,7 @@ VERSION_SOFT_LIMITS = 3
 VERSION_MAGIC_1 = 2
 
 
-def down_converted(version: int, taken: PartitionFetchResult, limit_bytes: int) -> Work[Chunk]:
+def down_converted(version: int, taken: PartitionFetchResult, limit_bytes: int) -> SlicedWork[Chunk]:
     """What was read, as a client of this version (below 4) can take it.
 
     Args: limit_bytes: what one batch may decompress to. Raises: CorruptBatch, UnsupportedCodec,
@@ -34,7 +33,7 @@ def down_converted(version: int, taken: PartitionFetchResult, limit_bytes: int) 
     magic = 1 if version >= VERSION_MAGIC_1 else 0
     while fetched:
         steps = down_convert_steps(fetched.read(), magic, start_offset=offset, max_bytes=None, limit_bytes=limit_bytes)
-        converted = yield from here(steps)
+        converted = yield from run_in_place(steps)
         if converted:
             return converted if version >= VERSION_SOFT_LIMITS else converted[: taken.wanted.max_bytes]
         # nothing but control batches, which old formats do not have: an empty answer would leave

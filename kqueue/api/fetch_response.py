@@ -5,8 +5,8 @@ from __future__ import annotations
 from kqueue.api.down_conversion import down_converted
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work
 from kqueue.base.errors import KqueueError
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch_reader import PartitionFetchResult
 from kqueue.broker.fetch_sessions import FetchContext, PartitionFetch
 from kqueue.broker.partition import Partition
@@ -32,11 +32,11 @@ class FetchResponseBuilder:
     `finish`, once.
     """
 
-    __slots__ = ("_call", "_context", "_read_committed", "_response", "_topics")
+    __slots__ = ("_context", "_fetch_context", "_read_committed", "_response", "_topics")
 
-    def __init__(self, call: RequestContext, context: FetchContext, *, read_committed: bool) -> None:
-        self._call = call
+    def __init__(self, context: RequestContext, fetch_context: FetchContext, *, read_committed: bool) -> None:
         self._context = context
+        self._fetch_context = fetch_context
         self._read_committed = read_committed
         self._response = FetchResponse()
         self._topics: dict[str | bytes, FetchableTopicResponse] = {}
@@ -47,13 +47,13 @@ class FetchResponseBuilder:
         """
         self._add(taken, None if taken.read is None else taken.read.fetched.data)
 
-    def add_converted(self, taken: PartitionFetchResult) -> Work[None]:
+    def add_converted(self, taken: PartitionFetchResult) -> SlicedWork[None]:
         """`add` for versions below 4, whose records are converted."""
         records: Chunk | None = None
         try:
             if taken.read is not None:
-                limit_bytes = self._call.broker.config["kqueue.max.decompressed.bytes"]
-                records = yield from down_converted(self._call.api_version, taken, limit_bytes)
+                limit_bytes = self._context.broker.config["kqueue.max.decompressed.bytes"]
+                records = yield from down_converted(self._context.api_version, taken, limit_bytes)
         except KqueueError as error:
             taken.read, taken.error = None, error
         self._add(taken, records)
@@ -61,9 +61,9 @@ class FetchResponseBuilder:
     def _add(self, taken: PartitionFetchResult, records: Chunk | None) -> None:
         wanted, read = taken.wanted, taken.read
         if read is None:
-            self._context.tells(wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
+            self._fetch_context.tells(wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
             self._append(wanted, self._bad_news(taken))
-        elif self._context.tells(
+        elif self._fetch_context.tells(
             wanted, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False
         ):
             data = PartitionData(
@@ -81,7 +81,7 @@ class FetchResponseBuilder:
         already.
         """
         log_start = partition.log_start_offset
-        if self._context.tells(wanted, wanted.offset, log_start, has_records=False, always=False):
+        if self._fetch_context.tells(wanted, wanted.offset, log_start, has_records=False, always=False):
             data = PartitionData(
                 partition_index=wanted.index,
                 high_watermark=wanted.offset,
@@ -94,7 +94,7 @@ class FetchResponseBuilder:
 
     def finish(self) -> FetchResponse:
         self._response.responses = list(self._topics.values())
-        self._response.session_id = self._context.finish()
+        self._response.session_id = self._fetch_context.finish()
         return self._response
 
     def _append(self, wanted: PartitionFetch, data: PartitionData) -> None:
@@ -128,8 +128,8 @@ class FetchResponseBuilder:
             data.diverging_epoch = EpochEndOffset(epoch=taken.diverging.epoch, end_offset=taken.diverging.end_offset)
             data.high_watermark, data.last_stable_offset = partition.high_watermark, partition.last_stable_offset
             data.log_start_offset = partition.log_start_offset
-        if partition is not None and code in LEADER_HINT_CODES and self._call.api_version >= VERSION_LEADER_HINTS:
+        if partition is not None and code in LEADER_HINT_CODES and self._context.api_version >= VERSION_LEADER_HINTS:
             data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            node_id, host, port, rack = self._call.this_node()
+            node_id, host, port, rack = self._context.this_node()
             self._response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
         return data

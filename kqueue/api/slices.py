@@ -1,105 +1,92 @@
-"""Long work on the owner thread in slices: other connections are served between them.
+"""Requests handled in slices, so that other connections are served between two slices.
 
-A handler whose work grows with its request is written as a generator that yields after each item
-and returns the response (or a `DelayedOperation`):
+A handler whose work grows with its request is a generator that yields after each item and returns
+the response, or a `DelayedOperation`:
 
-    def handle(request, call):
-        return in_slices(call, _work(request, call))
+    def handle(request, context):
+        return in_slices(context, _handle_sliced(request, context))
 
-What fits into the first slice is answered at once, as by any other handler. The rest waits for
-later turns of the event loop. A generator yields None, or a number of milliseconds after which it
-is to be resumed.
+The first slice runs within `in_slices`. Later slices run in later turns of the event loop.
+The generator is `base.sliced_task.SlicedWork` without callables: it yields None or a pause in ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, cast
 
 from kqueue.api.request_context import RequestContext
+from kqueue.base.sliced_task import SlicedWork, run_slice, run_to_end
 from kqueue.broker.purgatory import DelayedOperation
 
 T = TypeVar("T")
 U = TypeVar("U")
 R = TypeVar("R")
-Work = Generator[Any, None, R]
 
-NO_ANSWER: Any = object()
-"""Returned by work of a request that is not answered, once it is done: from a `DelayedOperation`, None would
-mean to go on waiting.
-"""
+NO_RESPONSE: Any = object()
+"""Result of sliced work whose request gets no response; None would keep the operation waiting."""
 SLICE_ITEMS = 1000
 """Items in one slice, at most."""
 SLICE_MS = 10
-"""A slice ends after so long, by the broker's clock, which is looked at after every eighth item."""
+"""Duration of one slice, by the broker's clock."""
+ITEMS_PER_LOOK = 8
+"""Items between two looks at the clock."""
 
 
 def in_slices(
-    call: RequestContext, work: Generator[Any, None, R | DelayedOperation[R]], keep: Callable[[], bool] | None = None
+    context: RequestContext, work: SlicedWork[R | DelayedOperation[R]], keep: Callable[[], bool] | None = None
 ) -> R | DelayedOperation[R]:
-    """What `work` returns, if that takes no more than a slice; else a `DelayedOperation` that goes on with it.
+    """Return the result of `work`, or a `DelayedOperation` that runs what one slice leaves of it.
 
-    Args: keep: called once if one slice does not suffice, to copy what `work` still needs of the
-    request's buffer. Requests of the connection then begin in order. If it returns False, all is
-    done in one slice. Raises: what `work` raises. If the client is gone before the end, `work` is
-    closed where it stands.
+    Args:
+        keep: called once if one slice does not suffice. It copies what `work` still needs of the
+            request's buffer; later requests of the connection then wait. If it returns False, all
+            of `work` runs now.
+    Raises: what `work` raises. If the client disconnects first, `work` is closed unfinished.
     """
-    slices = _Slices(call, work)
-    response = slices.go_on(False)
+    slices = _Slices(context, work)
+    response = slices.run_next(False)
     if response is None and keep is not None and not keep():
         response = run_to_end(work)
-    return DelayedOperation((slices,), None, slices.go_on, in_order=keep is not None) if response is None else response
+    return (
+        DelayedOperation((slices,), None, slices.run_next, in_order=keep is not None) if response is None else response
+    )
 
 
-def collect(function: Callable[[T], U], items: Iterable[T]) -> Work[list[U]]:
-    """`[function(item) for item in items]`, as work: `results = yield from collect(function,
-    items)`.
-    """
+def collect(function: Callable[[T], U], items: Iterable[T]) -> SlicedWork[list[U]]:
+    """Return `[function(item) for item in items]`, yielding after each item."""
     results = []
     for item in items:
         results.append(function(item))
-        yield
+        yield None
     return results
 
 
-def run_to_end(work: Work[R]) -> R:
-    """What `work` returns, in one go, without its pauses."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            result: R = done.value
-            return result
-
-
 class _Slices(Generic[R]):
-    """Work under way; the key of its own wait."""
+    """Unfinished work of one request; the key of its own delayed operation."""
 
-    __slots__ = ("_call", "_work")
+    __slots__ = ("_context", "_work")
 
-    def __init__(self, call: RequestContext, work: Generator[None, None, R | DelayedOperation[R]]) -> None:
-        self._call = call
+    def __init__(self, context: RequestContext, work: SlicedWork[R | DelayedOperation[R]]) -> None:
+        self._context = context
         self._work = work
 
-    def go_on(self, expired: bool) -> R | DelayedOperation[R] | None:
-        """Do one slice; None: there is more to do, in a later turn. `expired`: do all that is left."""
-        clock, work = self._call.broker.clock, self._work
+    def run_next(self, expired: bool) -> R | DelayedOperation[R] | None:
+        """Run one slice; return None if more follow. `expired`: run all that remains."""
+        broker = self._context.broker
         if expired:
-            return run_to_end(work)
-        end_ms = clock.monotonic_ms() + SLICE_MS
+            return run_to_end(self._work)
         try:
-            for count in range(1, SLICE_ITEMS):
-                pause_ms = next(work)
-                if pause_ms is not None or (not count & 7 and clock.monotonic_ms() >= end_ms):
-                    break
-            else:
-                pause_ms = next(work)
-        except StopIteration as done:
-            response: R | DelayedOperation[R] = done.value
+            pause_ms = run_slice(
+                self._work, broker.clock, SLICE_MS, steps_max=SLICE_ITEMS, steps_per_look=ITEMS_PER_LOOK
+            )
+        except StopIteration as end:
+            response: R | DelayedOperation[R] = end.value
             return response
-        waiting = self._call.broker.purgatory
+        purgatory = broker.purgatory
         if pause_ms is None:
-            waiting.wake_in_later_turn(self)
+            purgatory.wake_in_later_turn(self)
         else:
-            self._call.broker.timers.at(clock.monotonic_ms() + pause_ms, lambda: waiting.wake(self))
+            resume_ms = broker.clock.monotonic_ms() + cast(float, pause_ms)
+            broker.timers.at(resume_ms, lambda: purgatory.wake(self))
         return None

@@ -15,6 +15,7 @@ only then). A persona never tells of more than kqueue serves; `missing` says wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -167,15 +168,15 @@ class VersionProfile:
             raise UnsupportedVersion(f"{name} is not served as version {self.version}")
         row = handler_table.load(BY_KEY[api_key].module_name)
         if api_key == API_VERSIONS:
-            return handler_table.ApiHandler(row.api, (told.low, told.high), self._tell, row.refuse)
+            return replace(row, versions=(told.low, told.high), handle=self._tell)
         low = max(told.low, ACCEPTED_FROM.get((self.version, row.api.name), told.low))
         if not low <= api_version <= told.high:
             served = f"from version {low} to {told.high} as version {self.version}"
             raise UnsupportedVersion(f"{row.api.name} is served {served}, the request has {api_version}")
-        return handler_table.ApiHandler(row.api, (low, told.high), row.handle, row.refuse)
+        return replace(row, versions=(low, told.high))
 
-    def _tell(self, request: ApiVersionsRequest, call: RequestContext) -> ApiVersionsResponse:
-        return api_versions.tell(request, call.api_version, self.advertised)
+    def _tell(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+        return api_versions.tell(request, context.api_version, self.advertised)
 
 
 def lookup_of(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:

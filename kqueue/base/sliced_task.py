@@ -1,46 +1,82 @@
-"""Long work as a generator, so that it can be done in parts: who drives it decides when it goes on,
-and in which thread.
+"""Sliced work: long work as a generator that a driver resumes for a few milliseconds at a time.
 
-It yields None where others may have their turn, or a callable that computes without touching shared
-state, such as a decompression: that may run in another thread, and its result is sent back. It
-returns its result.
+A generator of sliced work returns its result, and yields wherever other work may run:
+
+    yields       the driver
+    None         resumes it at any time
+    a callable   runs it, in another thread if it likes, and sends back its result or raises its
+                 error; the callable touches no shared state (a decompression, for example)
+    a number     resumes it after so many milliseconds
+
+Three drivers exist: `slice_queue.SliceQueue` (upkeep), `api.slices` (requests) and
+`broker.append_queue` (appends, with callables in threads).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from kqueue.base.clock import Clock
+
 T = TypeVar("T")
-SlicedWork = Generator[Callable[[], Any] | None, Any, T]
+SlicedWork = Generator[Callable[[], Any] | float | None, Any, T]
 
 
-def here(steps: SlicedWork[T]) -> Generator[None, None, T]:
-    """The same work, in which what could run in another thread is done in place."""
+def run_slice(
+    work: SlicedWork[Any],
+    clock: Clock,
+    slice_ms: float,
+    *,
+    steps_max: int = sys.maxsize,
+    steps_per_look: int = 1,
+    sent: Any = None,
+    error: BaseException | None = None,
+) -> Callable[[], Any] | float | None:
+    """Resume `work` until the slice ends or it yields anything but None; return what it yielded.
+
+    Args:
+        slice_ms, steps_max: the slice ends at the first of the two, after one step at least.
+        steps_per_look: steps between two looks at the clock.
+        sent, error: outcome of the callable that `work` yielded last.
+    Raises: StopIteration: `work` ended; its `value` is the result. What `work` raises.
+    """
+    end_ms = clock.monotonic_ms() + slice_ms
+    yielded = work.send(sent) if error is None else work.throw(error)
+    count = 1
+    while yielded is None and count < steps_max and (count % steps_per_look or clock.monotonic_ms() < end_ms):
+        yielded = next(work)
+        count += 1
+    return yielded
+
+
+def run_in_place(work: SlicedWork[T]) -> Generator[float | None, None, T]:
+    """Return the same work without callables: they run here, between two yields."""
     try:
-        todo = next(steps)
+        yielded = next(work)
         while True:
-            if todo is None:
-                yield None
-                todo = steps.send(None)
+            if not callable(yielded):
+                yield yielded
+                yielded = next(work)
                 continue
             try:
-                found = todo()
+                result = yielded()
             except Exception as error:
-                todo = steps.throw(error)
+                yielded = work.throw(error)
             else:
-                todo = steps.send(found)
-    except StopIteration as done:
-        result: T = done.value
-        return result
+                yielded = work.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
 
 
-def run_to_end(steps: SlicedWork[T]) -> T:
-    """Do all of it in one go. Returns and raises what `steps` does."""
-    work = here(steps)
+def run_to_end(work: SlicedWork[T]) -> T:
+    """Run all of `work` now, without its pauses. Returns and raises what `work` does."""
+    in_place = run_in_place(work)
     while True:
         try:
-            next(work)
-        except StopIteration as done:
-            result: T = done.value
+            next(in_place)
+        except StopIteration as end:
+            result: T = end.value
             return result

@@ -1,12 +1,14 @@
-"""What a producer sends, on its way into a partition: converted if it is old, checked by the
-topic's rules, appended.
+"""The append path: validates what a producer sends for one partition, converts it if it must, and
+appends it.
+
+A batch that needs no look at its records is appended at once, as are small ones. Others are
+deferred to later turns of the event loop (`append_queue`), copied out of the request's buffer.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import islice
-from weakref import WeakKeyDictionary
 
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, TransactionsNotServed
 from kqueue.base.promise import Promise
@@ -30,23 +32,19 @@ from kqueue.records.record_validation import RecordValidator
 
 RECORDS_AT_ONCE_MAX = 1000
 BYTES_AT_ONCE_MAX = 64 * 1024
-ROOM_AT_ONCE = 1024 * 1024
-"""A batch of no more records, bytes and decompressed bytes has its records read while its request
-is handled, in a few ms. Others are read in later turns of the event loop.
-"""
+DECOMPRESSED_AT_ONCE_MAX = 1024 * 1024
+"""The records of a batch within these three bounds are read within its request, in a few ms."""
 RECORDS_PER_STEP = 100
 BYTES_PER_RECORD = 10_000  # on average; larger records make smaller steps
 PRODUCE_VERSION_BATCHES = 3
-"""From here on each partition gets exactly one batch of magic 2; before, message sets of any
-format.
-"""
+"""From this version on each partition gets exactly one batch of magic 2, before a message set."""
 CODEC_OF_PRODUCER = "producer"
 
-Checked = tuple[memoryview, BatchHeader]
+ValidatedBatch = tuple[memoryview, BatchHeader]
 
 
 class ProduceAppender:
-    """How a topic of one configuration takes records. Made once for each, by `appender_for`."""
+    """Appends to the partitions of one topic by its settings; see `Topic.appender`."""
 
     def __init__(self, config: TopicConfig) -> None:
         codec = {"uncompressed": "none"}.get(config["compression.type"], config["compression.type"])
@@ -67,25 +65,29 @@ class ProduceAppender:
     def append(
         self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
     ) -> AppendResult | Promise[AppendResult]:
-        """Append what one Produce request brought for one partition; offsets are written into
-        `records`.
+        """Append the records of one Produce request for one partition.
 
-        Returns: for a message set of several batches, the first's base offset with the last's end.
-        A promise where the records take long to be read, or such records are before them: they are
-        copied, and appended in later turns of the event loop. Raises: RequestTimedOut: too much is
-        waiting so already. What `validate_header`, `validate_records`, `up_convert` and
-        `Partition.append` raise. Nothing was appended if a check failed.
+        Args:
+            records: overwritten in place with offsets and leader epoch; None or empty is invalid.
+            now_ms: wall clock.
+
+        Returns: where the records are, for a message set the first batch's base offset with the
+            last one's end. A promise if the append is deferred: the records take long to read, or
+            deferred appends of the partition precede them.
+        Raises: RequestTimedOut: too many deferred appends. What `validate_header`,
+            `RecordValidator`, `up_convert_steps` and `Partition.append` raise. Nothing is appended
+            if a check fails.
         """
         if records is None or not len(records):
             raise InvalidRecord("expected records for the partition, found none")
         if partition.appends is not None:
-            return self._append_later(partition, records, now_ms, produce_version)
+            return self._defer(partition, records, now_ms, produce_version)
         if produce_version < PRODUCE_VERSION_BATCHES:
             if len(records) > BYTES_AT_ONCE_MAX:
-                return self._append_later(partition, records, now_ms, produce_version)
+                return self._defer(partition, records, now_ms, produce_version)
             return run_to_end(self._steps(partition, records, now_ms, produce_version))
         header = self._check_header(records, produce_version)
-        # nearly every batch is appended as it is: `_reads_records` without its calls
+        # nearly every batch is plain; this is `_reads_records` without its calls
         plain = (
             self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
         )
@@ -94,25 +96,29 @@ class ProduceAppender:
         if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
             try:
                 return partition.append(
-                    *run_to_end(self._read_records(records, header, now_ms, min(self.rules.limit_bytes, ROOM_AT_ONCE)))
+                    *run_to_end(
+                        self._read_records(
+                            records, header, now_ms, min(self.rules.limit_bytes, DECOMPRESSED_AT_ONCE_MAX)
+                        )
+                    )
                 )
             except DecompressedTooLarge as error:
-                if self.rules.limit_bytes <= ROOM_AT_ONCE:
+                if self.rules.limit_bytes <= DECOMPRESSED_AT_ONCE_MAX:
                     raise unreadable(error) from None
-        return self._append_later(partition, records, now_ms, produce_version)
+        return self._defer(partition, records, now_ms, produce_version)
 
     def append_now(
         self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int
     ) -> AppendResult:
-        """`append`, however long it takes."""
+        """`append` at once, however long it takes."""
         return run_to_end(self._steps(partition, records, now_ms, produce_version))
 
-    def _append_later(
+    def _defer(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
     ) -> Promise[AppendResult]:
-        # the buffer is another request's once this one was handled
+        # the request's buffer is reused when its handler returns
         copy = memoryview(bytearray(records))
-        return partition.append_later(self._steps(partition, copy, now_ms, produce_version), len(copy))
+        return partition.defer_append(self._steps(partition, copy, now_ms, produce_version), len(copy))
 
     def _steps(
         self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
@@ -123,13 +129,13 @@ class ProduceAppender:
         batches = yield from up_convert_steps(
             records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes
         )
-        checked: list[Checked] = []
+        checked: list[ValidatedBatch] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
         appended = [partition.append(batch, header) for batch, header in checked]
         return appended[-1]._replace(base_offset=appended[0].base_offset)
 
-    def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[Checked]:
+    def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[ValidatedBatch]:
         header = self._check_header(batch, produce_version)
         if not self._reads_records(header, now_ms):
             return batch, header
@@ -151,9 +157,8 @@ class ProduceAppender:
 
     def _read_records(
         self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int
-    ) -> SlicedWork[Checked]:
-        """Check each record, and put the batch under the topic's own codec where it has another
-        one.
+    ) -> SlicedWork[ValidatedBatch]:
+        """Validate each record, and recompress the batch if the topic has another codec.
 
         Raises: DecompressedTooLarge: above `limit_bytes`. What `validate_records` raises.
         """
@@ -167,11 +172,11 @@ class ProduceAppender:
             step = max(
                 min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1
             )
-            while some := list(islice(records, step)):
+            while chunk := list(islice(records, step)):
                 if checker is not None:
-                    checker.take(some)
+                    checker.take(chunk)
                 if builder is not None:
-                    for record in some:
+                    for record in chunk:
                         builder.append(record.timestamp, record.key, record.value, record.headers)
                 yield None
         except DecompressedTooLarge:
@@ -181,11 +186,11 @@ class ProduceAppender:
         header = checker.finish(batch) if checker is not None else header
         if builder is None:
             return batch, header
-        made = memoryview((yield builder.build))
-        return made, read_header(made)
+        rebuilt = memoryview((yield builder.build))
+        return rebuilt, read_header(rebuilt)
 
     def _builder(self, header: BatchHeader) -> BatchBuilder:
-        assert self._codec is not None, "there is nothing to recompress with"
+        assert self._codec is not None, "the topic has no codec of its own"
         return BatchBuilder(
             self._codec.name,
             self._level,
@@ -194,14 +199,3 @@ class ProduceAppender:
             base_sequence=header.base_sequence,
             transactional=header.is_transactional,
         )
-
-
-def appender_for(config: TopicConfig) -> ProduceAppender:
-    """The intake of topics with this configuration, which is never changed in place."""
-    intake = _APPENDERS.get(config)
-    if intake is None:
-        intake = _APPENDERS[config] = ProduceAppender(config)
-    return intake
-
-
-_APPENDERS: WeakKeyDictionary[TopicConfig, ProduceAppender] = WeakKeyDictionary()

@@ -1,5 +1,8 @@
-"""Work on many records that does not hold up the owner thread: one slice in a turn of the event
-loop, and threads for what they can do.
+"""Deferred appends: batches whose records take long to check are appended off their request's turn.
+
+Each partition has one queue while such appends exist, so that appends keep their order. One
+`AppendScheduler` runs the queues of a broker: a slice per turn of the event loop, and
+decompression in threads.
 """
 
 from __future__ import annotations
@@ -14,34 +17,35 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
-from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.sliced_task import SlicedWork, run_slice
 from kqueue.broker.purgatory import Purgatory
 
 T = TypeVar("T")
 SLICE_MS = 4
-QUEUE = "records"
+JOB_QUEUE = "records"
 HELD_BYTES_MAX = 64 * 1024 * 1024
 logger = logging.getLogger("kqueue.broker")
 
 
-class _Run(NamedTuple):
-    steps: SlicedWork[Any]
+class _Task(NamedTuple):
+    work: SlicedWork[Any]
     promise: Promise[Any]
-    then: Callable[[], None]
+    on_end: Callable[[], None]
 
 
-class LongWork:
-    """Drives the steps of one broker. Belongs to the owner thread."""
+class AppendScheduler:
+    """Runs the deferred appends of one broker. Belongs to the owner thread."""
 
-    def __init__(self, waiting: Purgatory, jobs: Jobs, clock: Clock) -> None:
-        self._purgatory = waiting
+    def __init__(self, purgatory: Purgatory, jobs: Jobs, clock: Clock) -> None:
+        self._purgatory = purgatory
         self._jobs = jobs
         self._clock = clock
         self.held_bytes = 0
 
     def reserve(self, size: int) -> None:
-        """Count bytes that work holds until its end. Raises RequestTimedOut, which producers retry:
-        they are too many.
+        """Count bytes that an append holds until it ends.
+
+        Raises: RequestTimedOut: more than `HELD_BYTES_MAX` would be held; producers retry it.
         """
         if self.held_bytes and self.held_bytes + size > HELD_BYTES_MAX:
             raise RequestTimedOut(
@@ -49,65 +53,61 @@ class LongWork:
             )
         self.held_bytes += size
 
-    def start(self, steps: SlicedWork[T], promise: Promise[T], then: Callable[[], None]) -> None:
-        """Do the work, beginning in a later turn; at its end the promise is settled and woken, and
-        `then` called.
-        """
-        self._purgatory.run_in_later_turn(partial(self._go_on, _Run(steps, promise, then), None, None))
+    def start(self, work: SlicedWork[T], promise: Promise[T], on_end: Callable[[], None]) -> None:
+        """Run `work` from a later turn on; then settle and wake `promise`, and call `on_end`."""
+        self._purgatory.run_in_later_turn(partial(self._resume, _Task(work, promise, on_end), None, None))
 
-    def _go_on(self, run: _Run, found: Any, error: BaseException | None) -> None:
-        end_ms = self._clock.monotonic_ms() + SLICE_MS
+    def _resume(self, task: _Task, sent: Any, error: BaseException | None) -> None:
         try:
-            todo = run.steps.send(found) if error is None else run.steps.throw(error)
-            while todo is None and self._clock.monotonic_ms() < end_ms:
-                todo = run.steps.send(None)
-        except StopIteration as done:
-            run.promise.resolve(done.value)
-        except Exception as failed:
-            if not isinstance(failed, KqueueError):
-                logger.exception("work on records failed")
-            run.promise.fail(failed if isinstance(failed, KqueueError) else KqueueError(repr(failed)))
+            computation = run_slice(task.work, self._clock, SLICE_MS, sent=sent, error=error)
+        except StopIteration as end:
+            task.promise.resolve(end.value)
+        except Exception as failure:
+            if not isinstance(failure, KqueueError):
+                logger.exception("a deferred append failed unexpectedly")
+            task.promise.fail(failure if isinstance(failure, KqueueError) else KqueueError(repr(failure)))
         else:
-            go_on = partial(self._go_on, run)
-            if todo is None:
-                self._purgatory.run_in_later_turn(partial(go_on, None, None))
+            resume = partial(self._resume, task)
+            if callable(computation):
+                self._jobs.submit(IoJob("records of a batch", computation, resume, JOB_QUEUE))
             else:
-                self._jobs.submit(IoJob("records of a batch", todo, go_on, QUEUE))
+                self._purgatory.run_in_later_turn(partial(resume, None, None))
             return
-        self._purgatory.wake(run.promise)
-        run.then()
+        self._purgatory.wake(task.promise)
+        task.on_end()
 
 
 class AppendQueue:
-    """Works one after another, as the appends to one partition are. `on_empty` is called when the
-    last one has ended.
+    """The deferred appends of one partition, run one after another. `on_empty`: called after the
+    last one.
     """
 
-    __slots__ = ("_on_empty", "_todo", "_work")
+    __slots__ = ("_on_empty", "_queue", "_scheduler")
 
-    def __init__(self, work: LongWork, on_empty: Callable[[], None]) -> None:
-        self._work = work
+    def __init__(self, scheduler: AppendScheduler, on_empty: Callable[[], None]) -> None:
+        self._scheduler = scheduler
         self._on_empty = on_empty
-        self._todo: deque[tuple[SlicedWork[Any], Promise[Any], int]] = deque()
+        self._queue: deque[tuple[SlicedWork[Any], Promise[Any], int]] = deque()
 
-    def add(self, steps: SlicedWork[T], size: int = 0) -> Promise[T]:
-        """Do the work after all that was added before; the promise is settled and woken at its end.
+    def add(self, work: SlicedWork[T], size: int = 0) -> Promise[T]:
+        """Run `work` after all that was added before; its end settles and wakes the promise.
 
-        Args: size: bytes that were reserved for it, and are given back then.
+        Args:
+            size: bytes reserved with `AppendScheduler.reserve`; the end of `work` releases them.
         """
         promise: Promise[T] = Promise()
-        self._todo.append((steps, promise, size))
-        if len(self._todo) == 1:
-            self._begin()
+        self._queue.append((work, promise, size))
+        if len(self._queue) == 1:
+            self._start_first()
         return promise
 
-    def _begin(self) -> None:
-        steps, promise, _ = self._todo[0]
-        self._work.start(steps, promise, self._ended)
+    def _start_first(self) -> None:
+        work, promise, _ = self._queue[0]
+        self._scheduler.start(work, promise, self._end_first)
 
-    def _ended(self) -> None:
-        self._work.held_bytes -= self._todo.popleft()[2]
-        if self._todo:
-            self._begin()
+    def _end_first(self) -> None:
+        self._scheduler.held_bytes -= self._queue.popleft()[2]
+        if self._queue:
+            self._start_first()
         else:
             self._on_empty()

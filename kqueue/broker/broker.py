@@ -20,7 +20,7 @@ from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.broker import folder_import
-from kqueue.broker.append_queue import LongWork
+from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.fetch_sessions import FetchSessions
@@ -66,7 +66,7 @@ class Broker:
         self.logs = logs
         self.timers = timers or Timers(clock)
         self.purgatory = Purgatory(self.timers, clock)
-        self.long_work = LongWork(self.purgatory, jobs, clock)
+        self.append_scheduler = AppendScheduler(self.purgatory, jobs, clock)
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0

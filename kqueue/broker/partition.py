@@ -24,7 +24,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
-from kqueue.broker.append_queue import AppendQueue, LongWork
+from kqueue.broker.append_queue import AppendQueue, AppendScheduler
 from kqueue.log.log import AppendResult, Log, ReadResult
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.records.batch import BatchHeader
@@ -48,7 +48,7 @@ class PartitionHost(Protocol):
     timers: Timers
     purgatory: Purgatory
     jobs: Jobs
-    long_work: LongWork
+    append_scheduler: AppendScheduler
     node_id: int
     leader_epoch: int
     flush_before_visible: bool  # group mode
@@ -191,18 +191,18 @@ class Partition:
                 self._flush_by_policy(log)
         return appended
 
-    def append_later(self, steps: SlicedWork[AppendResult], size: int) -> Promise[AppendResult]:
+    def defer_append(self, steps: SlicedWork[AppendResult], size: int) -> Promise[AppendResult]:
         """Have an append made by `steps`, after all others that were put off; the promise is settled
         and woken at its end.
 
         Args: size: bytes that `steps` holds. Raises RequestTimedOut: too many are held already.
         """
-        self._host.long_work.reserve(size)
+        self._host.append_scheduler.reserve(size)
         if self.appends is None:
-            self.appends = AppendQueue(self._host.long_work, self._no_appends_left)
+            self.appends = AppendQueue(self._host.append_scheduler, self._clear_appends)
         return self.appends.add(steps, size)
 
-    def _no_appends_left(self) -> None:
+    def _clear_appends(self) -> None:
         self.appends = None
 
     def is_committed(self, offset: int) -> bool:
@@ -286,8 +286,8 @@ class Partition:
             self.flush()
 
     def _call_after_flush(self) -> None:
-        purgatory, self._after_flush = self._after_flush, ()
-        for offset, call in purgatory:
+        calls, self._after_flush = self._after_flush, ()
+        for offset, call in calls:
             self.after_flush(offset, call)
 
     def mark_deleted(self) -> Log | None:
@@ -298,8 +298,8 @@ class Partition:
         log, self._log = self._log, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
-        purgatory, self._after_flush = self._after_flush, ()
-        for _, call in purgatory:
+        calls, self._after_flush = self._after_flush, ()
+        for _, call in calls:
             call()
         self._host.purgatory.wake(self)
         return log

@@ -28,6 +28,7 @@ from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.broker import deleted_topics
+from kqueue.broker.append_path import ProduceAppender
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.partition import Partition, PartitionHost
 from kqueue.log.config import LogConfig
@@ -58,7 +59,7 @@ class Topic:
     logs read it.
     """
 
-    __slots__ = ("config", "id", "log_config", "name", "partitions")
+    __slots__ = ("_appender", "config", "id", "log_config", "name", "partitions")
 
     def __init__(self, name: str, id: bytes, config: TopicConfig) -> None:
         self.name = name
@@ -66,6 +67,14 @@ class Topic:
         self.config = config
         self.log_config = LogConfig.from_values(config)
         self.partitions: list[Partition] = []
+        self._appender: ProduceAppender | None = None
+
+    @property
+    def appender(self) -> ProduceAppender:
+        """Appends what producers send to partitions of this topic; built on first use."""
+        if self._appender is None:
+            self._appender = ProduceAppender(self.config)
+        return self._appender
 
     @property
     def is_internal(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kqueue.api import handler_table
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import NO_ANSWER
+from kqueue.api.slices import NO_RESPONSE
 from kqueue.base.errors import (
     KqueueError,
     MalformedMessage,
@@ -211,7 +211,7 @@ class Dispatcher:
             try:
                 chunks = (
                     self._encode(route, correlation_id, request, response, connection, note)
-                    if response is not NO_ANSWER
+                    if response is not NO_RESPONSE
                     else []
                 )
             except Exception as error:

@@ -26,8 +26,8 @@ class Advertised(NamedTuple):
     high: int
 
 
-def handle(request: ApiVersionsRequest, call: RequestContext) -> ApiVersionsResponse:
-    return tell(request, call.api_version, _all())
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    return tell(request, context.api_version, _all())
 
 
 def tell(request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised]) -> ApiVersionsResponse:

@@ -6,9 +6,10 @@ from collections import Counter
 
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.wire.messages.create_partitions import (
@@ -25,42 +26,42 @@ Outcome = Promise[Topic] | CreatePartitionsTopicResult
 
 
 def handle(
-    request: CreatePartitionsRequest, call: RequestContext
+    request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]:
     """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
     yet come to be.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
+def error_response(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(results=[_result(name, error) for name in names])
 
 
-def _work(
-    request: CreatePartitionsRequest, call: RequestContext
-) -> Work[CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]]:
+def _handle_sliced(
+    request: CreatePartitionsRequest, context: RequestContext
+) -> SlicedWork[CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
     outcomes: dict[str, Outcome] = {}
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         outcomes[name] = (
-            _grow(topic, call, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+            _grow(topic, context, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
         )
-        yield
+        yield None
     promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
     )
 
 
-def _grow(asked: CreatePartitionsTopic, call: RequestContext, *, validate_only: bool) -> Outcome:
+def _grow(asked: CreatePartitionsTopic, context: RequestContext, *, validate_only: bool) -> Outcome:
     assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
     try:
         if validate_only:
-            call.broker.topics.check_growth(asked.name, asked.count, assignments)
+            context.broker.topics.check_growth(asked.name, asked.count, assignments)
             return _result(asked.name, None)
-        return call.broker.topics.add_partitions(asked.name, asked.count, assignments)
+        return context.broker.topics.add_partitions(asked.name, asked.count, assignments)
     except KqueueError as error:
         return _result(asked.name, error)
 
@@ -69,7 +70,7 @@ def _repeated(name: str) -> CreatePartitionsTopicResult:
     return _result(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
 
 
-def _respond(outcomes: dict[str, Outcome]) -> Work[CreatePartitionsResponse]:
+def _respond(outcomes: dict[str, Outcome]) -> SlicedWork[CreatePartitionsResponse]:
     results = yield from collect(_settled, outcomes.items())
     return CreatePartitionsResponse(results=results)
 

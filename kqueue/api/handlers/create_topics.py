@@ -7,11 +7,12 @@ from collections import Counter
 from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NewTopic, Topic
 from kqueue.wire.error_codes import ErrorCode
@@ -34,43 +35,45 @@ Outcome = Promise[Topic] | CreatableTopicResult
 
 
 def handle(
-    request: CreateTopicsRequest, call: RequestContext
+    request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]:
     """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
     yet come to be.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: CreateTopicsRequest, version: int, error: BaseException) -> CreateTopicsResponse:
+def error_response(request: CreateTopicsRequest, version: int, error: BaseException) -> CreateTopicsResponse:
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreateTopicsResponse(topics=[_refused(name, error) for name in names])
 
 
-def _work(
-    request: CreateTopicsRequest, call: RequestContext
-) -> Work[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
+def _handle_sliced(
+    request: CreateTopicsRequest, context: RequestContext
+) -> SlicedWork[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
-    configs = _Configs(call)
+    configs = _Configs(context)
     outcomes: dict[str, Outcome] = {}
     for name, topic in topics.items():
         if counts[name] > 1:
             outcomes[name] = _repeated(name)
         else:
-            outcomes[name] = _create(topic, call, configs if request.validate_only else None)
-        yield
+            outcomes[name] = _create(topic, context, configs if request.validate_only else None)
+        yield None
     promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond(outcomes, configs)), call.change_deadline_ms(request.timeout_ms)
+        promises,
+        lambda: in_slices(context, _respond(outcomes, configs)),
+        context.change_deadline_ms(request.timeout_ms),
     )
 
 
-def _create(asked: CreatableTopic, call: RequestContext, validated: _Configs | None) -> Outcome:
+def _create(asked: CreatableTopic, context: RequestContext, validated: _Configs | None) -> Outcome:
     """The promise of a topic that is being created; its result, where it was refused or only
     `validated`.
     """
-    topics = call.broker.topics
+    topics = context.broker.topics
     try:
         new = _new_topic(asked)
         if validated is not None:
@@ -88,7 +91,7 @@ def _new_topic(asked: CreatableTopic) -> NewTopic:
     return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
 
 
-def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> Work[CreateTopicsResponse]:
+def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> SlicedWork[CreateTopicsResponse]:
     results = yield from collect(lambda outcome: _result(*outcome, configs), outcomes.items())
     return CreateTopicsResponse(topics=results)
 
@@ -106,9 +109,9 @@ def _result(name: str, outcome: Outcome, configs: _Configs) -> CreatableTopicRes
 class _Configs:
     """The settings of the topics of one answer. What several have in common is built once."""
 
-    def __init__(self, call: RequestContext) -> None:
-        self._told = call.api_version >= VERSION_CONFIGS
-        self._rows = TopicConfigEntries(call.broker.config) if self._told else None
+    def __init__(self, context: RequestContext) -> None:
+        self._told = context.api_version >= VERSION_CONFIGS
+        self._rows = TopicConfigEntries(context.broker.config) if self._told else None
         self._shared: dict[int, tuple[ConfigEntry, CreatableTopicConfigs]] = {}
         self._rows_left = ROWS_MAX
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,12 +20,12 @@ Answer = Promise[None] | ErrorCode
 
 
 def handle(
-    request: DeleteGroupsRequest, call: RequestContext
+    request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]:
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
+def error_response(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
     """The error in place of each group's result."""
     return DeleteGroupsResponse(
         results=[
@@ -33,26 +34,26 @@ def refuse(request: DeleteGroupsRequest, version: int, error: BaseException) -> 
     )
 
 
-def _work(
-    request: DeleteGroupsRequest, call: RequestContext
-) -> Work[DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]]:
+def _handle_sliced(
+    request: DeleteGroupsRequest, context: RequestContext
+) -> SlicedWork[DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]]:
     answers: dict[str, Answer] = {}
     for group_id in dict.fromkeys(request.groups_names):
-        answers[group_id] = _delete(group_id, call)
-        yield
+        answers[group_id] = _delete(group_id, context)
+        yield None
     promises = tuple(answer for answer in answers.values() if isinstance(answer, Promise))
-    deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
-    return wait_for_all(promises, lambda: in_slices(call, _respond(answers)), deadline_ms)
+    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
+    return wait_for_all(promises, lambda: in_slices(context, _respond(answers)), deadline_ms)
 
 
-def _delete(group_id: str, call: RequestContext) -> Answer:
+def _delete(group_id: str, context: RequestContext) -> Answer:
     try:
-        return call.broker.groups.delete(group_id)
+        return context.broker.groups.delete(group_id)
     except KqueueError as error:
         return code_of(error)
 
 
-def _respond(answers: dict[str, Answer]) -> Work[DeleteGroupsResponse]:
+def _respond(answers: dict[str, Answer]) -> SlicedWork[DeleteGroupsResponse]:
     results = yield from collect(
         lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items()
     )

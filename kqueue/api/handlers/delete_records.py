@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
-from kqueue.api.slices import Work, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -32,15 +33,15 @@ class Deletion(NamedTuple):
 
 
 def handle(
-    request: DeleteRecordsRequest, call: RequestContext
+    request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]:
     """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may
     yet be deleted.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
+def error_response(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -51,29 +52,31 @@ def refuse(request: DeleteRecordsRequest, version: int, error: BaseException) ->
     )
 
 
-def _work(
-    request: DeleteRecordsRequest, call: RequestContext
-) -> Work[DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]]:
+def _handle_sliced(
+    request: DeleteRecordsRequest, context: RequestContext
+) -> SlicedWork[DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]]:
     topics: dict[str, DeleteRecordsTopicResult] = {}
     deletions: list[Deletion] = []
     for asked in request.topics:
         topic = topics.setdefault(asked.name, DeleteRecordsTopicResult(name=asked.name))
         for one in asked.partitions:
-            topic.partitions.append(_delete(asked.name, one.partition_index, one.offset, call, deletions))
-            yield
-        yield
+            topic.partitions.append(_delete(asked.name, one.partition_index, one.offset, context, deletions))
+            yield None
+        yield None
     response = DeleteRecordsResponse(topics=list(topics.values()))
     promises = tuple(deletion.promise for deletion in deletions)
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond(response, deletions)), call.change_deadline_ms(request.timeout_ms)
+        promises,
+        lambda: in_slices(context, _respond(response, deletions)),
+        context.change_deadline_ms(request.timeout_ms),
     )
 
 
 def _delete(
-    name: str, index: int, offset: int, call: RequestContext, deletions: list[Deletion]
+    name: str, index: int, offset: int, context: RequestContext, deletions: list[Deletion]
 ) -> DeleteRecordsPartitionResult:
     try:
-        promise = call.broker.deletion.delete_before(call.broker.topics.get(name), index, offset)
+        promise = context.broker.deletion.delete_before(context.broker.topics.get(name), index, offset)
     except KqueueError as error:
         return _result(index, UNKNOWN, error)
     result = _result(index, UNKNOWN, None)
@@ -81,12 +84,12 @@ def _delete(
     return result
 
 
-def _respond(response: DeleteRecordsResponse, deletions: list[Deletion]) -> Work[DeleteRecordsResponse]:
+def _respond(response: DeleteRecordsResponse, deletions: list[Deletion]) -> SlicedWork[DeleteRecordsResponse]:
     for result, promise in deletions:
         error = error_of(promise, LATE)
         result.error_code = code_of(error)
         result.low_watermark = UNKNOWN if error is not None else promise.result()
-        yield
+        yield None
     return response
 
 

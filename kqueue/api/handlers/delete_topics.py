@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisabled
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -41,26 +42,26 @@ of the request.
 
 
 def handle(
-    request: DeleteTopicsRequest, call: RequestContext
+    request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]:
     """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still
     under way may yet be deleted.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: DeleteTopicsRequest, version: int, error: BaseException) -> DeleteTopicsResponse:
+def error_response(request: DeleteTopicsRequest, version: int, error: BaseException) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(responses=[_result(named, error) for named in dict.fromkeys(_asked(request, version))])
 
 
-def _work(
-    request: DeleteTopicsRequest, call: RequestContext
-) -> Work[DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]]:
-    counts = Counter(_asked(request, call.api_version))
-    outcomes = yield from collect(lambda one: _delete(one, call, once=counts[one] == 1), list(counts))
+def _handle_sliced(
+    request: DeleteTopicsRequest, context: RequestContext
+) -> SlicedWork[DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]]:
+    counts = Counter(_asked(request, context.api_version))
+    outcomes = yield from collect(lambda one: _delete(one, context, once=counts[one] == 1), list(counts))
     promises = tuple(one[1] for one in outcomes if isinstance(one, tuple))
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond(outcomes)), call.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
     )
 
 
@@ -69,8 +70,8 @@ def _asked(request: DeleteTopicsRequest, version: int) -> list[TopicReference]:
     return [TopicReference(state.name, state.topic_id) for state in states]
 
 
-def _delete(named: TopicReference, call: RequestContext, *, once: bool) -> Outcome:
-    topics = call.broker.topics
+def _delete(named: TopicReference, context: RequestContext, *, once: bool) -> Outcome:
+    topics = context.broker.topics
     try:
         if not once:
             raise InvalidRequest("the topic stands twice in the request")
@@ -80,12 +81,12 @@ def _delete(named: TopicReference, call: RequestContext, *, once: bool) -> Outco
         named = TopicReference(topic.name, topic.id)
         return named, topics.delete(topic.name)
     except TopicDeletionDisabled as error:
-        return _result(named, error if call.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
+        return _result(named, error if context.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
     except KqueueError as error:
         return _result(named, error)
 
 
-def _respond(outcomes: list[Outcome]) -> Work[DeleteTopicsResponse]:
+def _respond(outcomes: list[Outcome]) -> SlicedWork[DeleteTopicsResponse]:
     results = yield from collect(
         lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes
     )

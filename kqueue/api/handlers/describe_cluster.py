@@ -12,13 +12,13 @@ ENDPOINT_BROKERS = 1
 ENDPOINT_CONTROLLERS = 2
 
 
-def handle(request: DescribeClusterRequest, call: RequestContext) -> DescribeClusterResponse:
+def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == ENDPOINT_CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
     if request.endpoint_type != ENDPOINT_BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is unknown")
-    broker = call.broker
-    host, port = call.endpoint()
+    broker = context.broker
+    host, port = context.endpoint()
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries, broker_config_entries
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
 from kqueue.base.names import check_topic
 from kqueue.base.settings import ConfigSource
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -36,31 +37,31 @@ GROUP = 32
 
 
 def handle(
-    request: DescribeConfigsRequest, call: RequestContext
+    request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | DelayedOperation[DescribeConfigsResponse]:
     """A resource that is named twice with the same keys is answered once."""
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: DescribeConfigsRequest, version: int, error: BaseException) -> DescribeConfigsResponse:
+def error_response(request: DescribeConfigsRequest, version: int, error: BaseException) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=[_refused(resource, error) for resource in request.resources])
 
 
-def _work(request: DescribeConfigsRequest, call: RequestContext) -> Work[DescribeConfigsResponse]:
+def _handle_sliced(request: DescribeConfigsRequest, context: RequestContext) -> SlicedWork[DescribeConfigsResponse]:
     once = {
         (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources
     }
-    results = yield from collect(_Describer(request, call).describe, once.values())
+    results = yield from collect(_Describer(request, context).describe, once.values())
     return DescribeConfigsResponse(results=results)
 
 
 class _Describer:
     """One request's answers. Rows that several resources have in common are built once."""
 
-    def __init__(self, request: DescribeConfigsRequest, call: RequestContext) -> None:
+    def __init__(self, request: DescribeConfigsRequest, context: RequestContext) -> None:
         self.request = request
-        self.call = call
-        self._topics = TopicConfigEntries(call.broker.config)
+        self.context = context
+        self._topics = TopicConfigEntries(context.broker.config)
         self._broker: list[ConfigEntry] = []
         self._shared: dict[tuple[int, bool], tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
         self._rows_left = ROWS_MAX
@@ -108,7 +109,7 @@ class _Describer:
             name=row.setting.name,
             value=row.value,
             read_only=read_only,
-            is_default=self.call.api_version < VERSION_SOURCES and row.source is ConfigSource.DEFAULT,
+            is_default=self.context.api_version < VERSION_SOURCES and row.source is ConfigSource.DEFAULT,
             config_source=row.source.value,
             is_sensitive=row.is_sensitive,
             synonyms=synonyms if request.include_synonyms else [],
@@ -119,10 +120,10 @@ class _Describer:
     # --- what each type of resource has
 
     def of_topic(self, name: str) -> list[ConfigEntry]:
-        return self._topics.of(self.call.broker.topics.get(check_topic(name)).config)
+        return self._topics.of(self.context.broker.topics.get(check_topic(name)).config)
 
     def of_broker(self, name: str) -> list[ConfigEntry]:
-        broker = self.call.broker
+        broker = self.context.broker
         if name == "":
             return []  # the defaults that a cluster's brokers share and that can be altered at run time: there are none
         if name != str(broker.node_id):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import GroupIdNotFound
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.wire.messages.describe_groups import (
@@ -22,32 +23,34 @@ VERSION_NOT_FOUND = 6
 
 
 def handle(
-    request: DescribeGroupsRequest, call: RequestContext
+    request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse | DelayedOperation[DescribeGroupsResponse]:
     """Each group once, so that a small request can't ask for a large group ever so often."""
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(request: DescribeGroupsRequest, call: RequestContext) -> Work[DescribeGroupsResponse]:
+def _handle_sliced(request: DescribeGroupsRequest, context: RequestContext) -> SlicedWork[DescribeGroupsResponse]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-    groups = yield from collect(lambda group_id: _describe(group_id, call, operations), dict.fromkeys(request.groups))
+    groups = yield from collect(
+        lambda group_id: _describe(group_id, context, operations), dict.fromkeys(request.groups)
+    )
     return DescribeGroupsResponse(groups=groups)
 
 
-def refuse(request: DescribeGroupsRequest, version: int, error: BaseException) -> DescribeGroupsResponse:
+def error_response(request: DescribeGroupsRequest, version: int, error: BaseException) -> DescribeGroupsResponse:
     """The error in place of each group."""
     return DescribeGroupsResponse(groups=[_refused(group_id, version, error) for group_id in request.groups])
 
 
-def _describe(group_id: str, call: RequestContext, operations: int) -> DescribedGroup:
+def _describe(group_id: str, context: RequestContext, operations: int) -> DescribedGroup:
     try:
-        group = call.broker.groups.describe(group_id)
+        group = context.broker.groups.describe(group_id)
     except GroupIdNotFound as error:
-        if call.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for one that isn't there
+        if context.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for one that isn't there
             return DescribedGroup(
                 group_id=group_id, group_state=ClassicGroupState.DEAD.value, authorized_operations=operations
             )
-        return _refused(group_id, call.api_version, error)
+        return _refused(group_id, context.api_version, error)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
-from kqueue.api.slices import Work, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.wire.messages.describe_log_dirs import (
@@ -28,30 +29,30 @@ UNKNOWN = -1
 
 
 def handle(
-    request: DescribeLogDirsRequest, call: RequestContext
+    request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse | DelayedOperation[DescribeLogDirsResponse]:
     """`topics` None: all partitions. A folder that is offline says so, and tells nothing else."""
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(
-    request: DescribeLogDirsRequest, call: RequestContext
-) -> Work[DescribeLogDirsResponse | DelayedOperation[DescribeLogDirsResponse]]:
+def _handle_sliced(
+    request: DescribeLogDirsRequest, context: RequestContext
+) -> SlicedWork[DescribeLogDirsResponse | DelayedOperation[DescribeLogDirsResponse]]:
     wanted = (
         None
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
-    listings, offline = call.broker.logs.list_log_dirs(wanted)
-    if call.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
+    listings, offline = context.broker.logs.list_log_dirs(wanted)
+    if context.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
         return (yield from _respond([listing.run() for listing in listings] + offline))
-    promises = tuple(_list(listing, call) for listing in listings)
+    promises = tuple(_list(listing, context) for listing in listings)
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond([promise.result() for promise in promises] + offline))
+        promises, lambda: in_slices(context, _respond([promise.result() for promise in promises] + offline))
     )
 
 
-def _list(listing: LogDirListing, call: RequestContext) -> Promise[LogDirDescription]:
+def _list(listing: LogDirListing, context: RequestContext) -> Promise[LogDirDescription]:
     """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in
     it.
     """
@@ -66,13 +67,13 @@ def _list(listing: LogDirListing, call: RequestContext) -> Promise[LogDirDescrip
             )
         else:
             promise.resolve(found)
-        call.broker.purgatory.wake(promise)
+        context.broker.purgatory.wake(promise)
 
-    call.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
+    context.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
     return promise
 
 
-def _respond(folders: Iterable[LogDirDescription]) -> Work[DescribeLogDirsResponse]:
+def _respond(folders: Iterable[LogDirDescription]) -> SlicedWork[DescribeLogDirsResponse]:
     response = DescribeLogDirsResponse()
     for folder in folders:
         result = yield from _result(folder)
@@ -80,7 +81,7 @@ def _respond(folders: Iterable[LogDirDescription]) -> Work[DescribeLogDirsRespon
     return response
 
 
-def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
+def error_response(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
     if version >= VERSION_ERROR:
         return DescribeLogDirsResponse(error_code=code_of(error))
     # older answers have no place of their own for an error: one folder without a name, as Kafka's
@@ -88,7 +89,7 @@ def refuse(request: DescribeLogDirsRequest, version: int, error: BaseException) 
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
-def _result(folder: LogDirDescription) -> Work[DescribeLogDirsResult]:
+def _result(folder: LogDirDescription) -> SlicedWork[DescribeLogDirsResult]:
     if folder.error is not None:
         return DescribeLogDirsResult(error_code=code_of(folder.error), log_dir=folder.place)
     return DescribeLogDirsResult(
@@ -99,10 +100,10 @@ def _result(folder: LogDirDescription) -> Work[DescribeLogDirsResult]:
     )
 
 
-def _topics(folder: LogDirDescription) -> Work[list[DescribeLogDirsTopic]]:
+def _topics(folder: LogDirDescription) -> SlicedWork[list[DescribeLogDirsTopic]]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for (name, index), size in sorted(folder.partitions.items()):
-        yield
+        yield None
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
         # a leader's log never ends before its high watermark, so nothing is behind; and no replica
         # is on its way from another folder

@@ -12,8 +12,9 @@ from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import SLICE_ITEMS, Work, in_slices
+from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.base.errors import KqueueError
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch_reader import FetchLimits, FetchResult, take
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.partition import Partition
@@ -31,21 +32,21 @@ CHECKS_WAIT_MS = 10_000
 """
 
 
-def handle(request: FetchRequest, call: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
+def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
     """Answered at once if there are `min_bytes`, an error, or no time to wait; else when that much
     has come, or time is over.
     """
-    by_id = call.api_version >= VERSION_IDS
+    by_id = context.api_version >= VERSION_IDS
     try:
-        context = call.broker.fetch_sessions.open(
+        fetch_context = context.broker.fetch_sessions.open(
             request.session_id, request.session_epoch, _wanted(request, by_id), _forgotten(request, by_id), by_id=by_id
         )
     except KqueueError as error:
         return FetchResponse(error_code=code_of(error))
-    return DelayedFetch(request, call, context).start()
+    return DelayedFetch(request, context, fetch_context).start()
 
 
-def refuse(request: FetchRequest, version: int, error: BaseException) -> FetchResponse:
+def error_response(request: FetchRequest, version: int, error: BaseException) -> FetchResponse:
     code = code_of(error)
     if version >= VERSION_SESSIONS:
         return FetchResponse(error_code=code)
@@ -91,14 +92,24 @@ class DelayedFetch:
     buffer is another's by then.
     """
 
-    __slots__ = ("call", "checks", "context", "deadline_ms", "limits", "max_wait_ms", "min_bytes", "missing", "wait")
+    __slots__ = (
+        "checks",
+        "context",
+        "deadline_ms",
+        "fetch_context",
+        "limits",
+        "max_wait_ms",
+        "min_bytes",
+        "missing",
+        "wait",
+    )
 
-    def __init__(self, request: FetchRequest, call: RequestContext, context: FetchContext) -> None:
-        self.call = call
+    def __init__(self, request: FetchRequest, context: RequestContext, fetch_context: FetchContext) -> None:
         self.context = context
-        hard = call.api_version < VERSION_SOFT_LIMITS
-        max_bytes = min(request.max_bytes, call.broker.config["fetch.max.bytes"])
-        if call.api_version < VERSION_BATCHES:
+        self.fetch_context = fetch_context
+        hard = context.api_version < VERSION_SOFT_LIMITS
+        max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
+        if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
         self.limits = FetchLimits(
             max_bytes, each_one_batch=hard, read_committed=request.isolation_level == READ_COMMITTED
@@ -109,95 +120,93 @@ class DelayedFetch:
         self.checks: _Checks | None = None
 
     def start(self) -> FetchResponse | DelayedOperation[FetchResponse]:
-        if len(self.context.wanted) > SLICE_ITEMS:
-            return in_slices(self.call, self._start_in_slices())
+        if len(self.fetch_context.wanted) > SLICE_ITEMS:
+            return in_slices(self.context, self._start_in_slices())
         return self._started(self._take())
 
-    def _start_in_slices(self) -> Work[FetchResponse | DelayedOperation[FetchResponse]]:
-        topics, wanted = self.call.broker.topics, self.context.wanted
-        harvest = take(topics, wanted[:TAKEN_AT_ONCE], self.limits)
+    def _start_in_slices(self) -> SlicedWork[FetchResponse | DelayedOperation[FetchResponse]]:
+        topics, wanted = self.context.broker.topics, self.fetch_context.wanted
+        result = take(topics, wanted[:TAKEN_AT_ONCE], self.limits)
         for index in range(TAKEN_AT_ONCE, len(wanted), TAKEN_AT_ONCE):
-            yield
-            harvest = harvest.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, harvest))
-        if self.max_wait_ms > 0 and not harvest.size:
+            yield None
+            result = result.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, result))
+        if self.max_wait_ms > 0 and not result.size:
             # What was appended between the slices woke nobody. This pass is short: it finds each
             # partition where the first one left it.
-            harvest = self._take()
-        return self._started(harvest)
+            result = self._take()
+        return self._started(result)
 
-    def _started(self, harvest: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
-        self.missing = harvest.missing
-        if not harvest.unchecked and (self.max_wait_ms <= 0 or self._is_enough(harvest)):
-            return self._respond(harvest)
-        self.deadline_ms = self.call.deadline_ms(self.max_wait_ms)
-        self.wait = DelayedOperation(harvest.partitions(), self.deadline_ms, self._retry)
-        self._check(harvest)
+    def _started(self, result: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
+        self.missing = result.missing
+        if not result.unchecked and (self.max_wait_ms <= 0 or self._is_enough(result)):
+            return self._respond(result)
+        self.deadline_ms = self.context.deadline_ms(self.max_wait_ms)
+        self.wait = DelayedOperation(result.partitions(), self.deadline_ms, self._retry)
+        self._check(result)
         return self.wait
 
     def _retry(self, expired: bool) -> FetchResponse | DelayedOperation[FetchResponse] | None:
-        harvest = self._take()
-        if not expired and self._check(harvest):
+        result = self._take()
+        if not expired and self._check(result):
             return None
-        if expired or self._is_enough(harvest) or self.call.broker.clock.monotonic_ms() >= self.deadline_ms:
+        if expired or self._is_enough(result) or self.context.broker.clock.monotonic_ms() >= self.deadline_ms:
             self.wait.retry = _answered  # or the two would hold each other
-            return self._respond(harvest)
+            return self._respond(result)
         self.wait.deadline_ms = self.deadline_ms
         return None
 
     def _take(self) -> FetchResult:
-        harvest = take(self.call.broker.topics, self.context.wanted, self.limits)
+        result = take(self.context.broker.topics, self.fetch_context.wanted, self.limits)
         if self.checks is not None:
-            harvest.fail_unchecked(self.checks.failed)
-        return harvest
+            result.fail_unchecked(self.checks.failed)
+        return result
 
-    def _check(self, harvest: FetchResult) -> bool:
+    def _check(self, result: FetchResult) -> bool:
         """Have checked what was read unchecked; False: there is nothing."""
-        if not harvest.unchecked:
+        if not result.unchecked:
             return False
         if self.checks is None:
             self.checks = _Checks(
-                self.call.broker.purgatory, self.call.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
+                self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
             )
-        self.checks.start(harvest)
+        self.checks.start(result)
         self.wait.deadline_ms = self.checks.deadline_ms
         return True
 
-    def _is_enough(self, harvest: FetchResult) -> bool:
-        all_missing = harvest.missing == len(self.context.wanted)
+    def _is_enough(self, result: FetchResult) -> bool:
+        all_missing = result.missing == len(self.fetch_context.wanted)
         failed = self.checks is not None and bool(self.checks.failed)
-        return (
-            harvest.size >= self.min_bytes or harvest.urgent or failed or all_missing or harvest.missing != self.missing
-        )
+        return result.size >= self.min_bytes or result.urgent or failed or all_missing or result.missing != self.missing
 
-    def _respond(self, harvest: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
+    def _respond(self, result: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
         try:
-            self.context.check()
+            self.fetch_context.check()
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
-        harvest.leave_unchecked()
-        answer = FetchResponseBuilder(self.call, self.context, read_committed=self.limits.read_committed)
-        if self.call.api_version < VERSION_BATCHES:
-            return in_slices(self.call, self._respond_converted(harvest, answer))
-        if len(harvest.taken) > SLICE_ITEMS:
-            return in_slices(self.call, self._respond_in_slices(harvest, answer))
-        for taken in harvest.taken:
+        result.leave_unchecked()
+        answer = FetchResponseBuilder(self.context, self.fetch_context, read_committed=self.limits.read_committed)
+        if self.context.api_version < VERSION_BATCHES:
+            return in_slices(self.context, self._respond_converted(result, answer))
+        if len(result.taken) > SLICE_ITEMS:
+            return in_slices(self.context, self._respond_in_slices(result, answer))
+        for taken in result.taken:
             answer.add(taken)
-        return self._finish(harvest, answer)
+        return self._finish(result, answer)
 
-    def _respond_in_slices(self, harvest: FetchResult, answer: FetchResponseBuilder) -> Work[FetchResponse]:
-        for taken in harvest.taken:
+    def _respond_in_slices(self, result: FetchResult, answer: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
+        for taken in result.taken:
             answer.add(taken)
-            yield
-        return self._finish(harvest, answer)
+            yield None
+        return self._finish(result, answer)
 
-    def _respond_converted(self, harvest: FetchResult, answer: FetchResponseBuilder) -> Work[FetchResponse]:
-        for taken in harvest.taken:
+    def _respond_converted(self, result: FetchResult, answer: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
+        for taken in result.taken:
             yield from answer.add_converted(taken)
-            yield
-        return self._finish(harvest, answer)
+            yield None
+        return self._finish(result, answer)
 
-    def _finish(self, harvest: FetchResult, answer: FetchResponseBuilder) -> FetchResponse:
-        for wanted, partition in harvest.idle:
+    def _finish(self, result: FetchResult, answer: FetchResponseBuilder) -> FetchResponse:
+        for wanted, partition in result.idle:
             answer.add_idle(wanted, partition)
         return answer.finish()
 
@@ -221,8 +230,8 @@ class _Checks:
         self.deadline_ms = deadline_ms
         self.failed: dict[Key, KqueueError] = {}
 
-    def start(self, harvest: FetchResult) -> None:
-        for partition, key, check in harvest.to_check():
+    def start(self, result: FetchResult) -> None:
+        for partition, key, check in result.to_check():
             if key not in self._running:
                 self._running.add(key)
                 partition.start_check(check, partial(self._checked, partition, key))

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, TransactionsNotServed
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -29,31 +30,32 @@ NOBODY = -1
 
 
 def handle(
-    request: FindCoordinatorRequest, call: RequestContext
+    request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
     """This broker, for every group. Raises TransactionsNotServed."""
     if request.key_type == TRANSACTION:
         raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
     if request.key_type != GROUP:
-        return refuse(
-            request, call.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
+        return error_response(
+            request, context.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
         )
-    node_id, (host, port) = call.broker.node_id, call.endpoint()
-    if call.api_version < VERSION_BATCHES:
+    node_id, (host, port) = context.broker.node_id, context.endpoint()
+    if context.api_version < VERSION_BATCHES:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
     return in_slices(
-        call, _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port))
+        context,
+        _coordinators(dict.fromkeys(request.coordinator_keys), Coordinator(node_id=node_id, host=host, port=port)),
     )
 
 
-def _coordinators(keys: Iterable[str], here: Coordinator) -> Work[FindCoordinatorResponse]:
+def _coordinators(keys: Iterable[str], here: Coordinator) -> SlicedWork[FindCoordinatorResponse]:
     coordinators = yield from collect(
         lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys
     )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def refuse(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
+def error_response(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
     """The error in place of each key's coordinator."""
     code, words = code_of(error), message_of(error)
     if isinstance(error, TransactionsNotServed) and version == VERSION_OF_LIBRDKAFKA:

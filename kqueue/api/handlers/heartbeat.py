@@ -10,9 +10,9 @@ from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 VERSIONS = (0, 4)
 
 
-def handle(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
+def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     try:
-        call.broker.groups.heartbeat(
+        context.broker.groups.heartbeat(
             request.group_id, request.generation_id, request.member_id, request.group_instance_id
         )
     except KqueueError as error:

@@ -17,7 +17,7 @@ FIRST_EPOCH = 0
 
 
 def handle(
-    request: InitProducerIdRequest, call: RequestContext
+    request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | DelayedOperation[InitProducerIdResponse]:
     """A new id, also for a producer that names its old one, which it needs for transactions alone.
     Raises TransactionsNotServed.
@@ -26,13 +26,13 @@ def handle(
         raise TransactionsNotServed(request.transactional_id)
     try:
         _check(request)
-        promise = call.broker.producer_ids.allocate()
+        promise = context.broker.producer_ids.allocate()
     except KqueueError as error:
         return _refused(error)
     return wait_for(promise, _respond)
 
 
-def refuse(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
+def error_response(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
     return _refused(error)
 
 

@@ -20,11 +20,13 @@ VERSION_NULL_PROTOCOL = 7
 VERSION_SKIP_ASSIGNMENT = 9
 
 
-def handle(request: JoinGroupRequest, call: RequestContext) -> JoinGroupResponse | DelayedOperation[JoinGroupResponse]:
-    version = call.api_version
+def handle(
+    request: JoinGroupRequest, context: RequestContext
+) -> JoinGroupResponse | DelayedOperation[JoinGroupResponse]:
+    version = context.api_version
     try:
-        promise = call.broker.groups.join(
-            _joining(request, call),
+        promise = context.broker.groups.join(
+            _joining(request, context),
             id_required=version >= VERSION_ID_REQUIRED,
             can_skip=version >= VERSION_SKIP_ASSIGNMENT,
         )
@@ -33,8 +35,8 @@ def handle(request: JoinGroupRequest, call: RequestContext) -> JoinGroupResponse
     return wait_for(promise, lambda promise: _respond(request, version, promise))
 
 
-def _joining(request: JoinGroupRequest, call: RequestContext) -> JoinRequest:
-    has_rebalance_timeout = call.api_version >= VERSION_REBALANCE_TIMEOUT
+def _joining(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
+    has_rebalance_timeout = context.api_version >= VERSION_REBALANCE_TIMEOUT
     return JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -43,8 +45,8 @@ def _joining(request: JoinGroupRequest, call: RequestContext) -> JoinRequest:
         protocols={protocol.name: protocol.metadata for protocol in request.protocols},
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
-        client_id=call.client_id or "",
-        client_host=call.client_host,
+        client_id=context.client_id or "",
+        client_host=context.client_host,
     )
 
 

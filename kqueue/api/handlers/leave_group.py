@@ -13,16 +13,16 @@ ITEM_WEIGHT = 20
 VERSION_SEVERAL = 3
 
 
-def handle(request: LeaveGroupRequest, call: RequestContext) -> LeaveGroupResponse:
+def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     """Version 3 and later name several members, each with an answer of its own."""
-    several = call.api_version >= VERSION_SEVERAL
+    several = context.api_version >= VERSION_SEVERAL
     leaving = (
         [LeavingMember(one.member_id, one.group_instance_id) for one in request.members]
         if several
         else [LeavingMember(request.member_id)]
     )
     try:
-        answers = call.broker.groups.leave(request.group_id, leaving)
+        answers = context.broker.groups.leave(request.group_id, leaving)
     except KqueueError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     if not several:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.coordinator import GROUP_TYPE, GroupListing
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -13,13 +14,13 @@ ITEM_WEIGHT = 20
 
 
 def handle(
-    request: ListGroupsRequest, call: RequestContext
+    request: ListGroupsRequest, context: RequestContext
 ) -> ListGroupsResponse | DelayedOperation[ListGroupsResponse]:
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(request: ListGroupsRequest, call: RequestContext) -> Work[ListGroupsResponse]:
-    groups = yield from collect(_listed, call.broker.groups.groups(request.states_filter, request.types_filter))
+def _handle_sliced(request: ListGroupsRequest, context: RequestContext) -> SlicedWork[ListGroupsResponse]:
+    groups = yield from collect(_listed, context.broker.groups.groups(request.states_filter, request.types_filter))
     return ListGroupsResponse(groups=groups)
 
 

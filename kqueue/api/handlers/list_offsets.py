@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
@@ -54,49 +55,53 @@ class Place(NamedTuple):
 
 
 def handle(
-    request: ListOffsetsRequest, call: RequestContext
+    request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]:
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(
-    request: ListOffsetsRequest, call: RequestContext
-) -> Work[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
+def _handle_sliced(
+    request: ListOffsetsRequest, context: RequestContext
+) -> SlicedWork[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
     ends = UncommittedEnds(())
-    if call.broker.flush_before_visible:
-        for partition in _bounded_by_high_watermark(request, call):
+    if context.broker.flush_before_visible:
+        for partition in _bounded_by_high_watermark(request, context):
             ends.add(partition)
-            yield
+            yield None
     if ends.all_committed():
-        return (yield from _respond(request, call, ends))
+        return (yield from _respond(request, context, ends))
     return DelayedOperation(
         ends.keys,
-        call.change_deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
-        lambda expired: in_slices(call, _respond(request, call, ends)) if expired or ends.all_committed() else None,
+        context.change_deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
+        lambda expired: (
+            in_slices(context, _respond(request, context, ends)) if expired or ends.all_committed() else None
+        ),
     )
 
 
-def _bounded_by_high_watermark(request: ListOffsetsRequest, call: RequestContext) -> Iterator[Partition]:
+def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestContext) -> Iterator[Partition]:
     """The partitions of which the request asks for something that records at the end of the log may
     change.
     """
     for topic in request.topics:
-        found = call.broker.topics.find(topic.name)
+        found = context.broker.topics.find(topic.name)
         for one in topic.partitions:
             depends = one.timestamp >= 0 or one.timestamp in (LATEST, GREATEST_TIME)
             if depends and found is not None and 0 <= one.partition_index < len(found.partitions):
                 yield found.partitions[one.partition_index]
 
 
-def _respond(request: ListOffsetsRequest, call: RequestContext, ends: UncommittedEnds) -> Work[ListOffsetsResponse]:
+def _respond(
+    request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+) -> SlicedWork[ListOffsetsResponse]:
     topics = []
     for topic in request.topics:
-        topics.append((yield from _topic(topic, request, call, ends)))
-        yield
+        topics.append((yield from _topic(topic, request, context, ends)))
+        yield None
     return ListOffsetsResponse(topics=topics)
 
 
-def refuse(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
+def error_response(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, error) for one in topic.partitions])
@@ -110,45 +115,45 @@ def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPar
 
 
 def _topic(
-    topic: ListOffsetsTopic, request: ListOffsetsRequest, call: RequestContext, ends: UncommittedEnds
-) -> Work[ListOffsetsTopicResponse]:
+    topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+) -> SlicedWork[ListOffsetsTopicResponse]:
     counts = Counter(one.partition_index for one in topic.partitions)
     answers = []
     for one in topic.partitions:
         try:
             if counts[one.partition_index] > 1:
                 raise InvalidRequest(f"partition {topic.name}-{one.partition_index} stands twice in the request")
-            answers.append((yield from _answer(topic.name, one, request, call, ends)))
+            answers.append((yield from _answer(topic.name, one, request, context, ends)))
         except OffsetNotAvailable as error:
             answers.append(_failed(one, error))
-            if call.api_version < VERSION_NOT_AVAILABLE:
+            if context.api_version < VERSION_NOT_AVAILABLE:
                 answers[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except KqueueError as error:
             answers.append(_failed(one, error))
-        yield
+        yield None
     return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
 
 
 def _answer(
-    name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, call: RequestContext, ends: UncommittedEnds
-) -> Work[ListOffsetsPartitionResponse]:
-    partition = call.broker.topics.partition(name, asked.partition_index)
+    name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+) -> SlicedWork[ListOffsetsPartitionResponse]:
+    partition = context.broker.topics.partition(name, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
     ends.check(partition)
-    if call.api_version < VERSION_ONE_OFFSET:
-        offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, call.broker.clock.wall_ms())
+    if context.api_version < VERSION_ONE_OFFSET:
+        offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, context.broker.clock.wall_ms())
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
     end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
-    place = yield from _place(partition, asked.timestamp, end_offset, call.api_version)
+    place = yield from _place(partition, asked.timestamp, end_offset, context.api_version)
     answer = ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset
     )
-    if call.api_version >= VERSION_EPOCHS:
+    if context.api_version >= VERSION_EPOCHS:
         answer.leader_epoch = place.leader_epoch
     return answer
 
 
-def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> Work[Place]:
+def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[Place]:
     if timestamp >= 0:
         found = yield from partition.log.offset_for_time_steps(timestamp, end_offset)
         return Place(*found) if found is not None else Place()

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
@@ -37,14 +38,14 @@ Found = Topic | Promise[Topic] | ErrorCode
 """Errors are not kept: each holds its traceback, and with it the frames of the request."""
 
 
-def handle(request: MetadataRequest, call: RequestContext) -> MetadataResponse | DelayedOperation[MetadataResponse]:
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | DelayedOperation[MetadataResponse]:
     """Topics that are created on demand are waited for, so that the answer already names their
     leaders.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def refuse(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
+def error_response(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
     topics = [
         MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id)
         for one in request.topics or ()
@@ -52,30 +53,34 @@ def refuse(request: MetadataRequest, version: int, error: BaseException) -> Meta
     return MetadataResponse(topics=topics, error_code=code_of(error))
 
 
-def _work(
-    request: MetadataRequest, call: RequestContext
-) -> Work[MetadataResponse | DelayedOperation[MetadataResponse]]:
-    found = yield from _find_all(request, call)
+def _handle_sliced(
+    request: MetadataRequest, context: RequestContext
+) -> SlicedWork[MetadataResponse | DelayedOperation[MetadataResponse]]:
+    found = yield from _find_all(request, context)
     promises = tuple(what for _, what in found if isinstance(what, Promise))
     if not promises:
-        return (yield from _respond(request, call, found))
+        return (yield from _respond(request, context, found))
     return wait_for_all(
-        promises, lambda: in_slices(call, _respond(request, call, found)), call.deadline_ms(CREATION_WAIT_MS)
+        promises, lambda: in_slices(context, _respond(request, context, found)), context.deadline_ms(CREATION_WAIT_MS)
     )
 
 
-def _find_all(request: MetadataRequest, call: RequestContext) -> Work[list[tuple[MetadataRequestTopic, Found]]]:
-    if request.topics is None or (call.api_version == 0 and not request.topics):
-        return [(MetadataRequestTopic(name=topic.name), topic) for topic in call.broker.topics]
-    if call.api_version < VERSION_IDS and any(one.topic_id != UUID_ZERO or one.name is None for one in request.topics):
-        raise InvalidRequest(f"topics are asked for by id from version {VERSION_IDS} on, this is {call.api_version}")
-    creates = request.allow_auto_topic_creation or call.api_version < VERSION_AUTO_CREATION_FLAG
+def _find_all(
+    request: MetadataRequest, context: RequestContext
+) -> SlicedWork[list[tuple[MetadataRequestTopic, Found]]]:
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        return [(MetadataRequestTopic(name=topic.name), topic) for topic in context.broker.topics]
+    if context.api_version < VERSION_IDS and any(
+        one.topic_id != UUID_ZERO or one.name is None for one in request.topics
+    ):
+        raise InvalidRequest(f"topics are asked for by id from version {VERSION_IDS} on, this is {context.api_version}")
+    creates = request.allow_auto_topic_creation or context.api_version < VERSION_AUTO_CREATION_FLAG
     once = {(one.name, one.topic_id): one for one in request.topics}
-    return (yield from collect(lambda one: (one, _find(one, call, creates=creates)), once.values()))
+    return (yield from collect(lambda one: (one, _find(one, context, creates=creates)), once.values()))
 
 
-def _find(asked: MetadataRequestTopic, call: RequestContext, *, creates: bool) -> Found:
-    topics = call.broker.topics
+def _find(asked: MetadataRequestTopic, context: RequestContext, *, creates: bool) -> Found:
+    topics = context.broker.topics
     try:
         if asked.topic_id != UUID_ZERO:
             return topics.by_id(asked.topic_id)
@@ -85,7 +90,7 @@ def _find(asked: MetadataRequestTopic, call: RequestContext, *, creates: bool) -
         name = check_topic(asked.name)
         if (
             creates
-            and call.broker.config["auto.create.topics.enable"]
+            and context.broker.config["auto.create.topics.enable"]
             and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS)
         ):
             return topics.create_on_demand(name)
@@ -95,15 +100,15 @@ def _find(asked: MetadataRequestTopic, call: RequestContext, *, creates: bool) -
 
 
 def _respond(
-    request: MetadataRequest, call: RequestContext, found: Iterable[tuple[MetadataRequestTopic, Found]]
-) -> Work[MetadataResponse]:
-    broker = call.broker
-    host, port = call.endpoint()
+    request: MetadataRequest, context: RequestContext, found: Iterable[tuple[MetadataRequestTopic, Found]]
+) -> SlicedWork[MetadataResponse]:
+    broker = context.broker
+    host, port = context.endpoint()
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     topics = []
     for asked, what in found:
         topics.append((yield from _topic(asked, what, operations)))
-        yield
+        yield None
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
         cluster_id=broker.cluster_id,
@@ -115,7 +120,7 @@ def _respond(
     )
 
 
-def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> Work[MetadataResponseTopic]:
+def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> SlicedWork[MetadataResponseTopic]:
     if isinstance(what, Promise):
         if not what.done:
             return _without(asked, ErrorCode.LEADER_NOT_AVAILABLE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
-from kqueue.api.slices import Work, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, RequestRefused, UnknownTopicId
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.groups.coordinator import OffsetToCommit
@@ -29,22 +30,22 @@ Answers = list[RequestRefused | None]
 
 
 def handle(
-    request: OffsetCommitRequest, call: RequestContext
+    request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]:
     """Partitions that don't exist are refused one by one; the others are committed together, all or
     none.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(
-    request: OffsetCommitRequest, call: RequestContext
-) -> Work[OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]]:
+def _handle_sliced(
+    request: OffsetCommitRequest, context: RequestContext
+) -> SlicedWork[OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
     commits: list[OffsetToCommit] = []
     places: list[OffsetCommitResponsePartition] = []  # where the answers to `commits` go
     for asked in request.topics:
-        topic = _topic(asked, call)
+        topic = _topic(asked, context)
         partitions = [OffsetCommitResponsePartition(partition_index=one.partition_index) for one in asked.partitions]
         response.topics.append(
             OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
@@ -53,7 +54,7 @@ def _work(
             if topic is None:
                 place.error_code = (
                     ErrorCode.UNKNOWN_TOPIC_ID
-                    if call.api_version >= VERSION_IDS
+                    if context.api_version >= VERSION_IDS
                     else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
             elif not 0 <= one.partition_index < len(topic.partitions):
@@ -61,12 +62,12 @@ def _work(
             else:
                 commits.append(_commit(topic, one))
                 places.append(place)
-            yield
-        yield
+            yield None
+        yield None
     if not commits:
         return response
     try:
-        promise = call.broker.groups.commit(
+        promise = context.broker.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
@@ -75,15 +76,15 @@ def _work(
             None if request.retention_time_ms == NOT_GIVEN else request.retention_time_ms,
         )
     except KqueueError as error:
-        return _fill(response, places, _code(error, call.api_version))
+        return _fill(response, places, _code(error, context.api_version))
     return wait_for(
         promise,
         lambda promise: _respond(response, places, promise),
-        call.deadline_ms(call.broker.groups.config.commit_timeout_ms),
+        context.deadline_ms(context.broker.groups.config.commit_timeout_ms),
     )
 
 
-def refuse(request: OffsetCommitRequest, version: int, error: BaseException) -> OffsetCommitResponse:
+def error_response(request: OffsetCommitRequest, version: int, error: BaseException) -> OffsetCommitResponse:
     """The error for every partition."""
     code = code_of(error)
     return OffsetCommitResponse(
@@ -101,11 +102,11 @@ def refuse(request: OffsetCommitRequest, version: int, error: BaseException) -> 
     )
 
 
-def _topic(asked: OffsetCommitRequestTopic, call: RequestContext) -> Topic | None:
-    if call.api_version < VERSION_IDS:
-        return call.broker.topics.find(asked.name)
+def _topic(asked: OffsetCommitRequestTopic, context: RequestContext) -> Topic | None:
+    if context.api_version < VERSION_IDS:
+        return context.broker.topics.find(asked.name)
     try:
-        return call.broker.topics.by_id(asked.topic_id)
+        return context.broker.topics.by_id(asked.topic_id)
     except UnknownTopicId:
         return None
 

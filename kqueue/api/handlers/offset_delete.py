@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
-from kqueue.api.slices import Work, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError, RequestRefused
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_delete import (
@@ -23,22 +24,22 @@ Answers = list[RequestRefused | None]
 
 
 def handle(
-    request: OffsetDeleteRequest, call: RequestContext
+    request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]:
     """Partitions that don't exist, or whose topic members of the group read, are refused one by
     one.
     """
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(
-    request: OffsetDeleteRequest, call: RequestContext
-) -> Work[OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]]:
+def _handle_sliced(
+    request: OffsetDeleteRequest, context: RequestContext
+) -> SlicedWork[OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]]:
     response = OffsetDeleteResponse()
     keys: list[tuple[str, int]] = []
     results: list[OffsetDeleteResponsePartition] = []  # where the answers to `keys` go
     for asked in request.topics:
-        topic = call.broker.topics.find(asked.name)
+        topic = context.broker.topics.find(asked.name)
         partitions = [OffsetDeleteResponsePartition(partition_index=one.partition_index) for one in asked.partitions]
         response.topics.append(OffsetDeleteResponseTopic(name=asked.name, partitions=partitions))
         for one in partitions:
@@ -47,13 +48,13 @@ def _work(
             else:
                 keys.append((asked.name, one.partition_index))
                 results.append(one)
-            yield
-        yield
+            yield None
+        yield None
     try:
-        promise = call.broker.groups.delete_offsets(request.group_id, keys)
+        promise = context.broker.groups.delete_offsets(request.group_id, keys)
     except KqueueError as error:
         return OffsetDeleteResponse(error_code=code_of(error))
-    deadline_ms = call.deadline_ms(call.broker.groups.config.commit_timeout_ms)
+    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
     return wait_for(promise, lambda promise: _respond(response, results, promise), deadline_ms)
 
 

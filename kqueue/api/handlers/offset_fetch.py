@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import UnknownTopicId
 from kqueue.base.names import UUID_ZERO
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.groups.records import CommittedOffset
@@ -48,26 +49,26 @@ class Found(NamedTuple):
 
 
 def handle(
-    request: OffsetFetchRequest, call: RequestContext
+    request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse | DelayedOperation[OffsetFetchResponse]:
     """A group is asked for all of its offsets once, however often it is named."""
     return in_slices(
-        call, _respond_one(request, call) if call.api_version < VERSION_GROUPS else _respond(request, call)
+        context, _respond_one(request, context) if context.api_version < VERSION_GROUPS else _respond(request, context)
     )
 
 
-def _respond(request: OffsetFetchRequest, call: RequestContext) -> Work[OffsetFetchResponse]:
+def _respond(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
     groups = []
     asked_for_all: set[str] = set()
     for asked in request.groups:
-        yield
+        yield None
         if asked.topics is None and asked.group_id in asked_for_all:
             continue
         if asked.topics is None:
             asked_for_all.add(asked.group_id)
         group = OffsetFetchResponseGroup(group_id=asked.group_id)
         groups.append(group)
-        for found in (yield from _find(asked, call)):
+        for found in (yield from _find(asked, context)):
             topic = OffsetFetchResponseTopics(name=found.name, topic_id=found.topic_id)
             group.topics.append(topic)
             for index, committed in found.offsets.items():
@@ -79,11 +80,11 @@ def _respond(request: OffsetFetchRequest, call: RequestContext) -> Work[OffsetFe
                     error_code=found.code,
                 )
                 topic.partitions.append(answer)
-                yield
+                yield None
     return OffsetFetchResponse(groups=groups)
 
 
-def refuse(request: OffsetFetchRequest, version: int, error: BaseException) -> OffsetFetchResponse:
+def error_response(request: OffsetFetchRequest, version: int, error: BaseException) -> OffsetFetchResponse:
     """The error for every group; before there were errors for groups, for every partition."""
     code = code_of(error)
     if version >= VERSION_GROUPS:
@@ -108,7 +109,7 @@ def refuse(request: OffsetFetchRequest, version: int, error: BaseException) -> O
     )
 
 
-def _respond_one(request: OffsetFetchRequest, call: RequestContext) -> Work[OffsetFetchResponse]:
+def _respond_one(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
     topics = request.topics
     asked = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -117,9 +118,11 @@ def _respond_one(request: OffsetFetchRequest, call: RequestContext) -> Work[Offs
         else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
     )
     # Version 0 knows no offset -1: what is not there is unknown.
-    none_code = ErrorCode.NONE if call.api_version >= VERSION_NONE_IS_NO_ERROR else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    none_code = (
+        ErrorCode.NONE if context.api_version >= VERSION_NONE_IS_NO_ERROR else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
     response = OffsetFetchResponse()
-    for found in (yield from _find(asked, call)):
+    for found in (yield from _find(asked, context)):
         topic = OffsetFetchResponseTopic(name=found.name)
         response.topics.append(topic)
         for index, committed in found.offsets.items():
@@ -131,35 +134,35 @@ def _respond_one(request: OffsetFetchRequest, call: RequestContext) -> Work[Offs
                 error_code=none_code if committed is NONE else ErrorCode.NONE,
             )
             topic.partitions.append(answer)
-            yield
+            yield None
     return response
 
 
-def _find(asked: OffsetFetchRequestGroup, call: RequestContext) -> Work[list[Found]]:
+def _find(asked: OffsetFetchRequestGroup, context: RequestContext) -> SlicedWork[list[Found]]:
     """What the group has committed of what was asked for; all of it where no topics are named."""
     if asked.topics is not None:
         # the group's offsets are looked up for each topic, because they are a view that lives until
         # the next change
         return (
             yield from collect(
-                lambda topic: _find_topic(topic, call.broker.groups.offsets(asked.group_id), call), asked.topics
+                lambda topic: _find_topic(topic, context.broker.groups.offsets(asked.group_id), context), asked.topics
             )
         )
     found = []
-    for name in list(call.broker.groups.offsets(asked.group_id)):
-        partitions = call.broker.groups.offsets(asked.group_id).get(name, {})
-        topic = call.broker.topics.find(name)
+    for name in list(context.broker.groups.offsets(asked.group_id)):
+        partitions = context.broker.groups.offsets(asked.group_id).get(name, {})
+        topic = context.broker.topics.find(name)
         present = {index: one for index, one in partitions.items() if _is_of(topic, one)}
-        if present and (topic is not None or call.api_version < VERSION_IDS):
+        if present and (topic is not None or context.api_version < VERSION_IDS):
             found.append(Found(name, UUID_ZERO if topic is None else topic.id, present))
-        yield
+        yield None
     return found
 
 
-def _find_topic(asked: OffsetFetchRequestTopics, committed: Committed, call: RequestContext) -> Found:
-    topics = call.broker.topics
+def _find_topic(asked: OffsetFetchRequestTopics, committed: Committed, context: RequestContext) -> Found:
+    topics = context.broker.topics
     try:
-        topic = topics.by_id(asked.topic_id) if call.api_version >= VERSION_IDS else topics.find(asked.name)
+        topic = topics.by_id(asked.topic_id) if context.api_version >= VERSION_IDS else topics.find(asked.name)
     except UnknownTopicId as error:
         return Found("", asked.topic_id, dict.fromkeys(asked.partition_indexes, NONE), code_of(error))
     partitions = committed.get(asked.name if topic is None else topic.name, {})

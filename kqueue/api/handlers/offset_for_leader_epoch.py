@@ -8,8 +8,9 @@ from functools import partial
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import Work, collect, in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import KqueueError
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -23,21 +24,25 @@ VERSIONS = (0, 4)
 
 
 def handle(
-    request: OffsetForLeaderEpochRequest, call: RequestContext
+    request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse | DelayedOperation[OffsetForLeaderEpochResponse]:
-    return in_slices(call, _work(request, call))
+    return in_slices(context, _handle_sliced(request, context))
 
 
-def _work(request: OffsetForLeaderEpochRequest, call: RequestContext) -> Work[OffsetForLeaderEpochResponse]:
+def _handle_sliced(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> SlicedWork[OffsetForLeaderEpochResponse]:
     topics = []
     for topic in request.topics:
-        partitions = yield from collect(partial(_end, topic.topic, call), topic.partitions)
+        partitions = yield from collect(partial(_end, topic.topic, context), topic.partitions)
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
-        yield
+        yield None
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseException) -> OffsetForLeaderEpochResponse:
+def error_response(
+    request: OffsetForLeaderEpochRequest, version: int, error: BaseException
+) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -51,9 +56,9 @@ def refuse(request: OffsetForLeaderEpochRequest, version: int, error: BaseExcept
     )
 
 
-def _end(topic: str, call: RequestContext, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(topic: str, context: RequestContext, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = call.broker.topics.partition(topic, asked.partition)
+        partition = context.broker.topics.partition(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch == partition.leader_epoch:
             # also where nothing was written in this epoch yet, so that the log does not know of it

@@ -1,42 +1,111 @@
-"""Produce: append batches to partitions, and answer as `acks` asks: 0 never, 1 once appended, -1
-once committed.
+"""Produce (key 0): append batches to partitions; respond as `acks` asks.
+
+    acks    response
+    0       none; an error closes the connection
+    1       when the batch is appended
+    -1      when it is committed: below the high watermark
+
+Versions 0 to 13:
+
+    0-2     message sets of magic 0 and 1, converted to batches; 1 throttle time; 2 log append time (KIP-32)
+    3       batches of magic 2, one per partition, and transactional ids (KIP-98)
+    4       KAFKA_STORAGE_ERROR is known (KIP-112)
+    5       log start offset (KIP-107)
+    6       clients throttle themselves (KIP-219)
+    7       zstd (KIP-110)
+    8       record errors and error messages (KIP-467)
+    9       flexible encoding (KIP-482)
+    10      leader hints and node endpoints (KIP-951)
+    11, 12  transactions, second protocol (KIP-890)
+    13      topics by id (KIP-516)
+
+Not emulated: transactions (TransactionsNotServed), quotas (throttle time is 0), zstd refused below
+version 7. The append itself is `broker.append_path`.
 """
 
 from __future__ import annotations
 
-from kqueue.api.produce_work import Work, failed
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import NO_ANSWER, SLICE_ITEMS, in_slices
-from kqueue.api.slices import Work as SlicedWork
-from kqueue.base.errors import AnswerNotExpected, InvalidRequiredAcks, TransactionsNotServed
+from kqueue.api.slices import NO_RESPONSE, SLICE_ITEMS, in_slices
+from kqueue.base.errors import (
+    AnswerNotExpected,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTimestamp,
+    InvalidTopic,
+    KqueueError,
+    NotLeader,
+    RequestTimedOut,
+    TooManyOpenFiles,
+    TransactionsNotServed,
+)
+from kqueue.base.promise import Promise
 from kqueue.base.settings import MiB
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
+from kqueue.broker.topics import Topic
+from kqueue.log.log import AppendResult
+from kqueue.records.batch import BATCH_OVERHEAD
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 
 VERSIONS = (0, 13)
+VERSION_LEADER_HINTS = 10
+VERSION_IDS = 13
 ITEM_WEIGHT = 4
 KEPT_BYTES_MAX = 64 * MiB
-"""Records of requests of more than `SLICE_ITEMS` partitions that are copied to be appended in later
-turns, all connections together.
+"""Bytes of records that requests of more than `SLICE_ITEMS` partitions may copy, to append them in
+later turns; all connections together.
 """
+PAUSE_MS = 5
+"""Pause of a request of very many partitions when no more files can be opened: flushes close some."""
+PAUSES_MAX = 400
+"""After so many pauses in all, the remaining partitions fail."""
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1
+NO_OFFSET = -1
 
 
-def handle(request: ProduceRequest, call: RequestContext) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
-    if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
-        return refuse(request, call.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}"))
+def handle(
+    request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
+    """Append the batches of the request; None: acks=0, no response.
+
+    Raises: TransactionsNotServed. AnswerNotExpected: acks=0, and a partition failed.
+    """
+    acks = request.acks
+    if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
+        return error_response(
+            request, context.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}")
+        )
     if request.transactional_id is not None:
         raise TransactionsNotServed(request.transactional_id)
-    work = Work(call, waits=request.acks == ACKS_ALL)
+    produce = DelayedProduce(context, waits=acks == ACKS_ALL)
     topics = request.topic_data
     if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and _partition_count(request) > SLICE_ITEMS:
-        answer = _handle_large(request, call, work)
-        return None if answer is NO_ANSWER else answer
+        response = _handle_large(request, context, produce)
+        return None if response is NO_RESPONSE else response
     for data in topics:
-        work.append_topic(data)
-    return _answer(request, call, work)
+        produce.append_topic(data)
+    if acks == ACKS_LEADER and not produce.unappended:
+        return produce.response
+    return _respond(request, context, produce)
 
 
 def _partition_count(request: ProduceRequest) -> int:
@@ -44,52 +113,50 @@ def _partition_count(request: ProduceRequest) -> int:
 
 
 def _handle_large(
-    request: ProduceRequest, call: RequestContext, work: Work
+    request: ProduceRequest, context: RequestContext, produce: DelayedProduce
 ) -> ProduceResponse | DelayedOperation[ProduceResponse]:
-    """Append in slices. What the first slice leaves is copied, as long as all such copies take no
-    more than `KEPT_BYTES_MAX`.
-    """
-    broker, kept = call.broker, 0
+    """Append in slices. Records that the first slice leaves are copied, within `KEPT_BYTES_MAX`."""
+    broker, kept_bytes = context.broker, 0
 
-    def steps() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
+    def append_all() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
         try:
-            yield from work.append_in_slices(request.topic_data)
-            response = _answer(request, call, work)
-            return NO_ANSWER if response is None else response
+            yield from produce.append_in_slices(request.topic_data)
+            response = _respond(request, context, produce)
+            return NO_RESPONSE if response is None else response
         finally:
-            broker.kept_record_bytes -= kept
+            broker.kept_record_bytes -= kept_bytes
 
     def keep() -> bool:
-        nonlocal kept
-        left = [one for data in request.topic_data for one in data.partition_data if one.records is not None]
-        size = sum(len(one.records or b"") for one in left)
+        nonlocal kept_bytes
+        remaining = [one for data in request.topic_data for one in data.partition_data if one.records is not None]
+        size = sum(len(one.records or b"") for one in remaining)
         if broker.kept_record_bytes + size > KEPT_BYTES_MAX:
             return False
-        kept = size
-        broker.kept_record_bytes += kept
-        for one in left:
+        kept_bytes = size
+        broker.kept_record_bytes += kept_bytes
+        for one in remaining:
             one.records = memoryview(bytearray(one.records))  # type: ignore[arg-type]
         return True
 
-    return in_slices(call, steps(), keep)
+    return in_slices(context, append_all(), keep)
 
 
-def _answer(
-    request: ProduceRequest, call: RequestContext, work: Work
+def _respond(
+    request: ProduceRequest, context: RequestContext, produce: DelayedProduce
 ) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
     if request.acks == ACKS_NONE:
-        work.raise_failure()
+        produce.raise_failure()
         return None
-    if work.late:
-        return work.wait_until(request.timeout_ms)
-    if work.pending and not work.is_committed():
-        keys = tuple(pending.partition for pending in work.pending)
-        return DelayedOperation(keys, call.change_deadline_ms(request.timeout_ms), work.retry)
-    return work.response
+    if produce.unappended:
+        return produce.wait_for_appends(request.timeout_ms)
+    if produce.uncommitted and not produce.is_committed():
+        keys = tuple(one.partition for one in produce.uncommitted)
+        return DelayedOperation(keys, context.change_deadline_ms(request.timeout_ms), produce.try_complete)
+    return produce.response
 
 
-def refuse(request: ProduceRequest, version: int, error: BaseException) -> ProduceResponse:
-    """Raises AnswerNotExpected: acks=0, so that nobody reads an answer."""
+def error_response(request: ProduceRequest, version: int, error: BaseException) -> ProduceResponse:
+    """Return `error` for every partition. Raises AnswerNotExpected: acks=0, no client reads it."""
     if isinstance(error, AnswerNotExpected):
         raise error
     if request.acks == ACKS_NONE:
@@ -99,8 +166,222 @@ def refuse(request: ProduceRequest, version: int, error: BaseException) -> Produ
             TopicProduceResponse(
                 name=data.name,
                 topic_id=data.topic_id,
-                partition_responses=[failed(one.index, error) for one in data.partition_data],
+                partition_responses=[partition_error(one.index, error) for one in data.partition_data],
             )
             for data in request.topic_data
         ]
     )
+
+
+class UncommittedAppend(NamedTuple):
+    """A partition whose records are appended, but not committed up to `end_offset`."""
+
+    partition: Partition
+    end_offset: int
+    response: PartitionProduceResponse
+
+
+class DeferredAppend(NamedTuple):
+    """A partition whose records are still being read: nothing is appended yet."""
+
+    promise: Promise[AppendResult]
+    partition: Partition
+    response: PartitionProduceResponse
+
+
+class DelayedProduce:
+    """One Produce request until its response is complete. Source: Kafka's DelayedProduce.
+
+    `response` is complete once `unappended` is empty and `is_committed()`. `waits`: acks=-1;
+    without it nothing is ever `uncommitted`.
+    """
+
+    __slots__ = ("context", "no_file", "now_ms", "operation", "response", "unappended", "uncommitted", "waits")
+
+    def __init__(self, context: RequestContext, *, waits: bool) -> None:
+        self.context = context
+        self.waits = waits
+        self.now_ms = context.broker.clock.wall_ms()
+        self.response = ProduceResponse()
+        self.uncommitted: list[UncommittedAppend] = []
+        self.unappended: Sequence[DeferredAppend] = ()
+
+    def append_topic(self, data: TopicProduceData) -> None:
+        """Append to all partitions of one topic; the outcomes go into `response`."""
+        responses: list[PartitionProduceResponse] = []
+        try:
+            topic = self._topic(data)
+        except KqueueError as error:
+            responses += [partition_error(one.index, error) for one in data.partition_data]
+        else:
+            for one in data.partition_data:
+                responses.append(self._append(topic, one))
+        self.response.responses.append(
+            TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=responses)
+        )
+
+    def append_in_slices(self, topics: Sequence[TopicProduceData]) -> SlicedWork[None]:
+        """Append partition by partition, yielding after each; appended records are released."""
+        pauses = PAUSES_MAX
+        for data in topics:
+            responses: list[PartitionProduceResponse] = []
+            self.response.responses.append(
+                TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=responses)
+            )
+            for one in data.partition_data:
+                header = bytes(one.records[:BATCH_OVERHEAD]) if one.records else b""  # an append overwrites it
+                response = self._append_by_name(data, one)
+                while self.no_file and pauses:
+                    pauses -= 1
+                    yield PAUSE_MS
+                    if one.records:
+                        one.records[: len(header)] = header
+                    response = self._append_by_name(data, one)
+                responses.append(response)
+                one.records = None
+                yield None
+
+    def _append_by_name(self, data: TopicProduceData, one: PartitionProduceData) -> PartitionProduceResponse:
+        self.no_file = False  # whether this append could not open its file
+        try:
+            return self._append(self._topic(data), one)
+        except KqueueError as error:
+            return partition_error(one.index, error)
+
+    def _topic(self, data: TopicProduceData) -> Topic:
+        topics = self.context.broker.topics
+        topic = topics.by_id(data.topic_id) if self.context.api_version >= VERSION_IDS else topics.get(data.name)
+        if topic.is_internal:
+            raise InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")
+        return topic
+
+    def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            partition = topic.partition(data.index)
+            appended = topic.appender.append(
+                partition, data.records, now_ms=self.now_ms, produce_version=self.context.api_version
+            )
+        except NotLeader as error:
+            return self._not_leader(topic.partition(data.index), error)
+        except TooManyOpenFiles as error:
+            self.no_file = True
+            return partition_error(data.index, error)
+        except KqueueError as error:
+            return partition_error(data.index, error)
+        if isinstance(appended, Promise):
+            response = PartitionProduceResponse(index=data.index)
+            self.unappended = [*self.unappended, DeferredAppend(appended, partition, response)]
+            return response
+        response = PartitionProduceResponse(
+            index=data.index,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+        if self.waits:
+            self.uncommitted.append(UncommittedAppend(partition, appended.last_offset + 1, response))
+        return response
+
+    def _not_leader(self, partition: Partition, error: NotLeader) -> PartitionProduceResponse:
+        response = partition_error(partition.index, error)
+        if self.context.api_version >= VERSION_LEADER_HINTS:
+            response.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+            if not self.response.node_endpoints:
+                node_id, host, port, rack = self.context.this_node()
+                self.response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
+        return response
+
+    def raise_failure(self) -> None:
+        """Raises AnswerNotExpected: a partition failed, and acks=0 has no response to report it."""
+        for topic in self.response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code != ErrorCode.NONE:
+                    raise AnswerNotExpected(f"a request with acks=0 failed: {partition.error_message}")
+
+    def wait_for_appends(self, timeout_ms: int) -> DelayedOperation[ProduceResponse]:
+        """Wait for `unappended`; `timeout_ms` then bounds the wait for `uncommitted`.
+
+        Source: Kafka also reads all records before the request's time begins to count.
+        """
+        promises, partitions = [one.promise for one in self.unappended], [one.partition for one in self.unappended]
+        keys = (*promises, *partitions, *(one.partition for one in self.uncommitted))
+        self.operation = DelayedOperation(keys, None, lambda expired: self._try_complete_appends(expired, timeout_ms))
+        return self.operation
+
+    def _try_complete_appends(self, expired: bool, timeout_ms: int) -> ProduceResponse | None:
+        if self.unappended:
+            self.unappended = [one for one in self.unappended if not self._complete_append(one)]
+            if self.unappended:
+                return None
+            self.operation.deadline_ms = self.context.change_deadline_ms(timeout_ms)
+        return self.try_complete(expired)
+
+    def _complete_append(self, deferred: DeferredAppend) -> bool:
+        """Fill in the response if the outcome is known; return whether it is."""
+        if not deferred.promise.done:
+            return False
+        response = deferred.response
+        try:
+            appended = deferred.promise.result()
+        except KqueueError as error:
+            _set_error(response, error)
+            response.base_offset = NO_OFFSET
+            response.record_errors = _record_errors(error)
+            return True
+        response.base_offset = appended.base_offset
+        response.log_append_time_ms = appended.log_append_time_ms
+        response.log_start_offset = appended.log_start_offset
+        if self.waits:
+            self.uncommitted.append(UncommittedAppend(deferred.partition, appended.last_offset + 1, response))
+        return True
+
+    def is_committed(self) -> bool:
+        """Return whether all appends are committed, or failed.
+
+        Stops at the first append that is not, so that n partitions cost n looks, not n squared.
+        """
+        uncommitted = self.uncommitted
+        while uncommitted and self._is_settled(uncommitted[-1]):
+            uncommitted.pop()
+        return not uncommitted
+
+    def try_complete(self, expired: bool) -> ProduceResponse | None:
+        """Return the response if all is committed or time is over, else None."""
+        if self.is_committed():
+            return self.response
+        if not expired:
+            return None
+        for append in [append for append in self.uncommitted if not self._is_settled(append)]:
+            _set_error(append.response, RequestTimedOut("the records were appended, but not committed in time"))
+        return self.response
+
+    def _is_settled(self, append: UncommittedAppend) -> bool:
+        try:
+            return append.partition.is_committed(append.end_offset)
+        except KqueueError as error:
+            _set_error(append.response, error)
+            return True
+
+
+def partition_error(index: int, error: BaseException) -> PartitionProduceResponse:
+    """Return the response of a partition to which nothing was appended."""
+    response = PartitionProduceResponse(
+        index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=message_of(error)
+    )
+    response.record_errors = _record_errors(error)
+    return response
+
+
+def _set_error(response: PartitionProduceResponse, error: KqueueError) -> None:
+    response.error_code = code_of(error)
+    response.error_message = message_of(error)
+
+
+def _record_errors(error: BaseException) -> list[BatchIndexAndErrorMessage]:
+    """Return the records that are invalid; clients report the batch's others as rejected too."""
+    if not isinstance(error, (InvalidRecord, InvalidTimestamp)):
+        return []
+    return [
+        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
+        for one in error.record_errors
+    ]

@@ -17,11 +17,13 @@ ITEM_WEIGHT = 10
 VERSION_PROTOCOL = 5
 
 
-def handle(request: SyncGroupRequest, call: RequestContext) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
+def handle(
+    request: SyncGroupRequest, context: RequestContext
+) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
     try:
-        if call.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        if context.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
             raise InconsistentGroupProtocol("the member has to say which protocol it thinks the group has chosen")
-        promise = call.broker.groups.sync(
+        promise = context.broker.groups.sync(
             request.group_id,
             request.generation_id,
             request.member_id,

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kqueue.base.errors import InvalidTopic
-from kqueue.broker.append_path import PRODUCE_VERSION_BATCHES, appender_for
+from kqueue.broker.append_path import PRODUCE_VERSION_BATCHES
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.embedded.inspection.records import Record
 from kqueue.records.builder import BatchBuilder
@@ -124,12 +124,11 @@ def _append_to(
 ) -> list[_Appended]:
     """As few batches as `BATCH_BYTES` allow."""
     appended: list[_Appended] = []
-    intake = appender_for(topic.config)
     builder, held = BatchBuilder(), list[int]()
 
     def write() -> None:
         batch = memoryview(builder.build())
-        done = intake.append_now(partition, batch, now_ms=now_ms, produce_version=PRODUCE_VERSION_BATCHES)
+        done = topic.appender.append_now(partition, batch, now_ms=now_ms, produce_version=PRODUCE_VERSION_BATCHES)
         appended.append(_Appended(partition, held, done.base_offset, done.last_offset + 1, done.log_append_time_ms))
 
     for number in numbers:

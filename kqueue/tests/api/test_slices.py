@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, Work, collect, in_slices
+from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, collect, in_slices
 from kqueue.base.errors import InvalidRequest
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.testing.simulation import Simulation
 
@@ -20,7 +21,7 @@ def call(sim: Simulation) -> RequestContext:
     return RequestContext(sim.broker, 0)
 
 
-def counted(count: int, done: list[int]) -> Work[str]:
+def counted(count: int, done: list[int]) -> SlicedWork[str]:
     for number in range(count):
         done.append(number)
         yield
@@ -54,7 +55,7 @@ def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
             sim.clock.advance(SLICE_MS / 2)
             yield
 
-    def work() -> Work[str]:
+    def work() -> SlicedWork[str]:
         yield from slow()
         return "done"
 
@@ -65,7 +66,7 @@ def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
 def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
     done, answers = list[int](), list[str]()
 
-    def work() -> Work[str]:
+    def work() -> SlicedWork[str]:
         for number in range(3):
             done.append(number)
             yield 50
@@ -84,7 +85,7 @@ def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
 
 
 def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_further(sim: Simulation) -> None:
-    def failing() -> Work[str]:
+    def failing() -> SlicedWork[str]:
         yield from counted(2 * SLICE_ITEMS, [])
         raise InvalidRequest("no")
 
@@ -100,7 +101,7 @@ def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_fur
 
 
 def test_work_may_end_with_a_wait(sim: Simulation) -> None:
-    def work() -> Work[str | DelayedOperation[str]]:
+    def work() -> SlicedWork[str | DelayedOperation[str]]:
         yield from counted(SLICE_ITEMS, [])
         return DelayedOperation(("key",), None, lambda expired: "woken")
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from kqueue.base.errors import InvalidRecord, TransactionsNotServed
-from kqueue.broker import append_path
-from kqueue.broker.append_path import appender_for
 from kqueue.broker.topics import Topic
 from kqueue.log.log import AppendResult
 from kqueue.records.batch_validation import ValidationLevel, ValidationRules
@@ -26,7 +22,7 @@ def raw(*values: bytes, **settings: object) -> memoryview:
 
 
 def append(topic: Topic, records: memoryview | None, version: int = 9) -> AppendResult:
-    appended = appender_for(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
+    appended = topic.appender.append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
     assert isinstance(appended, AppendResult), "what is small is appended at once"
     return appended
 
@@ -41,7 +37,7 @@ def test_the_rules_are_the_topics_settings() -> None:
         message_timestamp_before_max_ms="5",
         message_timestamp_after_max_ms="6",
     )
-    assert appender_for(topic.config).rules == ValidationRules(
+    assert topic.appender.rules == ValidationRules(
         level=ValidationLevel.QUICK,
         max_batch_bytes=77,
         keys_required=True,
@@ -60,16 +56,11 @@ def test_a_bomb_is_refused_where_its_records_have_to_be_looked_at() -> None:
         append(topic, raw(b"x" * 6000, codec="zstd"))
 
 
-def test_an_intake_is_made_once_for_a_configuration_and_goes_with_it() -> None:
+def test_a_topic_builds_its_appender_once() -> None:
     sim = Simulation()
-    gc.collect()
-    before = len(append_path._APPENDERS)
-    config = sim.broker.config.for_topic({})
-    assert appender_for(config) is appender_for(config)
-    assert appender_for(sim.broker.config.for_topic({})) is not appender_for(config)
-    del config
-    gc.collect()
-    assert len(append_path._APPENDERS) == before
+    topic = sim.topic("t", compression_type="zstd")
+    assert topic.appender is topic.appender
+    assert sim.topic("u").appender is not topic.appender
 
 
 def test_offsets_are_written_into_what_came() -> None:
@@ -111,5 +102,5 @@ def test_a_recompressed_batch_keeps_headers_and_its_own_level() -> None:
 
 def append_size(topic: Topic) -> int:
     batch = raw(*(b"%d" % (number * number) for number in range(3000)))
-    appender_for(topic.config).append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
+    topic.appender.append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
     return topic.partition(0).log.size

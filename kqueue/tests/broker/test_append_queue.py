@@ -10,7 +10,7 @@ from kqueue.base.errors import InvalidRecord, KqueueError, RequestTimedOut, Unkn
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker import append_queue
-from kqueue.broker.append_path import RECORDS_AT_ONCE_MAX, appender_for
+from kqueue.broker.append_path import RECORDS_AT_ONCE_MAX
 from kqueue.broker.append_queue import SLICE_MS, AppendQueue
 from kqueue.broker.topics import Topic
 from kqueue.log.log import AppendResult
@@ -38,7 +38,7 @@ def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -
 
 def start(sim: Simulation, steps: SlicedWork[str]) -> Promise[str]:
     promise: Promise[str] = Promise()
-    sim.broker.long_work.start(steps, promise, lambda: None)
+    sim.broker.append_scheduler.start(steps, promise, lambda: None)
     return promise
 
 
@@ -83,7 +83,7 @@ def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(
         raise error
 
     emptied = list[int]()
-    queue = AppendQueue(sim.broker.long_work, lambda: emptied.append(1))
+    queue = AppendQueue(sim.broker.append_scheduler, lambda: emptied.append(1))
     promises = [queue.add(work()), queue.add(counting(sim, [], 2))]
     sim.settle()
     with pytest.raises(KqueueError, match=words):
@@ -103,7 +103,7 @@ def batch(count: int, **settings: Any) -> memoryview:
 
 
 def append(topic: Topic, records: memoryview, version: int = 9) -> AppendResult | Promise[AppendResult]:
-    return appender_for(topic.config).append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
+    return topic.appender.append(topic.partition(0), records, now_ms=NOW_MS, produce_version=version)
 
 
 def stored(topic: Topic) -> list[Record]:
@@ -136,7 +136,7 @@ def test_a_long_batch_is_appended_later_as_a_short_one_is_at_once(
     topic, same = sim.topic("t", **settings), sim.topic("same", **settings)
     appended = append(topic, make(), version)
     sim.settle()
-    now = appender_for(same.config).append_now(same.partition(0), make(), now_ms=NOW_MS, produce_version=version)
+    now = same.appender.append_now(same.partition(0), make(), now_ms=NOW_MS, produce_version=version)
     assert (appended.result() if isinstance(appended, Promise) else appended) == now
     assert stored(topic) == stored(same)
     assert isinstance(appended, Promise) or len(make()) < 60_000
@@ -187,7 +187,7 @@ def test_what_waits_to_be_read_has_a_bound(sim: Simulation, monkeypatch: pytest.
         with pytest.raises(RequestTimedOut, match=f"{2 * size} bytes of records wait"):
             append(one, batch(1))
     sim.settle()
-    assert sim.broker.long_work.held_bytes == 0
+    assert sim.broker.append_scheduler.held_bytes == 0
     assert isinstance(append(topic, batch(LONG)), Promise)
     assert isinstance(append(topic, batch(1)), Promise)
     sim.settle()

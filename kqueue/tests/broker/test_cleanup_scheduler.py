@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import OffsetOutOfRange, SettingError, UnknownTopicOrPartition
 from kqueue.base.settings import TopicConfig
-from kqueue.broker.append_path import appender_for
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.coordinator import OffsetToCommit
@@ -811,9 +810,7 @@ def put_without_time(sim: Simulation, topic: Topic, claimed: int) -> None:
     batch = build_batch([Record(0, -1, b"k", b"." * 200)])
     HEADER.pack_into(batch, 0, *read_header(batch)._replace(max_timestamp=claimed))
     set_max_timestamp(batch, 0, claimed)
-    appender_for(topic.config).append(
-        topic.partition(0), memoryview(batch), now_ms=sim.clock.wall_ms(), produce_version=9
-    )
+    topic.appender.append(topic.partition(0), memoryview(batch), now_ms=sim.clock.wall_ms(), produce_version=9)
     sim.settle()
 
 

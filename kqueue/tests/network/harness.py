@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from kqueue.api.handler_table import ApiHandler
+from kqueue.api.handler_table import ApiHandler, top_level_error
 from kqueue.app import Server
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
@@ -147,7 +147,7 @@ class Harness:
     def serve(self, name: str, handle: Callable[[Any, Any], Any], versions: tuple[int, int] | None = None) -> None:
         """Let `handle` serve the API of this name."""
         api = API[name]
-        self.served[api.key] = ApiHandler(api, versions or api.versions, handle, None)
+        self.served[api.key] = ApiHandler(api, versions or api.versions, handle, top_level_error(api))
 
     async def connect(
         self, *, receive_bytes: int | None = None, send_bytes: int | None = None

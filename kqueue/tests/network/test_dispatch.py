@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.api.handler_table import ApiHandler
+from kqueue.api.handler_table import ApiHandler, top_level_error
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersion
 from kqueue.base.timers import Timers
@@ -43,7 +43,7 @@ class Caller:
 class Desk:
     def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
         self.waiting = Purgatory(Timers(), SystemClock())
-        served = ApiHandler(API[api], (0, 4), handle, None)
+        served = ApiHandler(API[api], (0, 4), handle, top_level_error(API[api]))
 
         def lookup(api_key: int, version: int) -> ApiHandler:
             if api_key != API[api].key or not 0 <= version <= 4:

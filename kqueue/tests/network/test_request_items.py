@@ -38,7 +38,7 @@ def name_of(value: Any) -> str:
 def dispatcher(handle: Any) -> Dispatcher:
     def lookup(api_key: int, version: int) -> handler_table.ApiHandler:
         row = handler_table.lookup(api_key, version)
-        return handler_table.ApiHandler(row.api, row.versions, handle, row.refuse)
+        return handler_table.ApiHandler(row.api, row.versions, handle, row.error_response)
 
     client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
     waiting = Purgatory(Timers(), SystemClock())
@@ -108,7 +108,9 @@ def test_no_item_is_without_bytes(row: handler_table.ApiHandler, version: int) -
 
 def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
     row = handler_table.load("list_offsets")
-    heavy = handler_table.ApiHandler(row.api, row.versions, lambda request, call: None, row.refuse, item_weight=10)
+    heavy = handler_table.ApiHandler(
+        row.api, row.versions, lambda request, call: None, row.error_response, item_weight=10
+    )
     client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
     asked = Dispatcher("the broker", Purgatory(Timers(), SystemClock()), client_log, lambda *_: heavy, items_max=ITEMS)  # type: ignore[arg-type]
     case = Case(("topics", "partitions"), "same")

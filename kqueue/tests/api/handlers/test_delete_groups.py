@@ -67,7 +67,7 @@ def test_what_is_not_on_disk_in_time_is_told() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_is_told_for_every_group(version: int) -> None:
-    response = delete_groups.refuse(
+    response = delete_groups.error_response(
         DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later")
     )
     assert [(one.group_id, one.error_code) for one in response.results] == [("a", 15), ("b", 15)]

@@ -86,7 +86,7 @@ def test_operations_are_told_to_who_asks(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_is_told_for_every_group(version: int) -> None:
-    response = describe_groups.refuse(
+    response = describe_groups.error_response(
         DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later")
     )
     assert [(group.group_id, group.error_code) for group in response.groups] == [

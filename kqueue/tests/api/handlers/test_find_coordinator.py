@@ -63,7 +63,7 @@ def test_transactional_ids_are_refused_in_words(version: int) -> None:
 @pytest.mark.parametrize("version", [*OLD, *NEW])
 def test_an_error_is_told_for_every_key(version: int) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
-    response = find_coordinator.refuse(request, version, CoordinatorNotAvailable("later"))
+    response = find_coordinator.error_response(request, version, CoordinatorNotAvailable("later"))
     found = response.coordinators if version >= 4 else [response]
     assert {one.error_code for one in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert [one.key for one in response.coordinators] == request.coordinator_keys

@@ -173,5 +173,5 @@ def test_a_disk_that_failed_is_told_and_nothing_is_changed() -> None:
 def test_an_error_is_told_for_every_partition(version: int) -> None:
     request = commit_request(world(), version, {("t", 0): 5, ("t", 1): 6, ("nobody", 2): 1})
     later = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    response = offset_commit.refuse(request, version, CoordinatorNotAvailable("later"))
+    response = offset_commit.error_response(request, version, CoordinatorNotAvailable("later"))
     assert codes(response) == {(0, 0): later, (0, 1): later, (1, 2): later}

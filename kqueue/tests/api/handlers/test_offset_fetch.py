@@ -165,7 +165,7 @@ def test_stable_offsets_are_all_offsets_without_transactions(version: int) -> No
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_error_is_told_where_the_version_has_a_place_for_it(version: int) -> None:
     asked = request(world(), version, {"t": [0, 1]})
-    response = offset_fetch.refuse(asked, version, CoordinatorNotAvailable("later"))
+    response = offset_fetch.error_response(asked, version, CoordinatorNotAvailable("later"))
     later = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if version >= 8:
         assert [(group.group_id, group.error_code) for group in response.groups] == [("g", later)]

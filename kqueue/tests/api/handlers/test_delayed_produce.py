@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kqueue.api import handler_table
-from kqueue.api.produce_work import PAUSE_MS, PAUSES_MAX
+from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
