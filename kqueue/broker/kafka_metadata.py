@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.filenames import LOG, parse_file_name
-from kqueue.log.scanner.batch_scanner import scan
+from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.records.batch import BatchHeader, iter_records
 from kqueue.records.varints import read_raw
 from kqueue.storage import Storage
@@ -151,7 +151,8 @@ def read_topics(storage: Storage, folder: str) -> KafkaTopics:
 def _values(storage: Storage, path: str, start_offset: int) -> Iterator[bytes]:
     file = storage.open(path)
     try:
-        for position, unit in scan(file, 0, file.size, check=True):
+        for batch in scan(file, 0, file.size, check=CheckLevel.CHECKSUMS):
+            position, unit = batch.position, batch.header
             if isinstance(unit, BatchHeader) and not unit.is_control and unit.last_offset >= start_offset:
                 for record in iter_records(file.read_at(position, unit.size)):
                     if record.value is not None and record.offset >= start_offset:

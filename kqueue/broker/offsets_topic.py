@@ -74,7 +74,7 @@ class OffsetsTopicLog:
             except DamagedBatch as error:
                 # better to start from older commits where there were newer ones than not at all;
                 # the log has said what is lost
-                lost = range(offset, error.hurt.next_offset)
+                lost = range(offset, error.damaged_range.next_offset)
                 logger.error("%r: what groups committed at its offsets %d to %d is lost", partition, lost[0], lost[-1])
                 offset = lost.stop
                 continue

@@ -12,7 +12,7 @@ from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.formats.time_index import NO_TIMESTAMP
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.recovery.read_verification import CHECK_AHEAD, CHECK_BYTES_MIN, DamagedBatch, VerificationTask
-from kqueue.log.scanner.batch_scanner import Unit, first_offset
+from kqueue.log.scanner.batch_scanner import AnyHeader, first_offset
 from kqueue.log.scanner.resync import batch_at
 from kqueue.log.segment import Segment
 from kqueue.records.any_format import iter_any_records
@@ -141,10 +141,10 @@ class LogReader:
         has to be checked first.
         """
         checks = segment.checks
-        hurt = checks.hurt_at(offset)
+        hurt = checks.damaged_at(offset)
         if hurt is not None:
             raise DamagedBatch(hurt)
-        ahead = checks.hurt_after(position)
+        ahead = checks.damaged_after(position)
         if ahead is not None and ahead.start < limit:
             limit, next_offset = ahead.start, ahead.offset
         if limit - position > max_bytes:
@@ -152,12 +152,12 @@ class LogReader:
         if limit <= position:
             return ReadResult(None, offset, segment.base, position)
         region = segment.log.region(position, limit - position)
-        start = position if checks.knows(position, position) else segment.anchor(offset)
-        if not checks.knows(start, limit):
+        start = position if checks.is_verified(position, position) else segment.anchor(offset)
+        if not checks.is_verified(start, limit):
             return ReadResult(
                 region, next_offset, segment.base, position, self._check(segment, start, limit, offset, log_end_offset)
             )
-        if checks.is_over:
+        if checks.is_complete:
             segment.mark_verified()
         self.hint(next_offset, LogPosition(segment, limit, next_offset))
         return ReadResult(region, next_offset, segment.base, position)
@@ -183,7 +183,7 @@ class LogReader:
             segment = self._segments[max(self._number(offset), 0)]
             if segment.unverified_size == 0:
                 continue
-            known = segment.checks.walked[0]
+            known = segment.checks.verified_ranges[0]
             if known.end < segment.unverified_size and known.next_offset <= offset:
                 # from what is known for sure, however far: nobody can tell what the headers since
                 # are worth
@@ -325,7 +325,7 @@ class LogReader:
                     yield from self._give_way(segment)
         return best
 
-    def _records(self, segment: Segment, position: int, unit: Unit) -> Iterator[Record]:
+    def _records(self, segment: Segment, position: int, unit: AnyHeader) -> Iterator[Record]:
         """The records of one batch, whose checksum is compared where nobody knows yet that it is
         right. Raises as `read`.
         """

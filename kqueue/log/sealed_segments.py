@@ -20,12 +20,12 @@ from kqueue.base.errors import CorruptBatch, CorruptIndex, JobCancelled, JobFail
 from kqueue.log.compaction.model import SegmentSource
 from kqueue.log.compaction.offset_map_builder import read_aborted
 from kqueue.log.compaction.retention import TransactionTracker
-from kqueue.log.compaction.segment_reader import BatchSlice, SegmentReader
+from kqueue.log.compaction.segment_reader import SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.checkpoints import decode_partition_metadata
 from kqueue.log.formats.filenames import LOG, PARTITION_METADATA, file_name
 from kqueue.log.policies.contract import SegmentView
-from kqueue.log.scanner.batch_scanner import Unit, first_offset
+from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch, first_offset
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, Record, iter_records
 from kqueue.storage import File, Storage
 
@@ -40,13 +40,13 @@ class SealedBatch:
     marker of a transaction. Consumers are given neither (read_committed).
     """
 
-    __slots__ = ("_stretch", "is_aborted", "place", "position", "unit")
+    __slots__ = ("_batch", "is_aborted", "place", "position", "unit")
 
-    def __init__(self, stretch: BatchSlice, place: str, position: int, is_aborted: bool) -> None:
-        self._stretch = stretch
-        self.unit: Unit = stretch.unit
+    def __init__(self, batch: ScannedBatch, place: str, is_aborted: bool) -> None:
+        self._batch = batch
+        self.unit: AnyHeader = batch.header
         self.place = place
-        self.position = position
+        self.position = batch.position
         self.is_aborted = is_aborted
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class SealedBatch:
 
     def data(self) -> memoryview:
         """All its bytes, as they stand in the file; until the next batch is asked for."""
-        return self._stretch.raw
+        return self._batch.raw
 
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
         """Its records, in order. `limit_bytes`: what it may decompress to. Raises: CorruptBatch:
@@ -88,7 +88,7 @@ class SealedBatch:
             if isinstance(self.unit, BatchHeader):
                 yield from iter_records(self.data(), 0, limit_bytes=limit_bytes)
             else:
-                yield from self._stretch.messages(limit_bytes)
+                yield from self._batch.messages(limit_bytes)
         except CorruptBatch as error:
             raise CorruptBatch(f"{self.place}, batch at position {self.position}: {error}") from error
 
@@ -177,20 +177,20 @@ class SealedSegments:
 
     def _of_segment(self, file: File, segment: SegmentView, transactions: TransactionTracker) -> Iterator[SealedBatch]:
         place = f"{self.place}/{file_name(segment.base_offset, LOG)}"
-        walk = SegmentReader(
+        reader = SegmentReader(
             file, place, segment.size, segment.base_offset, segment.end_offset, CHUNK_BYTES, _unthrottled()
         )
         try:
-            for stretch in walk:
+            for batch in reader:
                 if self._cancelled:
                     raise JobCancelled("the broker stops")
-                unit = stretch.unit
+                unit = batch.header
                 is_data = isinstance(unit, BatchHeader) and not unit.is_control
                 is_aborted = is_data and isinstance(unit, BatchHeader) and transactions.is_aborted(unit)
                 if unit.last_offset >= self.start_offset:
-                    yield SealedBatch(stretch, place, walk.position, is_aborted)
+                    yield SealedBatch(batch, place, is_aborted)
         except CorruptBatch as error:
-            raise walk.located(error) from error
+            raise reader.located(error) from error
 
     def _check_identity(self, storage: Storage) -> None:
         """Raises StorageFailed: the folder belongs to another topic of the same name by now."""

@@ -24,7 +24,7 @@ from kqueue.log.formats.time_index import NO_TIMESTAMP, TimeEntry, TimeIndex
 from kqueue.log.formats.transaction_index import TransactionIndex
 from kqueue.log.policies import SegmentView
 from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, scan_undamaged
-from kqueue.log.scanner.batch_scanner import Unit, first_offset, scan
+from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch, first_offset, scan
 from kqueue.storage import File, Storage
 
 SEARCH_CHUNK_BYTES = 8 * 1024
@@ -39,7 +39,7 @@ class LocatedBatch(NamedTuple):
     """Where a batch stands."""
 
     position: int
-    unit: Unit
+    unit: AnyHeader
 
 
 class Segment:
@@ -250,7 +250,7 @@ class Segment:
         Reads from the last index entry on, a step of the index at most. Raises CorruptBatch,
         StorageFailed.
         """
-        hurt = self._checks.hurt_at(offset) if self._checks is not None else None
+        hurt = self._checks.damaged_at(offset) if self._checks is not None else None
         if hurt is not None:
             raise DamagedBatch(hurt)
         for entry in self._entries_before(offset):
@@ -283,7 +283,8 @@ class Segment:
         """Raises CorruptIndex: the entry does not fit the log. CorruptBatch: the log is damaged."""
         is_named = entry.position > 0
         try:
-            for position, unit in self._scan(entry.position, self.size):
+            for batch in self._scan(entry.position, self.size):
+                position, unit = batch.position, batch.header
                 if is_named and position == entry.position and not _is_named(unit, entry):
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
@@ -304,14 +305,14 @@ class Segment:
         """The batch that begins at `position`; None: the segment ends there. Raises CorruptBatch,
         StorageFailed.
         """
-        for found in self._scan(position, self.size):
-            return LocatedBatch(*found)
+        for batch in self._scan(position, self.size):
+            return LocatedBatch(batch.position, batch.header)
         return None
 
-    def _scan(self, start: int, end: int, chunk_bytes: int | None = SEARCH_CHUNK_BYTES) -> Iterator[tuple[int, Unit]]:
-        if self._checks is None or not self._checks.hurts:
-            return scan(self.log, start, end, chunk_bytes=chunk_bytes, whole=True)
-        return scan_undamaged(self.log, start, end, self._checks.hurts, chunk_bytes)
+    def _scan(self, start: int, end: int, chunk_bytes: int | None = SEARCH_CHUNK_BYTES) -> Iterator[ScannedBatch]:
+        if self._checks is None or not self._checks.damaged_ranges:
+            return scan(self.log, start, end, chunk_bytes=chunk_bytes, allow_truncated=False)
+        return scan_undamaged(self.log, start, end, self._checks.damaged_ranges, chunk_bytes)
 
     def cut(self, position: int, limit: int, max_bytes: int) -> tuple[int, int]:
         """Where whole batches from `position` on stay within `max_bytes`, and not beyond `limit`,
@@ -332,7 +333,8 @@ class Segment:
 
     def _cut_from(self, entry: IndexEntry, limit: int, end: int, *, is_named: bool = True) -> tuple[int, int]:
         try:
-            for at, unit in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES, whole=True):
+            for batch in scan(self.log, entry.position, limit, chunk_bytes=SEARCH_CHUNK_BYTES, allow_truncated=False):
+                at, unit = batch.position, batch.header
                 if is_named and not _is_named(unit, entry):
                     raise _misled(entry, str(unit.last_offset))
                 is_named = False
@@ -402,7 +404,8 @@ class Segment:
         with contextlib.suppress(CorruptBatch):  # if what it names is damaged, it helps nobody
             if entry.timestamp != NO_TIMESTAMP and entry.offset > start_offset and self._fits(entry):
                 start_offset = entry.offset
-        for number, (position, unit) in enumerate(self._scan(self.anchor(start_offset), self.size, None), 1):
+        for number, batch in enumerate(self._scan(self.anchor(start_offset), self.size, None), 1):
+            position, unit = batch.position, batch.header
             if unit.max_timestamp >= timestamp and unit.last_offset >= start_offset:
                 yield LocatedBatch(position, unit)
             elif not number % STEP_BATCHES:
@@ -487,7 +490,8 @@ class Segment:
         last = self.timeindex.last()
         self._max_timestamp, self._max_timestamp_offset = last.timestamp, last.offset
         position = start
-        for position, unit in scan(self.log, start, self.size):
+        for batch in scan(self.log, start, self.size):
+            position, unit = batch.position, batch.header
             end_offset = unit.last_offset + 1
             if unit.max_timestamp > self._max_timestamp:
                 self._max_timestamp, self._max_timestamp_offset = unit.max_timestamp, unit.last_offset
@@ -563,7 +567,8 @@ class Segment:
         """The greatest time of all batches, which are walked over; as far as they are whole."""
         last = TimeEntry(NO_TIMESTAMP, self.base)
         with contextlib.suppress(CorruptBatch):
-            for _, unit in self._scan(0, self.size, None):
+            for batch in self._scan(0, self.size, None):
+                unit = batch.header
                 if unit.max_timestamp > last.timestamp:
                     last = TimeEntry(unit.max_timestamp, unit.last_offset)
         return last
@@ -574,7 +579,7 @@ class Segment:
         return self._rolling_timestamp
 
 
-def _is_named(unit: Unit, entry: IndexEntry) -> bool:
+def _is_named(unit: AnyHeader, entry: IndexEntry) -> bool:
     """Whether the unit at an entry's position can be the one that it means.
 
     Kafka indexes messages of old formats that came together as one: from where the first begins, by

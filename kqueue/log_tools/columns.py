@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.rows import (
     PartitionLog,
     Selection,
@@ -19,7 +20,7 @@ from kqueue.log_tools.rows import (
     selected_batches,
     timestamp_type,
 )
-from kqueue.log_tools.segments import ReadableBatch, Unit
+from kqueue.log_tools.segments import ReadableBatch
 from kqueue.records.arrow.contract import ChunkLimits, ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.arrow.derived_columns import sequences, tag_column, timestamps
@@ -36,7 +37,7 @@ class RowSource(NamedTuple):
     """What a run of rows comes from."""
 
     log: PartitionLog
-    unit: Unit
+    unit: AnyHeader
 
 
 def is_supported(selection: Selection, data_bytes: int | None = None) -> bool:
@@ -117,7 +118,7 @@ def _record_batch(piece: ColumnChunk, form: pa.Schema, selection: Selection) -> 
     return pa.RecordBatch.from_arrays([columns[field.name] for field in form], schema=form)
 
 
-def _of_batch(unit: Unit, name: str, given_by: str) -> int | None:
+def _of_batch(unit: AnyHeader, name: str, given_by: str) -> int | None:
     """A number of the batch's header; None if there is none, which another, or the same, says by
     being negative.
     """

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import did_you_mean
 from kqueue.log.recovery.damage import Damage
+from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError
-from kqueue.log_tools.segments import ReadableBatch, Unit
+from kqueue.log_tools.segments import ReadableBatch
 from kqueue.log_tools.transaction_outcomes import TransactionOutcomes
 from kqueue.log_tools.valid_batches import OnDamage, damage_reporter
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader
@@ -209,7 +210,7 @@ def report_damaged_records(batch: ReadableBatch, error: CorruptBatch, selection:
     )
 
 
-def timestamp_type(unit: Unit) -> str | None:
+def timestamp_type(unit: AnyHeader) -> str | None:
     """Whose time the records of a batch have; None: its format has none."""
     return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
 

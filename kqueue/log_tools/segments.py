@@ -7,50 +7,26 @@ meanwhile.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
-from zlib import crc32
-
-from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.filenames import LOG, file_name
-from kqueue.records.any_format import LegacyEntry, entry_records
-from kqueue.records.batch import (
-    BATCH_OVERHEAD,
-    CONTROL,
-    CRC_START,
-    DECOMPRESSED_BYTES_MAX,
-    HEADER,
-    MAGIC_POSITION,
-    BatchHeader,
-    iter_records,
-    read_header,
+from kqueue.log.scanner.batch_scanner import (
+    AnyHeader,
+    BatchScanner,
+    CheckLevel,
+    CorruptRange,
+    Fault,
+    ScannedBatch,
+    scan_reporting,
 )
-from kqueue.records.message_set import read_entry
+from kqueue.records.any_format import entry_records
+from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.record import Record
 from kqueue.storage import File, Storage
 
-Unit = BatchHeader | LegacyEntry
-FRAME = struct.Struct(">qi")
-LEGACY_CRC_START = 16  # what a message's checksum covers
-ATTRIBUTES_END = 23  # of a batch of magic 2
-LENGTH_END = FRAME.size  # the length counts from here, in every magic
-LENGTH_MIN = (14, 22, BATCH_OVERHEAD - LENGTH_END)  # by magic
 CHUNK_BYTES = 1024 * 1024
-CHUNK_BYTES_UNCHECKED = 64 * 1024
-_LEGACY = struct.Struct(">qiIbbq")
-
-
-class Fault(NamedTuple):
-    """What is wrong with a batch."""
-
-    expected: str
-    found: str
-
-    def __str__(self) -> str:
-        return f"expected {self.expected}, found {self.found}"
 
 
 class InvalidBytes(NamedTuple):
@@ -77,7 +53,7 @@ class ReadableBatch(Protocol):
     """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed_segments`."""
 
     @property
-    def unit(self) -> Unit: ...
+    def unit(self) -> AnyHeader: ...
 
     @property
     def place(self) -> str: ...
@@ -107,7 +83,7 @@ class Batch:
     __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
 
     def __init__(
-        self, unit: Unit, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None
+        self, unit: AnyHeader, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None
     ) -> None:
         self.unit = unit
         self.place = place
@@ -228,52 +204,33 @@ class Segment:
 
 
 def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
-    """What stands in a log file from `position`, where a batch begins, to `end`: batches, and after
-    them perhaps one gap, to the end.
+    """Yield the batches of a log file from `position`, where one begins; then the bytes up to `end`
+    that hold none, if there are any.
 
-    A batch whose checksum or header is wrong comes with its `problem` and is passed over by the
-    length that it claims.
+    A batch whose checksum or header is wrong is yielded with its `problem` and skipped by the
+    length that it names.
 
-    Args: check: compare checksums, which reads all bytes; else only headers are read, and the
-    control batches. Raises: StorageFailed. Allocates no more than a chunk of 1 MiB, or one batch
-    that lies whole before `end`.
+    Args: check: compare checksums, which reads all bytes; False: only those of control batches.
+    Raises: StorageFailed. Allocates a chunk of 1 MiB, or one batch that lies whole before `end`.
     """
-    chunk_bytes = CHUNK_BYTES if check else CHUNK_BYTES_UNCHECKED
-    buf, start = b"", position
-    while position < end:
-        if position - start + BATCH_OVERHEAD > len(buf):
-            buf, start = file.read_at(position, min(chunk_bytes, end - position)), position
-        at = position - start
-        left = min(len(buf) - at, end - position)
-        if left <= MAGIC_POSITION:
-            yield InvalidBytes(position, end - position, "a batch", f"the last {left} bytes of the file", True)
-            return
-        length = FRAME.unpack_from(buf, at)[1]
-        magic = buf[at + MAGIC_POSITION]
-        size = length + LENGTH_END
-        if magic > 2 or length < LENGTH_MIN[magic]:
-            zeros = length == 0 and is_zero(file, position, end)
-            found = f"{end - position} zero bytes" if zeros else f"length {length}, magic {magic}"
-            yield InvalidBytes(position, end - position, "a batch", found, zeros, zeros)
-            return
-        if size > end - position:
-            yield InvalidBytes(
-                position, end - position, f"a batch of {size} bytes", f"{end - position} bytes until the end", True
-            )
-            return
-        # the end of a transaction decides over others' records, and is small
-        checked = check or (magic == 2 and buf[at + ATTRIBUTES_END - 1] & CONTROL != 0)
-        if (checked or magic < 2) and at + size > len(buf):
-            buf, start, at = file.read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
-            if len(buf) < size:
-                yield InvalidBytes(
-                    position, end - position, f"a batch of {size} bytes", "a file that has been cut meanwhile", True
-                )
-                return
-        unit, problem = _unit(buf, at, magic, checked)
-        data = memoryview(buf)[at : at + size] if at + size <= len(buf) else None
-        yield Batch(unit, file, place, position, data, problem)
-        position += size
+    scanner = BatchScanner(file, position, end, check=CheckLevel.CHECKSUMS if check else CheckLevel.CONTROL_CHECKSUMS)
+    for item in scan_reporting(scanner):
+        if isinstance(item, CorruptRange):
+            yield _invalid_bytes(file, item)
+        else:
+            yield Batch(item.header, file, place, item.position, _data_of(item), item.fault)
+
+
+def _data_of(batch: ScannedBatch) -> memoryview | None:
+    raw = batch.raw
+    return raw if len(raw) == batch.header.size else None
+
+
+def _invalid_bytes(file: File, corrupt: CorruptRange) -> InvalidBytes:
+    size = corrupt.end - corrupt.position
+    if not corrupt.is_truncated and is_zero(file, corrupt.position, corrupt.end):
+        return InvalidBytes(corrupt.position, size, corrupt.expected, f"{size} zero bytes", True, True)
+    return InvalidBytes(corrupt.position, size, corrupt.expected, corrupt.found, corrupt.is_truncated)
 
 
 def is_zero(file: File, position: int, end: int) -> bool:
@@ -285,27 +242,3 @@ def is_zero(file: File, position: int, end: int) -> bool:
             return False
         position += len(buf)
     return True
-
-
-def _unit(buf: bytes, at: int, magic: int, check: bool) -> tuple[Unit, Fault | None]:
-    """The header or entry, and what is wrong with it."""
-    size = FRAME.unpack_from(buf, at)[1] + LENGTH_END
-    if magic == 2:
-        try:
-            header = read_header(buf, at)
-        except CorruptBatch as error:
-            return BatchHeader(*HEADER.unpack_from(buf, at)), Fault("a sound header", str(error))
-        return header, _crc_fault(header.crc, crc32c(memoryview(buf)[at + CRC_START : at + size])) if check else None
-    try:
-        entry = read_entry(buf, at, at + size)
-        assert entry is not None, "it lies whole in the buffer"
-    except CorruptBatch as error:
-        offset, _, crc, _, attributes, timestamp = _LEGACY.unpack_from(buf, at)
-        return LegacyEntry(offset, at, size, magic, crc, attributes, timestamp if magic else -1, None, None), Fault(
-            "a message", str(error)
-        )
-    return entry, _crc_fault(entry.crc, crc32(memoryview(buf)[at + LEGACY_CRC_START : at + size])) if check else None
-
-
-def _crc_fault(told: int, made: int) -> Fault | None:
-    return None if told == made else Fault(f"checksum {told:#010x}", f"{made:#010x}")

@@ -1,4 +1,9 @@
-"""The sound batches of a segment in order, damage told and passed over."""
+"""The valid batches of a segment in order; damage is reported and skipped.
+
+This is the report policy of `kqueue.log.scanner` (`Segment.walk`), with the offsets checked and the
+scan resumed by `resync.resume_position`. It differs from `scan_resyncing` in the end of the last
+segment: a batch that is cut off there is no damage, because a broker may be appending.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import Literal
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 from kqueue.log.recovery.damage import Damage
-from kqueue.log.scanner.resync import batch_at, next_batch
+from kqueue.log.scanner.resync import next_batch, resume_position
 from kqueue.log_tools.index_lookup import position_of
 from kqueue.log_tools.segments import Batch, InvalidBytes, Segment
 from kqueue.storage import File
@@ -84,12 +89,14 @@ class _Reader:
         return None
 
     def resume_after(self, found: Batch | InvalidBytes) -> int | None:
-        """Where to go on; None: nothing sound follows."""
-        file = self._open()
+        """Position of the next batch; None: no valid one follows."""
         size = self.segment.size
-        if isinstance(found, Batch) and (found.end == size or batch_at(file, found.end, size) is not None):
-            return found.end
-        return next_batch(file, found.position + 1, size, after_offset=self.expected - 1)
+        if isinstance(found, Batch) and found.is_valid:
+            return found.end  # only its offsets are wrong
+        batch_size = found.size if isinstance(found, Batch) else 0
+        limit = None if self.is_last else self.limit
+        position = resume_position(self._open(), found.position, batch_size, size, self.expected - 1, limit)
+        return position if position < size else None
 
     def _hides_more(self, gap: InvalidBytes) -> bool:
         """Whether what looks like the beginning of a batch, at the end of a file, has batches

@@ -9,11 +9,12 @@ from kqueue.log.compaction.engine import CompactionEngine
 from kqueue.log.compaction.model import CleanerStats, CompactionConfig, SegmentSource
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.retention import TransactionTracker
-from kqueue.log.compaction.segment_reader import BatchSlice, BulkRead, SegmentReader
+from kqueue.log.compaction.segment_reader import BulkRead, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
 from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
+from kqueue.log.scanner.batch_scanner import ScannedBatch
 from kqueue.records.batch import BatchHeader, decode_control
 from kqueue.records.record import decode_records
 from kqueue.storage import Storage
@@ -75,19 +76,19 @@ def build_map(
     for source in dirty:
         path = f"{folder}/{file_name(source.base, LOG)}"
         file = storage.open(path)
-        walk = SegmentReader(
+        reader = SegmentReader(
             file, path, source.size, source.base, source.end_offset, config.io_buffer_bytes, throttle, take
         )
         try:
-            for stretch in walk:
-                if stretch.unit.last_offset < first_dirty:
+            for batch in reader:
+                if batch.header.last_offset < first_dirty:
                     continue
-                end = _index(offset_map, stretch, first_dirty, transactions, engine, config.decompressed_bytes_max)
+                end = _index(offset_map, batch, first_dirty, transactions, engine, config.decompressed_bytes_max)
                 offset_map.end_offset = end
-                if end <= stretch.unit.last_offset:
-                    return _counted(offset_map, stats, walk.position)
+                if end <= batch.header.last_offset:
+                    return _counted(offset_map, stats, reader.position)
         except CorruptBatch as error:
-            raise walk.located(error) from error
+            raise reader.located(error) from error
         finally:
             file.close()
         _counted(offset_map, stats, source.size)
@@ -117,22 +118,22 @@ def _counted(offset_map: OffsetMap, stats: CleanerStats, size: int) -> OffsetMap
 
 def _index(
     offset_map: OffsetMap,
-    stretch: BatchSlice,
+    batch: ScannedBatch,
     first_offset: int,
     transactions: TransactionTracker,
     engine: CompactionEngine,
     limit_bytes: int,
 ) -> int:
     """Put a batch into the map; returns the offset up to which (exclusive) it is there."""
-    unit = stretch.unit
-    if not isinstance(unit, BatchHeader):
-        records = [record for record in stretch.messages(limit_bytes) if record.offset >= first_offset]
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        records = [record for record in batch.messages(limit_bytes) if record.offset >= first_offset]
         taken = offset_map.put_all([record.key for record in records], [record.offset for record in records], 0)
-        return unit.next_offset if taken == len(records) else records[taken].offset
-    if unit.is_control:
-        if unit.record_count:
-            transactions.end(unit, decode_control(next(decode_records(stretch.records(limit_bytes), unit)))[0])
-        return unit.next_offset
-    if transactions.is_aborted(unit) or not unit.record_count:
-        return unit.next_offset
-    return engine.index_records(offset_map, stretch.records(limit_bytes), unit, first_offset)
+        return header.next_offset if taken == len(records) else records[taken].offset
+    if header.is_control:
+        if header.record_count:
+            transactions.end(header, decode_control(next(decode_records(batch.records_data(limit_bytes), header)))[0])
+        return header.next_offset
+    if transactions.is_aborted(header) or not header.record_count:
+        return header.next_offset
+    return engine.index_records(offset_map, batch.records_data(limit_bytes), header, first_offset)

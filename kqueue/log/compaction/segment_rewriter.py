@@ -20,7 +20,7 @@ from kqueue.base.errors import CorruptBatch, StorageFailed, UnsupportedCodec
 from kqueue.log.compaction.model import CleanedSegment, CleanerStats, CompactionConfig, SegmentSource
 from kqueue.log.compaction.python_engine import RetainedRecords
 from kqueue.log.compaction.retention import RetentionRules
-from kqueue.log.compaction.segment_reader import BatchSlice, BulkRead, SegmentReader
+from kqueue.log.compaction.segment_reader import BulkRead, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
@@ -30,7 +30,7 @@ from kqueue.log.formats.time_index import NO_TIMESTAMP
 from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
 from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.scanner.batch_scanner import Unit
+from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch
 from kqueue.records.any_format import LegacyEntry, encode_set
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
@@ -204,15 +204,15 @@ class SegmentRewriter:
         file = self._storage.open(path)
         same = [True]
         take = self._taking(writer, same, is_last=is_last)
-        walk = SegmentReader(
+        reader = SegmentReader(
             file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take
         )
         try:
-            for stretch in walk:
-                ends = is_last and walk.position + stretch.unit.size == source.size
-                same[0] &= self._rewrite_batch(writer, stretch, ends=ends)
+            for batch in reader:
+                ends = is_last and batch.end == source.size
+                same[0] &= self._rewrite_batch(writer, batch, ends=ends)
         except CorruptBatch as error:
-            raise walk.located(error) from error
+            raise reader.located(error) from error
         finally:
             file.close()
         self._stats.bytes_read += source.size
@@ -239,35 +239,35 @@ class SegmentRewriter:
 
         return take
 
-    def _rewrite_batch(self, writer: SegmentWriter, stretch: BatchSlice, *, ends: bool) -> bool:
-        unit = stretch.unit
+    def _rewrite_batch(self, writer: SegmentWriter, batch: ScannedBatch, *, ends: bool) -> bool:
+        header = batch.header
         left = (
-            self._messages_left(stretch, unit)
-            if isinstance(unit, LegacyEntry)
-            else self._batch_left(writer, stretch, unit)
+            self._messages_left(batch, header)
+            if isinstance(header, LegacyEntry)
+            else self._batch_left(writer, batch, header)
         )
         if left is None and ends:
-            left = _Left(empty_batch(unit), unit.last_offset, unit.max_timestamp)
+            left = _Left(empty_batch(header), header.last_offset, header.max_timestamp)
         if left is None:
             return False
         writer.add(*left)
-        return len(left.data) == unit.size and left.data == stretch.raw
+        return len(left.data) == header.size and left.data == batch.raw
 
-    def _messages_left(self, stretch: BatchSlice, entry: LegacyEntry) -> _Left | None:
-        records = stretch.messages(self._config.decompressed_bytes_max)
+    def _messages_left(self, batch: ScannedBatch, entry: LegacyEntry) -> _Left | None:
+        records = batch.messages(self._config.decompressed_bytes_max)
         kept = self._retention.of_messages(records, entry.magic)
         self._stats.records_read += len(records)
         self._stats.records_kept += len(kept)
         if len(kept) == len(records):
-            return _Left(stretch.raw, entry.last_offset, entry.max_timestamp)
+            return _Left(batch.raw, entry.last_offset, entry.max_timestamp)
         if not kept:
             return None
         data = encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)
         return _Left(data, kept[-1].offset, max(record.timestamp for record in kept))
 
-    def _batch_left(self, writer: SegmentWriter, stretch: BatchSlice, header: BatchHeader) -> _Left | None:
+    def _batch_left(self, writer: SegmentWriter, batch: ScannedBatch, header: BatchHeader) -> _Left | None:
         kept, horizon_ms, aborted = self._retention.of_batch(
-            header, lambda: stretch.records(self._config.decompressed_bytes_max)
+            header, lambda: batch.records_data(self._config.decompressed_bytes_max)
         )
         self._stats.records_read += header.record_count
         self._stats.records_kept += kept.records
@@ -279,7 +279,7 @@ class SegmentRewriter:
             and horizon_ms is None
             and (kept.records or self._retention.must_stay(header))
         ):
-            return _Left(stretch.raw, last_offset, header.max_timestamp)
+            return _Left(batch.raw, last_offset, header.max_timestamp)
         if kept.records:
             return _Left(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
         if self._retention.must_stay(header):
@@ -312,20 +312,20 @@ def encode_kept(header: BatchHeader, kept: RetainedRecords, horizon_ms: int | No
     return _seal(changed, data)
 
 
-def empty_batch(unit: Unit, *, keep_producer: bool = False) -> bytes:
-    """A batch without records that has the offsets of `unit`; with its producer's fields, or
+def empty_batch(header: AnyHeader, *, keep_producer: bool = False) -> bytes:
+    """A batch without records that has the offsets of `header`; with its producer's fields, or
     nobody's.
 
     Source: Kafka DefaultRecordBatch.writeEmptyHeader.
     """
-    if isinstance(unit, LegacyEntry):
-        header = BatchHeader(unit.offset, 0, -1, 2, 0, 0, 0, -1, unit.timestamp, -1, -1, -1, 0)
+    if isinstance(header, LegacyEntry):
+        header = BatchHeader(header.offset, 0, -1, 2, 0, 0, 0, -1, header.timestamp, -1, -1, -1, 0)
     elif keep_producer:
-        header = unit._replace(
-            attributes=unit.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0
+        header = header._replace(
+            attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON), base_timestamp=-1, record_count=0
         )
     else:
-        header = unit._replace(
+        header = header._replace(
             attributes=0, base_timestamp=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, record_count=0
         )
     return _seal(header, b"")

@@ -177,9 +177,8 @@ class _Completion:
         for start in (self._last_indexed(base, suffix), 0):
             last_offset, position = base - 1, start
             with contextlib.suppress(CorruptBatch):
-                for position, unit in scan(file, start, file.size):
-                    last_offset = unit.last_offset
-                    position += unit.size
+                for batch in scan(file, start, file.size):
+                    last_offset, position = batch.header.last_offset, batch.end
                 if position == file.size:
                     file.close()
                     return last_offset
@@ -209,9 +208,9 @@ class _Completion:
         path = f"{self.folder}/{name}"
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}{SWAP}")
         markers = {
-            unit.last_offset
-            for _, unit in scan(file, 0, file.size)
-            if isinstance(unit, BatchHeader) and unit.is_control
+            batch.header.last_offset
+            for batch in scan(file, 0, file.size)
+            if isinstance(batch.header, BatchHeader) and batch.header.is_control
         }
         file.close()
         data = self.storage.read(path)

@@ -17,8 +17,8 @@ from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.recovery.read_verification import DamagedRange, VerificationResult, VerifiedRange
-from kqueue.log.scanner.batch_scanner import Readable, Unit, first_offset
-from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, misplaced_range, validated_batches
+from kqueue.log.scanner.batch_scanner import AnyHeader, CorruptRange, Readable, ScannedBatch, first_offset
+from kqueue.log.scanner.header_validation import misplaced_range, validated_batches
 from kqueue.log.segment import Segment
 from kqueue.records.batch import BatchHeader
 
@@ -75,21 +75,25 @@ class IndexRebuilder:
         """
         for found in validated_batches(self.source, self.size, self.segment.base, limit=limit, judges_epochs=False):
             ends = cut_from is not None and self.end_offset >= cut_from
-            if isinstance(found, ValidBatch) and found.unit.magic == 2 and first_offset(found.unit) > self.end_offset:
+            if (
+                isinstance(found, ScannedBatch)
+                and found.header.magic == 2
+                and first_offset(found.header) > self.end_offset
+            ):
                 # the last batch has none behind it to bear its offset out
-                is_last = found.position + found.unit.size == self.size
+                is_last = found.position + found.header.size == self.size
                 if (
                     gapless
                     and is_last
                     and not self.has_gaps
                     and cut_from is not None
-                    and found.unit.last_offset >= cut_from
+                    and found.header.last_offset >= cut_from
                 ):
                     found = misplaced_range(found, self.end_offset)
                 self.has_gaps = True
-            if isinstance(found, ValidBatch):
-                self._close_hurts(first_offset(found.unit))
-                self._count(found.position, found.unit)
+            if isinstance(found, ScannedBatch):
+                self._close_hurts(first_offset(found.header))
+                self._count(found.position, found.header)
             elif ends:
                 self.cut = found
                 break
@@ -146,7 +150,7 @@ class IndexRebuilder:
         for aborted in self.aborted:
             self.segment.txnindex.append(aborted)
 
-    def _count(self, position: int, unit: Unit) -> None:
+    def _count(self, position: int, unit: AnyHeader) -> None:
         base = self.segment.base
         if unit.max_timestamp > self._max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = unit.max_timestamp, unit.last_offset
@@ -166,7 +170,7 @@ class IndexRebuilder:
         self.end = position + unit.size
         self.end_offset = unit.last_offset + 1
 
-    def _note_epoch(self, position: int, unit: Unit) -> None:
+    def _note_epoch(self, position: int, unit: AnyHeader) -> None:
         """Epochs never fall, and lie outside of the checksum: where they do, it is the batch before
         that is wrong.
         """

@@ -52,7 +52,7 @@ from kqueue.log.recovery.cross_checks import (
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.index_rebuilder import IndexRebuilder
 from kqueue.log.recovery.producer_replay import load_producers, read_snapshot, replay
-from kqueue.log.scanner.batch_scanner import scan
+from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.log.segment import Segment
 from kqueue.storage import Storage
 from kqueue.storage.paths import parent_of
@@ -242,7 +242,7 @@ class _Loader:
                 return False
             last.index.check()
             last.timeindex.check()
-            for _ in scan(last.log, last.index.last().position, last.size, check=True):
+            for _ in scan(last.log, last.index.last().position, last.size, check=CheckLevel.CHECKSUMS):
                 pass
             loaded.end_offset = last.read_tail()
             self._compare_end(loaded)

@@ -11,7 +11,7 @@ from kqueue.log.formats.filenames import SNAPSHOT, file_name
 from kqueue.log.formats.producer_snapshot import decode_snapshot
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.producer_state import EndTransactionMarker, ProducerStateManager
-from kqueue.log.scanner.batch_scanner import Readable, Unit, scan
+from kqueue.log.scanner.batch_scanner import AnyHeader, Readable, scan
 from kqueue.log.scanner.resync import next_batch
 from kqueue.log.segment import Segment
 from kqueue.records.batch import BatchHeader, iter_records
@@ -20,7 +20,7 @@ from kqueue.storage import Storage
 logger = logging.getLogger("kqueue.log")
 
 
-def apply_batch(producers: ProducerStateManager, file: Readable, position: int, unit: Unit) -> AbortedTxn | None:
+def apply_batch(producers: ProducerStateManager, file: Readable, position: int, unit: AnyHeader) -> AbortedTxn | None:
     """Count a batch of the log for its producer; returns the transaction that it aborts. Raises
     CorruptBatch, StorageFailed.
     """
@@ -63,7 +63,8 @@ def _replay_segment(segment: Segment, producers: ProducerStateManager, position:
     """Count up to damage; returns where batches begin again, None: the end was reached."""
     last_offset = segment.base - 1
     try:
-        for at, unit in scan(segment.log, position, segment.size):
+        for batch in scan(segment.log, position, segment.size):
+            at, unit = batch.position, batch.header
             if unit.last_offset >= end_offset:
                 return None
             position, last_offset = at + unit.size, unit.last_offset

@@ -1,16 +1,16 @@
-"""Checksums before old data is served: what a segment held when it was opened is compared once,
-before anybody first reads it.
+"""Verifies checksums before old data is served.
 
-What this process appends is right by construction and costs nothing. A read that comes upon bytes
-that were not looked at yet gets a `VerificationTask`, whose `run` reads them in a job, and is asked again when
-that is done; by then they are known to be right, or to be damaged:
+What a segment held when it was opened is verified once, before it is first read. What this process
+appends is right by construction and costs nothing. A read of unverified bytes gets a
+`VerificationTask`, which runs as a job; the read is repeated when the job ends. The bytes are then
+known to be valid or damaged:
 
-    0        checked     damaged   checked            not looked at      found       appended since
+    0        verified    damaged   verified           unverified         found       appended since
     |-----------------|############|-----------|.....................|------------------------------|
-                      offset to next_offset (exclusive) are refused; readers before it stop there, readers beyond it go on
+                      offset to next_offset (exclusive) are refused; reads before it stop there, reads beyond it go on
 
 Besides the checksums offsets must rise, because a batch's base offset lies outside its checksum.
-Known for as long as the log is open.
+Results are kept while the log is open.
 """
 
 from __future__ import annotations
@@ -25,27 +25,36 @@ from kqueue.base.errors import CorruptBatch, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.settings import KiB
 from kqueue.log.recovery.damage import Damage
-from kqueue.log.scanner.batch_scanner import Readable, Unit, first_offset, scan
-from kqueue.log.scanner.header_validation import CorruptRange, corrupt_range_at
-from kqueue.log.scanner.resync import batch_at, next_batch
+from kqueue.log.scanner.batch_scanner import (
+    AnyHeader,
+    BatchScanner,
+    CheckLevel,
+    CorruptRange,
+    Readable,
+    ScannedBatch,
+    first_offset,
+    scan,
+)
+from kqueue.log.scanner.resync import batch_at, corrupt_range, next_batch
 from kqueue.storage import Region
 
 CHECK_BYTES_MIN = 256 * KiB
 CHECK_AHEAD = 4
-"""A check goes on for so many times what was read, so that whoever reads in order waits once in a
-while and not each time.
+"""A task verifies this many times the bytes of the read that asked for it, so that a sequential
+reader waits once in a while and not at each read.
 """
 READ_BYTES = 64 * KiB
-"""What the job reads at a time: between two reads it lets go of the interpreter, so that small
-batches don't hold up the owner thread.
+"""Size of one read of the job. Each read releases the interpreter lock, so that small batches do not
+delay the owner thread.
 """
 logger = logging.getLogger("kqueue.log")
 Done = Callable[[KqueueError | None], None]
 
 
 class VerifiedRange(NamedTuple):
-    """Positions `start` to `end` were looked at, from one batch's beginning to another's;
-    `next_offset`: of what follows at `end`.
+    """Positions `start` to `end` are verified, from one batch's beginning to another's.
+
+    next_offset: the least offset that may follow at `end`.
     """
 
     start: int
@@ -54,7 +63,7 @@ class VerifiedRange(NamedTuple):
 
 
 class DamagedRange(NamedTuple):
-    """Positions `start` to `end` hold no whole batch: offsets from `offset` to `next_offset`
+    """Positions `start` to `end` hold no valid batch: offsets from `offset` to `next_offset`
     (exclusive) are lost.
     """
 
@@ -66,57 +75,77 @@ class DamagedRange(NamedTuple):
 
 
 class DamagedBatch(CorruptBatch):
-    """What was asked for is known to be damaged; `hurt.next_offset` is where reading can go on."""
+    """The requested offset is in a damaged range; `damaged_range.next_offset` can be read again."""
 
-    def __init__(self, hurt: DamagedRange) -> None:
-        super().__init__(str(hurt.damage))
-        self.hurt = hurt
+    def __init__(self, damaged_range: DamagedRange) -> None:
+        super().__init__(str(damaged_range.damage))
+        self.damaged_range = damaged_range
 
 
 class VerificationResult(NamedTuple):
-    """What a check found: how far it came, and what is damaged within."""
+    """The range that a task verified, and the damage within it."""
 
-    walked: VerifiedRange
-    hurts: tuple[DamagedRange, ...]
+    verified_range: VerifiedRange
+    damaged_ranges: tuple[DamagedRange, ...]
 
 
 class VerificationTask:
-    """What has to be done before some bytes may be served: compare checksums from `start` to `end`,
-    and past `until_offset`.
+    """Verifies a segment from `start` at least to `end` and past `until_offset`.
 
-    `start`: where an index says that a batch begins; `proven`: what is known before it.
-    `next_segment`: all offsets lie below it. `run` may be called in any thread; the rest belongs to
-    the owner.
+    Args:
+        start: position where an index says that a batch begins.
+        next_segment: all offsets of the segment are below it.
+
+    preceding: the verified range before `start`.
+    Thread: `run` in any thread, the rest on the owner thread.
     """
 
-    __slots__ = ("_checks", "_region", "dones", "end", "next_offset", "next_segment", "proven", "start", "until_offset")
+    __slots__ = (
+        "_region",
+        "_verification",
+        "dones",
+        "end",
+        "next_offset",
+        "next_segment",
+        "preceding",
+        "start",
+        "until_offset",
+    )
 
     def __init__(
-        self, checks: SegmentVerification, region: Region, start: int, *, end: int, until_offset: int, next_segment: int
+        self,
+        verification: SegmentVerification,
+        region: Region,
+        start: int,
+        *,
+        end: int,
+        until_offset: int,
+        next_segment: int,
     ) -> None:
-        self._checks = checks
+        self._verification = verification
         self._region = region
-        self.proven = checks.before(start)
-        self.start = max(start, self.proven.end)
-        self.next_offset = self.proven.next_offset
+        self.preceding = verification.preceding(start)
+        self.start = max(start, self.preceding.end)
+        self.next_offset = self.preceding.next_offset
         self.end = end
         self.until_offset = until_offset
         self.next_segment = next_segment
         self.dones: list[Done] = []
 
     def run(self) -> VerificationResult:
-        """Read and compare. Raises StorageFailed."""
-        return _Walk(self, self._region, self._checks.name).run()
+        """Read and verify the bytes. Raises StorageFailed."""
+        return _Verifier(self, self._region, self._verification.name).run()
 
-    def finish(self, outcome: VerificationResult) -> list[Damage]:
-        """Take over what was found, of which nobody knew before is returned."""
-        return self._checks.add(outcome)
+    def finish(self, result: VerificationResult) -> list[Damage]:
+        """Merge the result; return only damage that was not known before."""
+        return self._verification.add(result)
 
-    def job(self, found: Callable[[list[Damage]], None], done: Done) -> IoJob[VerificationResult] | None:
-        """The work; None: another job is at it, and will call `done` too. `found(damages)` before
-        `done(error)`, if there are any.
+    def job(self, on_damage: Callable[[list[Damage]], None], done: Done) -> IoJob[VerificationResult] | None:
+        """The work; None: a running job covers it, and will call `done` too.
+
+        `on_damage(damages)` is called before `done(error)`, if there are any.
         """
-        running = self._checks.running
+        running = self._verification.running
         for other in running:
             if other.start <= self.start and self.end <= other.end and self.until_offset <= other.until_offset:
                 other.dones.append(done)
@@ -124,138 +153,144 @@ class VerificationTask:
         running.append(self)
         self.dones.append(done)
 
-        def finish(outcome: VerificationResult | None, error: BaseException | None) -> None:
+        def finish(result: VerificationResult | None, error: BaseException | None) -> None:
             running.remove(self)
-            damages = self.finish(outcome) if outcome is not None else []
+            damages = self.finish(result) if result is not None else []
             if damages:
-                found(damages)
+                on_damage(damages)
             failed = (
                 error
                 if error is None or isinstance(error, KqueueError)
-                else StorageFailed(f"{self._checks.name}: {error!r}")
+                else StorageFailed(f"{self._verification.name}: {error!r}")
             )
             if failed is not None:
-                logger.error("%s could not be checked, and is not served: %s", self._checks.name, failed)
+                logger.error("%s could not be verified, and is not served: %s", self._verification.name, failed)
             for call in self.dones:
                 call(failed)
 
-        return IoJob(f"check {self._checks.name}", self.run, finish)
+        return IoJob(f"check {self._verification.name}", self.run, finish)
 
 
 class SegmentVerification:
-    """What is known of the bytes that one segment's log held when it was opened: `found` of them."""
+    """Which of the first `found` bytes of a segment's log, those it held when it was opened, are
+    verified, and which are damaged.
 
-    __slots__ = ("found", "hurts", "name", "running", "walked")
+    verified_ranges: in order, neither touching nor overlapping; the first begins at 0.
+    """
+
+    __slots__ = ("damaged_ranges", "found", "name", "running", "verified_ranges")
 
     def __init__(self, name: str, base: int, found: int) -> None:
         self.name = name
         self.found = found
-        self.walked = [VerifiedRange(0, 0, base)]  # in order, neither touching nor overlapping
-        self.hurts: list[DamagedRange] = []
+        self.verified_ranges = [VerifiedRange(0, 0, base)]
+        self.damaged_ranges: list[DamagedRange] = []
         self.running: list[VerificationTask] = []
 
     @property
-    def is_over(self) -> bool:
-        """Whether all is known, and right."""
-        return not self.hurts and self.walked[0].end >= self.found
+    def is_complete(self) -> bool:
+        """Whether all bytes are verified and none is damaged."""
+        return not self.damaged_ranges and self.verified_ranges[0].end >= self.found
 
-    def before(self, position: int) -> VerifiedRange:
-        """The last stretch that begins at or before `position`; there is always one."""
-        return self.walked[bisect_right(self.walked, position, key=_start) - 1]
+    def preceding(self, position: int) -> VerifiedRange:
+        """The last range that begins at or before `position`; there is always one."""
+        return self.verified_ranges[bisect_right(self.verified_ranges, position, key=_start) - 1]
 
-    def knows(self, start: int, end: int) -> bool:
-        return self.before(start).end >= min(end, self.found)
+    def is_verified(self, start: int, end: int) -> bool:
+        """Whether the range is verified, as far as it was found when the segment was opened."""
+        return self.preceding(start).end >= min(end, self.found)
 
-    def hurt_at(self, offset: int) -> DamagedRange | None:
-        """The damage that cost the record at `offset`."""
-        number = bisect_right(self.hurts, offset, key=_offset) - 1
-        return self.hurts[number] if number >= 0 and offset < self.hurts[number].next_offset else None
+    def damaged_at(self, offset: int) -> DamagedRange | None:
+        """The damaged range that held the record at `offset`."""
+        number = bisect_right(self.damaged_ranges, offset, key=_offset) - 1
+        if number >= 0 and offset < self.damaged_ranges[number].next_offset:
+            return self.damaged_ranges[number]
+        return None
 
-    def hurt_after(self, position: int) -> DamagedRange | None:
-        """The first damage at or after `position`."""
-        number = bisect_left(self.hurts, position, key=_start)
-        return self.hurts[number] if number < len(self.hurts) else None
+    def damaged_after(self, position: int) -> DamagedRange | None:
+        """The first damaged range at or after `position`."""
+        number = bisect_left(self.damaged_ranges, position, key=_start)
+        return self.damaged_ranges[number] if number < len(self.damaged_ranges) else None
 
-    def add(self, outcome: VerificationResult) -> list[Damage]:
-        """Take over what a check found; returns what is new of it."""
-        insort(self.walked, outcome.walked)
-        merged = self.walked[:1]
-        for walked in self.walked[1:]:
+    def add(self, result: VerificationResult) -> list[Damage]:
+        """Merge the result; return only damage that was not known before."""
+        insort(self.verified_ranges, result.verified_range)
+        merged = self.verified_ranges[:1]
+        for verified in self.verified_ranges[1:]:
             last = merged[-1]
-            if walked.start > last.end:
-                merged.append(walked)
-            elif walked.end > last.end:
-                merged[-1] = VerifiedRange(last.start, walked.end, walked.next_offset)
-        self.walked[:] = merged
-        known = {hurt.start for hurt in self.hurts}
-        new = [hurt for hurt in outcome.hurts if hurt.start not in known]
-        self.hurts = sorted([*self.hurts, *new])
-        return [hurt.damage for hurt in new]
+            if verified.start > last.end:
+                merged.append(verified)
+            elif verified.end > last.end:
+                merged[-1] = VerifiedRange(last.start, verified.end, verified.next_offset)
+        self.verified_ranges[:] = merged
+        known = {damaged.start for damaged in self.damaged_ranges}
+        new = [damaged for damaged in result.damaged_ranges if damaged.start not in known]
+        self.damaged_ranges = sorted([*self.damaged_ranges, *new])
+        return [damaged.damage for damaged in new]
 
 
 def scan_undamaged(
-    file: Readable, start: int, end: int, hurts: Sequence[DamagedRange], chunk_bytes: int | None
-) -> Iterator[tuple[int, Unit]]:
-    """`scan` of whole batches without what is known to be damaged. Raises as `scan`."""
-    for hurt in itertools.islice(hurts, max(bisect_right(hurts, start, key=_start) - 1, 0), None):
-        if hurt.end <= start:
+    file: Readable, start: int, end: int, damaged_ranges: Sequence[DamagedRange], chunk_bytes: int | None
+) -> Iterator[ScannedBatch]:
+    """Yield as `scan` does, without the ranges that are known to be damaged. Raises as `scan`."""
+    for damaged in itertools.islice(damaged_ranges, max(bisect_right(damaged_ranges, start, key=_start) - 1, 0), None):
+        if damaged.end <= start:
             continue
-        if hurt.start >= end:
+        if damaged.start >= end:
             break
-        yield from scan(file, start, hurt.start, chunk_bytes=chunk_bytes, whole=True)
-        start = hurt.end
-    yield from scan(file, start, end, chunk_bytes=chunk_bytes, whole=True)
+        yield from scan(file, start, damaged.start, chunk_bytes=chunk_bytes, allow_truncated=False)
+        start = damaged.end
+    yield from scan(file, start, end, chunk_bytes=chunk_bytes, allow_truncated=False)
 
 
-class _Wrong(Exception):
-    """A batch is not what it should be."""
+class _WrongBatch(Exception):
+    """The batch of this range is not valid."""
 
-    def __init__(self, broken: CorruptRange) -> None:
-        super().__init__(broken)
-        self.broken = broken
+    def __init__(self, corrupt: CorruptRange) -> None:
+        super().__init__(corrupt)
+        self.corrupt = corrupt
 
 
-class _Last(NamedTuple):
-    """The batch that was read last: where it stands, and which offset could have been its first.
-    The next one confirms its offsets.
+class _LastBatch(NamedTuple):
+    """The batch that was read last; the next one confirms its offsets.
+
+    next_offset: the least offset that could have been its first.
     """
 
     position: int
     next_offset: int
-    unit: Unit
+    header: AnyHeader
 
 
-class _Walk:
-    """One check under way: `position` is where the next batch begins, none of whose offsets may lie
-    below `next_offset`.
-    """
+class _Verifier:
+    """One run of a task: `position` is where the next batch begins, `next_offset` its least offset."""
 
-    def __init__(self, check: VerificationTask, region: Region, name: str) -> None:
-        self.check = check
+    def __init__(self, task: VerificationTask, region: Region, name: str) -> None:
+        self.task = task
         self.source: Readable = region.source
         self.name = name
         self.limit = region.position + region.size
-        self.start = self.position = check.start
-        self.next_offset = check.next_offset
-        self.last: _Last | None = None
-        self.hurts: list[DamagedRange] = []
+        self.start = self.position = task.start
+        self.next_offset = task.next_offset
+        self.last: _LastBatch | None = None
+        self.damaged_ranges: list[DamagedRange] = []
 
     def run(self) -> VerificationResult:
         while not self._is_enough():
             try:
-                self._walk()
-            except _Wrong as wrong:
-                if self._has_begun or self.check.proven.end >= self.start:
-                    self._pass_over(wrong.broken)
-                else:  # an index said that a batch begins here, and it may be the index that is wrong
-                    self.start = self.position = self.check.proven.end
-                    self.next_offset = self.check.proven.next_offset
+                self._verify()
+            except _WrongBatch as wrong:
+                if self._has_begun or self.task.preceding.end >= self.start:
+                    self._skip(wrong.corrupt)
+                else:  # an index said that a batch begins here, and the index may be wrong
+                    self.start = self.position = self.task.preceding.end
+                    self.next_offset = self.task.preceding.next_offset
         position, next_offset = self._confirmed()
-        return VerificationResult(VerifiedRange(self.start, position, next_offset), tuple(self.hurts))
+        return VerificationResult(VerifiedRange(self.start, position, next_offset), tuple(self.damaged_ranges))
 
     @property
     def _has_begun(self) -> bool:
-        return self.last is not None or bool(self.hurts)
+        return self.last is not None or bool(self.damaged_ranges)
 
     def _confirmed(self) -> tuple[int, int]:
         if self.last is not None and self.position < self.limit:
@@ -264,92 +299,84 @@ class _Walk:
 
     def _is_enough(self) -> bool:
         position, next_offset = self._confirmed()
-        return position >= self.limit or (position >= self.check.end and next_offset > self.check.until_offset)
+        return position >= self.limit or (position >= self.task.end and next_offset > self.task.until_offset)
 
-    def _walk(self) -> None:
-        try:
-            for position, unit in scan(self.source, self.position, self.limit, check=True, chunk_bytes=READ_BYTES):
-                self._check_order(position, unit)
-                if self.start > self.check.proven.end and not self._has_begun:
-                    self.next_offset = first_offset(
-                        unit
-                    )  # the index vouches for its offsets, and nobody knows those before
-                self.last = _Last(position, self.next_offset, unit)
-                self.position = position + unit.size
-                self.next_offset = unit.last_offset + 1
-                if self._is_enough():
-                    return
-        except CorruptBatch:
-            pass
-        if self.position < self.limit:
-            raise _Wrong(
-                corrupt_range_at(self.source, self.position, self.limit, self.next_offset - 1, self.check.next_segment)
-            )
+    def _verify(self) -> None:
+        scanner = BatchScanner(
+            self.source, self.position, self.limit, check=CheckLevel.CHECKSUMS, chunk_bytes=READ_BYTES
+        )
+        for batch in scanner:
+            header = batch.header
+            self._check_order(batch)
+            if self.start > self.task.preceding.end and not self._has_begun:
+                self.next_offset = first_offset(header)  # unverified bytes precede it, and the index names it
+            self.last = _LastBatch(batch.position, self.next_offset, header)
+            self.position = batch.end
+            self.next_offset = header.last_offset + 1
+            if self._is_enough():
+                return
+        if scanner.stop is not None:
+            raise _WrongBatch(corrupt_range(scanner, scanner.stop, self.next_offset - 1, self.task.next_segment))
 
-    def _check_order(self, position: int, unit: Unit) -> None:
-        """Checksums do not cover offsets: these must rise, and end before the next segment. Else
-        this batch lies, or the last.
+    def _check_order(self, batch: ScannedBatch) -> None:
+        """Offsets, which no checksum covers, must rise and end before the next segment. Otherwise
+        this batch is wrong, or the last one.
         """
-        first, end = first_offset(unit), self.check.next_segment
-        if first >= self.next_offset and unit.last_offset < end:
+        first, end = first_offset(batch.header), self.task.next_segment
+        if first >= self.next_offset and batch.header.last_offset < end:
             return
         last = self.last
         if (
             last is None
             or first >= self.next_offset
             or first < last.next_offset
-            or first_offset(last.unit) == last.next_offset
+            or first_offset(last.header) == last.next_offset
         ):
-            raise _Wrong(
-                CorruptRange(
-                    position, position + unit.size, f"offsets from {self.next_offset} to below {end}", _told(unit)
-                )
-            )
-        # The last one left a gap, and without it this one fits. If it is just as long as the gap,
-        # it is the one that lies; else either may.
-        count = last.unit.last_offset - first_offset(last.unit) + 1
-        wrong_end = position if last.next_offset + count == first else position + unit.size
+            expected = f"offsets from {self.next_offset} to below {end}"
+            raise _WrongBatch(CorruptRange(batch.position, batch.end, expected, _offsets_of(batch.header)))
+        # The last batch left a gap, and without it this one fits. If it is just as long as the gap,
+        # only the last one is wrong; otherwise either may be.
+        count = last.header.last_offset - first_offset(last.header) + 1
+        end_position = batch.position if last.next_offset + count == first else batch.end
         self.position, self.next_offset = last.position, last.next_offset
-        raise _Wrong(
-            CorruptRange(
-                last.position, wrong_end, f"offsets from {last.next_offset} to below {first}", _told(last.unit)
-            )
-        )
+        expected = f"offsets from {last.next_offset} to below {first}"
+        raise _WrongBatch(CorruptRange(last.position, end_position, expected, _offsets_of(last.header)))
 
-    def _pass_over(self, wrong: CorruptRange) -> None:
-        """Note the damage, and go on with the first whole batch after it."""
+    def _skip(self, corrupt: CorruptRange) -> None:
+        """Note the damage, and continue with the first valid batch after it."""
         offset = self.next_offset
-        position, next_offset = self._next_whole(wrong, offset)
-        damage = Damage(self.name, wrong.position, wrong.expected, wrong.found)
-        self.hurts.append(DamagedRange(wrong.position, position, offset, next_offset, damage))
+        position, next_offset = self._next_valid(corrupt, offset)
+        damage = Damage(self.name, corrupt.position, corrupt.expected, corrupt.found)
+        self.damaged_ranges.append(DamagedRange(corrupt.position, position, offset, next_offset, damage))
         self.position, self.next_offset, self.last = position, next_offset, None
 
-    def _next_whole(self, wrong: CorruptRange, offset: int) -> tuple[int, int]:
-        """Where the next whole batch begins that may follow, and its first offset; the end if there
-        is none.
+    def _next_valid(self, corrupt: CorruptRange, offset: int) -> tuple[int, int]:
+        """Position and first offset of the next valid batch that may follow; the end if there is
+        none.
         """
-        end, next_segment = self.limit, self.check.next_segment
-        unit = batch_at(self.source, wrong.end, end) if wrong.end < end else None
-        if wrong.end == end or (unit is not None and offset <= first_offset(unit) and unit.last_offset < next_segment):
-            return wrong.end, next_segment if unit is None else first_offset(unit)
-        position: int | None = wrong.position
+        end, next_segment = self.limit, self.task.next_segment
+        header = batch_at(self.source, corrupt.end, end) if corrupt.end < end else None
+        fits = header is not None and offset <= first_offset(header) and header.last_offset < next_segment
+        if corrupt.end == end or fits:
+            return corrupt.end, next_segment if header is None else first_offset(header)
+        position: int | None = corrupt.position
         while (
             position is not None
             and (position := next_batch(self.source, position + 1, end, after_offset=offset - 1)) is not None
         ):
-            unit = batch_at(self.source, position, end)
-            if unit is not None and unit.last_offset < next_segment:
-                return position, first_offset(unit)
+            header = batch_at(self.source, position, end)
+            if header is not None and header.last_offset < next_segment:
+                return position, first_offset(header)
         return end, next_segment
 
 
-def _start(stretch: VerifiedRange | DamagedRange) -> int:
-    return stretch.start
+def _start(positions: VerifiedRange | DamagedRange) -> int:
+    return positions.start
 
 
-def _offset(hurt: DamagedRange) -> int:
-    return hurt.offset
+def _offset(damaged: DamagedRange) -> int:
+    return damaged.offset
 
 
-def _told(unit: Unit) -> str:
-    return f"offsets {first_offset(unit)} to {unit.last_offset}"
+def _offsets_of(header: AnyHeader) -> str:
+    return f"offsets {first_offset(header)} to {header.last_offset}"

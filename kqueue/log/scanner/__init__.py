@@ -1,1 +1,12 @@
-"""Reading batches from segment files: framing, checksums, order, resynchronization."""
+"""Reads batches from segment files: one loop over the file, four policies for bytes that are wrong.
+
+| policy | call | on bytes that are no valid batch |
+|---|---|---|
+| stop | `BatchScanner` | ends; `BatchScanner.stop` holds the position and the fault |
+| raise | `scan` | raises CorruptBatch |
+| report | `scan_reporting` | yields the batch with its fault and goes on at the end that its length names |
+| resync | `resync.scan_resyncing` | yields the `CorruptRange` and goes on at the next valid batch |
+
+`batch_scanner` checks what a batch's own bytes can prove: length, magic, header, checksum, records.
+`header_validation` checks the fields outside the checksum against the neighbouring batches.
+"""

@@ -20,7 +20,8 @@ from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
-from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
+from kqueue.log.scanner.batch_scanner import CorruptRange, ScannedBatch
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, Storage
 
@@ -83,12 +84,12 @@ class IndexRebuild:
         for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
             if isinstance(one, CorruptRange):
                 continue  # the check that follows tells of it
-            self._snapshots_up_to(one.unit.last_offset)
+            self._snapshots_up_to(one.header.last_offset)
             entries.add(one)
             ended = self._count(file, one)
             if ended is not None:
                 aborted.append(ended)
-            self.end_offset = one.unit.last_offset + 1
+            self.end_offset = one.header.last_offset + 1
         file.close()
         self.end_offset = max(self.end_offset, base)
         made = {INDEX: bytes(entries.index), TIMEINDEX: entries.finish(), TXNINDEX: _transactions(aborted)}
@@ -96,8 +97,8 @@ class IndexRebuild:
             if file_name(base, suffix) in self.wanted:
                 self.files[file_name(base, suffix)] = data
 
-    def _count(self, file: File, one: ValidBatch) -> AbortedTxn | None:
-        unit = one.unit
+    def _count(self, file: File, one: ScannedBatch) -> AbortedTxn | None:
+        unit = one.header
         if not isinstance(unit, BatchHeader):
             return None
         if unit.leader_epoch > self._epochs.latest:
@@ -123,8 +124,8 @@ class _Entries:
         self._greatest = self._indexed = NO_TIMESTAMP
         self._greatest_offset = base
 
-    def add(self, one: ValidBatch) -> None:
-        unit = one.unit
+    def add(self, one: ScannedBatch) -> None:
+        unit = one.header
         if unit.max_timestamp > self._greatest:
             self._greatest, self._greatest_offset = unit.max_timestamp, unit.last_offset
         if one.position - self._last_entry > self.interval_bytes:

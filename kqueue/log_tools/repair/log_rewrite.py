@@ -11,7 +11,8 @@ from typing import NamedTuple
 from kqueue.base.errors import StorageFailed
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, file_name
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
-from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
+from kqueue.log.scanner.batch_scanner import CorruptRange, HeaderFix, ScannedBatch
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.records.batch import stamp
 from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX
@@ -84,18 +85,18 @@ def plan_rewrite(
     cut = LogRewrite(base, end_offset=first)
     broken: list[CorruptRange] = []
     for one in validated_batches(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
-        if isinstance(one, CorruptRange) and one.stamp is None:
+        if isinstance(one, CorruptRange) and one.fix is None:
             broken.append(one)
             _check_misplaced(name, broken)
             continue
-        if isinstance(one, ValidBatch):
-            begins = one.unit.last_offset if one.first_offset is None else one.first_offset
-            position, end, next_offset = one.position, one.position + one.unit.size, one.unit.last_offset + 1
+        if isinstance(one, ScannedBatch):
+            begins = one.header.last_offset if one.first_offset is None else one.first_offset
+            position, end, next_offset = one.position, one.position + one.header.size, one.header.last_offset + 1
         else:
-            assert one.stamp is not None
+            assert one.fix is not None
             assert one.next_offset is not None
-            begins = one.stamp.base_offset
-            cut.stamped[one.position] = one.stamp
+            begins = one.fix.base_offset
+            cut.stamped[one.position] = one.fix
             position, end, next_offset = one.position, one.end, one.next_offset
         cut.lost += _lost(name, broken, cut.end_offset, begins)
         broken.clear()
@@ -110,7 +111,7 @@ def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
     """One batch may be damaged in its base offset; several in a row are in the wrong file, and too
     much to throw away unasked.
     """
-    if [one.misplaced for one in broken[-2:]] == [True, True]:
+    if [one.is_misplaced for one in broken[-2:]] == [True, True]:
         where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
         raise StorageFailed(
             f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away"

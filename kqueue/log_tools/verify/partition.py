@@ -34,7 +34,8 @@ from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
 from kqueue.log.formats.transaction_index import AbortedTxn, decode_aborted
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
-from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
+from kqueue.log.scanner.batch_scanner import CorruptRange, ScannedBatch
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.log_tools.repaired_gaps import GAPS, decode_gaps
 from kqueue.log_tools.segments import is_zero
 from kqueue.log_tools.verify.indexes import OffsetIndexVerifier, TimeIndexVerifier
@@ -321,11 +322,11 @@ class PartitionVerifier:
 
     # --- what follows from the batches
 
-    def count(self, file: File, whole: ValidBatch, name: str) -> None:
+    def count(self, file: File, whole: ScannedBatch, name: str) -> None:
         """Count a batch for its producer, its transaction and its leader."""
-        unit = whole.unit
+        unit = whole.header
         self.report.batches += 1
-        self.report.records += whole.records
+        self.report.records += whole.record_count
         if whole.note:
             self._find(name, whole.position, "records as their header says", whole.note, NOTE)
         if not isinstance(unit, BatchHeader):
@@ -441,7 +442,7 @@ class _SegmentPass:
                 times.skip()
                 expected = one.next_offset or expected
                 continue
-            unit = one.unit
+            unit = one.header
             if one.first_offset is not None and one.first_offset > expected and not after_damage:
                 partition._gap(self.name, one.position, expected, one.first_offset)
             after_damage = False
@@ -463,16 +464,16 @@ class _SegmentPass:
         crash, leaves.
         """
         partition = self.partition
-        tail = one.end == self.size and self.following is None and one.stamp is None
+        tail = one.end == self.size and self.following is None and one.fix is None
         if tail and is_zero(file, one.position, one.end):
             what, unfinished = f"{one.end - one.position} zero bytes, allocated beforehand", True
         else:
-            what, unfinished = one.found, "up to the end of the file" in one.found
+            what, unfinished = one.found, one.is_truncated
         if tail and unfinished and self.lenient:
             partition._find(self.name, one.position, one.expected, f"{what}; the next start cuts them off", NOTE)
             return True
         partition.damaged = True
-        lost = f" ({one.end - one.position} bytes)" if one.stamp is None else " (the checksum is right)"
+        lost = f" ({one.end - one.position} bytes)" if one.fix is None else " (the checksum is right)"
         partition._find(self.name, one.position, one.expected, what + lost)
         return False
 

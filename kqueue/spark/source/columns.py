@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.log_tools.segments import Unit
+from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.derived_columns import tag_column, timestamps
 
@@ -16,7 +16,7 @@ NO_TIMESTAMP = -1  # the numbers that Kafka's own TimestampType has
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 MS_MAX = (2**63 - 1) // 1_000
-Source = tuple[TopicPartition, Unit]
+Source = tuple[TopicPartition, AnyHeader]
 
 
 def arrow_schema(*, headers: bool) -> pa.Schema:
@@ -77,7 +77,7 @@ def _joined(piece: ColumnChunk) -> ColumnChunk:
     return piece._replace(runs=runs)
 
 
-def timestamp_type(unit: Unit) -> int:
+def timestamp_type(unit: AnyHeader) -> int:
     """Return the code of Kafka's TimestampType: -1 none (oldest format), 0 producer, 1 broker."""
     if not unit.magic:
         return NO_TIMESTAMP

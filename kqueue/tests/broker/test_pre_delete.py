@@ -244,7 +244,7 @@ def test_damage_keeps_the_segments(policy: Keeping, caplog: pytest.LogCaptureFix
     sim.advance(CHECK_MS * 3)
     assert bases(partition) == [0, 2, 4]
     [told] = errors(caplog)
-    assert "t-0/00000000000000000002.log, batch at position 0: checksum" in told
+    assert "t-0/00000000000000000002.log, batch at position 0: expected checksum" in told
 
 
 def test_a_plan_whose_before_delete_is_no_function_is_refused(caplog: pytest.LogCaptureFixture) -> None:

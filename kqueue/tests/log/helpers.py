@@ -13,7 +13,7 @@ from kqueue.log.log import AppendResult, Log, ReadResult
 from kqueue.log.manager import LogManager
 from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
-from kqueue.log.scanner.batch_scanner import scan
+from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.records.batch import (
     BatchHeader,
     Record,
@@ -130,7 +130,9 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
     assert log.end_offset >= offset
     for number, segment in enumerate(log._segments):
         assert segment.base >= offset
-        units = dict(scan(segment.log, 0, segment.size, check=True))
+        units = {
+            batch.position: batch.header for batch in scan(segment.log, 0, segment.size, check=CheckLevel.CHECKSUMS)
+        }
         assert sum(unit.size for unit in units.values()) == segment.size == segment.log.size
         _check_index(segment, units, log.config.index_interval_bytes)
         _check_timeindex(segment, units, sealed=number + 1 < len(log._segments))

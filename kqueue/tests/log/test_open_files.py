@@ -144,7 +144,7 @@ def stop(manager: LogManager) -> None:
 def check_entries(log: Log) -> None:
     """Each index entry names a batch; an entry may come a batch late."""
     for segment in log._segments:
-        batches = {(unit.last_offset, position) for position, unit in scan(segment.log, 0, segment.size)}
+        batches = {(unit.last_offset, position) for position, unit, *_ in scan(segment.log, 0, segment.size)}
         entries = segment.index.entries
         assert {tuple(segment.index._at(number)) for number in range(entries.count)} <= batches
         assert not segment.index_mismatch

@@ -161,7 +161,7 @@ def test_damage_is_told_with_its_place_and_ends_it() -> None:
     base = log.segment_views()[1].base_offset
     data = log.storage._files[f"t-0/{base:020}.log"]._data  # type: ignore[attr-defined]
     data[70] ^= 1
-    with pytest.raises(CorruptBatch, match=rf"^memory/t-0/{base:020}\.log, batch at position 0: checksum"):
+    with pytest.raises(CorruptBatch, match=rf"^memory/t-0/{base:020}\.log, batch at position 0: expected checksum"):
         list(sealed(log).batches())
 
 

@@ -288,7 +288,7 @@ class LogMachine(RuleBasedStateMachine):
                 [row for row in rows if unit.base_offset <= row[0] < unit.next_offset],
             )
             for segment in self.log._segments
-            for _, unit in scan(segment.log, 0, segment.size)
+            for _, unit, *_ in scan(segment.log, 0, segment.size)
             if isinstance(unit, BatchHeader)
         ]
 

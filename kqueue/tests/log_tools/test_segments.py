@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log_tools.segments import CHUNK_BYTES, Batch, Fault, InvalidBytes, walk
+from kqueue.log.scanner.batch_scanner import Fault
+from kqueue.log_tools.segments import CHUNK_BYTES, Batch, InvalidBytes, walk
 from kqueue.records.any_format import LegacyEntry
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, stamp
 from kqueue.records.message_set import encode_entry
@@ -58,7 +59,7 @@ def test_a_header_that_can_not_be_is_a_fault() -> None:
     assert isinstance(found, Batch)
     assert isinstance(found.unit, BatchHeader)
     assert found.unit.record_count == 1000
-    assert found.problem == Fault("a sound header", "1000 records with a last offset delta of 1 at position 0")
+    assert found.problem == Fault("a valid batch", "1000 records with a last offset delta of 1")
 
 
 def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
@@ -69,7 +70,7 @@ def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
     assert isinstance(found.unit, LegacyEntry)
     assert (found.unit.offset, found.unit.key, found.size) == (9, None, len(data))
     assert found.problem is not None
-    assert found.problem.expected == "a message"
+    assert found.problem.expected == "a valid batch"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
         (
             bytes(8) + b"\x7f\xff\xff\xff\0\0\0\0\2" + bytes(60),
             "a batch of 2147483659 bytes",
-            "77 bytes until the end",
+            "77 bytes up to the end of the file",
             (True, False),
         ),
     ],

@@ -13,9 +13,9 @@ from kqueue.base.names import did_you_mean
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.groups.records import read_key, read_offset
 from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
-from kqueue.log_tools.segments import Unit
 from kqueue.records.any_format import entry_records, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
 from kqueue.records.record import Record
@@ -180,7 +180,7 @@ def _on_wire(reader: RecordReader, topic_partition: TopicPartition, offset: int,
     return None
 
 
-def _records(buf: memoryview, position: int, unit: Unit) -> Iterator[Record]:
+def _records(buf: memoryview, position: int, unit: AnyHeader) -> Iterator[Record]:
     return (
         iter_records(buf, position)
         if isinstance(unit, BatchHeader)

@@ -11,7 +11,7 @@ from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentSource
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.log import Log
-from kqueue.log.scanner.batch_scanner import Unit, scan
+from kqueue.log.scanner.batch_scanner import AnyHeader, scan
 from kqueue.records.any_format import check_entry, entry_records, iter_any_batches
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
@@ -91,7 +91,7 @@ def compact(storage: Storage, **settings: Any) -> CompactionResult:
     return done
 
 
-def units(storage: Storage, folder: str = FOLDER) -> Iterator[tuple[Unit, list[Record]]]:
+def units(storage: Storage, folder: str = FOLDER) -> Iterator[tuple[AnyHeader, list[Record]]]:
     """Every batch of the folder in order, checked, with its records."""
     for entry in storage.list(folder):
         parsed = parse_file_name(entry.name)
@@ -99,9 +99,9 @@ def units(storage: Storage, folder: str = FOLDER) -> Iterator[tuple[Unit, list[R
             yield from units_of(storage.read(f"{folder}/{entry.name}"), storage, f"{folder}/{entry.name}")
 
 
-def units_of(data: bytes, storage: Storage, path: str) -> Iterator[tuple[Unit, list[Record]]]:
+def units_of(data: bytes, storage: Storage, path: str) -> Iterator[tuple[AnyHeader, list[Record]]]:
     end = 0
-    for position, unit in scan(storage.open(path), 0, len(data)):
+    for position, unit, *_ in scan(storage.open(path), 0, len(data)):
         raw = data[position : position + unit.size]
         if isinstance(unit, BatchHeader):
             check_crc(raw, 0, unit)
@@ -118,7 +118,7 @@ def data_records(storage: Storage, folder: str = FOLDER) -> list[Record]:
     return [record for unit, records in units(storage, folder) if not is_control(unit) for record in records]
 
 
-def is_control(unit: Unit) -> bool:
+def is_control(unit: AnyHeader) -> bool:
     return isinstance(unit, BatchHeader) and unit.is_control
 
 

@@ -280,7 +280,7 @@ class CompactionMachine(RuleBasedStateMachine):
             if batch.magic == 2 and (batch.rows or batch.kind is not None)
         }
         for number, segment in enumerate(self.log._segments[:-1]):
-            placed = dict(scan(segment.log, 0, segment.size))
+            placed = {batch.position: batch.header for batch in scan(segment.log, 0, segment.size)}
             _check_index(segment, placed, 200)
             _check_timeindex(segment, placed, sealed=number + 1 < len(self.log._segments))
 

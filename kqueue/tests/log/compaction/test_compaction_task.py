@@ -272,7 +272,7 @@ def test_damage_is_named_and_nothing_is_left_behind() -> None:
     storage.write_atomic(path, bytes(data))
     before = storage.list(FOLDER)
     for first_dirty in (0, 5):
-        with pytest.raises(CorruptBatch, match=rf"{path}, batch at position 0: checksum"):
+        with pytest.raises(CorruptBatch, match=rf"{path}, batch at position 0: expected checksum"):
             task(storage, first_dirty=first_dirty, segment_bytes=1)()
         assert storage.list(FOLDER) == before
 

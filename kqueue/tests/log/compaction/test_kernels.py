@@ -415,7 +415,7 @@ from array import array
 import numpy as np
 from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.compaction import fast, kernels
+from kqueue.log.compaction import compiled_engine, kernels
 from kqueue.log.formats.filenames import CLEANED, LOG, file_name
 from kqueue.records.batch import BATCH_OVERHEAD, read_header
 from kqueue.records.builder import build_batch
@@ -430,12 +430,12 @@ for _ in range(1500):
     for _ in range(rng.randrange(1, 4)):
         data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
     data = bytes(data[: rng.choice((len(data), rng.randrange(len(data) + 1)))])
-    offset_map = fast.ENGINE.make_map(24 * 40, 0.9)
+    offset_map = compiled_engine.ENGINE.make_map(24 * 40, 0.9)
     for start in (0, 2**60):
         try:
-            offset_map.end_offset = fast.index_records(offset_map, data, header, 0)
+            offset_map.end_offset = compiled_engine.index_records(offset_map, data, header, 0)
             offset_map.start_offset = start
-            fast.kept(offset_map, data, header, 0, True)
+            compiled_engine.kept(offset_map, data, header, 0, True)
         except CorruptBatch:
             refused += 1
     chunk = bytearray(whole[:BATCH_OVERHEAD] + data)
@@ -444,9 +444,9 @@ for _ in range(1500):
         chunk[rng.randrange(12)] = rng.randrange(256)
     chunk[17:21] = crc32c(chunk[21:]).to_bytes(4, "big")
     chunk = bytes(chunk) * 2 + bytes(chunk[: rng.randrange(len(chunk))])
-    offset_map = fast.ENGINE.make_map(24 * 40, 0.9)
-    _, offset_map.end_offset = fast.index_chunk(offset_map, chunk, 0, len(chunk), 0, 0)
-    kept = fast.keep_chunk(offset_map, chunk, 0, len(chunk), 0, 0, array("q", [19]))
+    offset_map = compiled_engine.ENGINE.make_map(24 * 40, 0.9)
+    _, offset_map.end_offset = compiled_engine.index_chunk(offset_map, chunk, 0, len(chunk), 0, 0)
+    kept = compiled_engine.keep_chunk(offset_map, chunk, 0, len(chunk), 0, 0, array("q", [19]))
     taken += kept.size > 0
 assert taken > 100, taken
 assert refused > 1000, refused

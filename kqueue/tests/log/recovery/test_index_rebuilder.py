@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.index_rebuilder import IndexRebuilder
-from kqueue.log.scanner.header_validation import CorruptRange, ValidBatch, validated_batches
+from kqueue.log.scanner.batch_scanner import CorruptRange, ScannedBatch
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.log.segment import Segment
 from kqueue.records.batch import stamp
 from kqueue.records.message_set import encode_set
@@ -37,7 +38,7 @@ def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]
     position = 0
     for one in validated_batches(file, file.size, 0, limit=limit, judges_epochs=False):
         start, end = (
-            (one.position, one.position + one.unit.size) if isinstance(one, ValidBatch) else (one.position, one.end)
+            (one.position, one.position + one.header.size) if isinstance(one, ScannedBatch) else (one.position, one.end)
         )
         assert start == position, "each byte is in exactly one"
         position = end
@@ -46,8 +47,8 @@ def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]
             assert one.found
             found.append("broken")
         else:
-            base = one.unit.base_offset if one.unit.magic == 2 else one.unit.last_offset
-            found.append((base, one.unit.last_offset))
+            base = one.header.base_offset if one.header.magic == 2 else one.header.last_offset
+            found.append((base, one.header.last_offset))
     assert position == file.size
     return found
 

@@ -71,7 +71,7 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
         try:
             fetched = checked(log, offset, max_bytes)
         except DamagedBatch as error:
-            hurt = error.hurt
+            damaged = error.damaged_range
         else:
             assert fetched, offset
             found.update(
@@ -79,9 +79,9 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
             )
             offset = fetched.next_offset
             continue
-        assert hurt.offset <= offset < hurt.next_offset
-        skipped.append((offset, hurt.next_offset))
-        offset = hurt.next_offset
+        assert damaged.offset <= offset < damaged.next_offset
+        skipped.append((offset, damaged.next_offset))
+        offset = damaged.next_offset
     return found, skipped
 
 
@@ -154,7 +154,7 @@ def test_a_flipped_bit_costs_its_batch_and_no_other(data: st.DataObject) -> None
     path = data.draw(st.sampled_from(logs_of(storage)[:-1]))
     raw = storage.read(path)
     at = data.draw(st.integers(0, len(raw) - 1))
-    units = dict(scan(storage.open(path), 0, len(raw)))
+    units = {batch.position: batch.header for batch in scan(storage.open(path), 0, len(raw))}
     start, unit = next((start, unit) for start, unit in units.items() if start <= at < start + unit.size)
     flip(storage, path, at, data.draw(st.integers(0, 7)))
     log = reopened(storage)
@@ -264,19 +264,19 @@ def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monk
     log = reopened(storage)
     check = log.read(0, first, end_offset=log.end_offset).check
     assert check is not None
-    assert 4 * first <= check.run().walked.end < log._segments[0].size
+    assert 4 * first <= check.run().verified_range.end < log._segments[0].size
 
 
 def test_what_is_known_grows_together() -> None:
     checks = SegmentVerification("x", 10, 1000)
-    assert not checks.knows(0, 1)
+    assert not checks.is_verified(0, 1)
     for start, end in ((400, 500), (0, 100), (90, 200), (450, 600), (200, 400)):
         assert checks.add(VerificationResult(VerifiedRange(start, end, end), ())) == []
-    assert checks.walked == [VerifiedRange(0, 600, 600)]
-    assert checks.knows(0, 600)
-    assert not checks.is_over
+    assert checks.verified_ranges == [VerifiedRange(0, 600, 600)]
+    assert checks.is_verified(0, 600)
+    assert not checks.is_complete
     checks.add(VerificationResult(VerifiedRange(600, 1000, 50), ()))
-    assert checks.is_over
+    assert checks.is_complete
 
 
 def test_a_torn_end_of_a_sealed_segment_is_damage() -> None:

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
-from kqueue.log.scanner.header_validation import CorruptRange, HeaderFix, ValidBatch, validated_batches
+from kqueue.log.scanner.batch_scanner import CorruptRange, HeaderFix, ScannedBatch
+from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.records.batch import BatchHeader, stamp
 from kqueue.records.message_set import encode_entry, encode_set
 from kqueue.records.record import Record
@@ -35,11 +36,11 @@ def log_of(*counts: int, base: int = 0, epochs: tuple[int, ...] = ()) -> tuple[b
     return data, positions
 
 
-def walked(data: bytes | bytearray, base: int = 0, **bounds: int) -> list[ValidBatch | CorruptRange]:
+def walked(data: bytes | bytearray, base: int = 0, **bounds: int) -> list[ScannedBatch | CorruptRange]:
     return list(validated_batches(file_of(bytes(data)), len(data), base, **bounds))  # type: ignore[arg-type]
 
 
-def broken(found: list[ValidBatch | CorruptRange]) -> list[CorruptRange]:
+def broken(found: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
     return [one for one in found if isinstance(one, CorruptRange)]
 
 
@@ -47,7 +48,7 @@ def test_sound_batches() -> None:
     data, positions = log_of(3, 1, 5, base=10)
     found = walked(data, 10, limit=19)
     assert [one.position for one in found] == positions
-    assert [one.records for one in found if isinstance(one, ValidBatch)] == [3, 1, 5]
+    assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [3, 1, 5]
     assert walked(b"") == []
 
 
@@ -63,13 +64,13 @@ def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> 
     end, last = 0, -1
     for one in walked(data):
         assert one.position == end
-        end = one.position + one.unit.size if isinstance(one, ValidBatch) else one.end
+        end = one.position + one.header.size if isinstance(one, ScannedBatch) else one.end
         assert end > one.position
-        if isinstance(one, ValidBatch):
+        if isinstance(one, ScannedBatch):
             assert one.position in positions
-            assert isinstance(one.unit, BatchHeader)
-            assert one.unit.base_offset > last
-            last = one.unit.last_offset
+            assert isinstance(one.header, BatchHeader)
+            assert one.header.base_offset > last
+            last = one.header.last_offset
     assert end == len(data)
 
 
@@ -81,7 +82,7 @@ def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) ->
     ends = [*positions[1:], len(data)]
     data[positions[number] + where % (ends[number] - positions[number])] ^= mask
     found = walked(data, limit=8)
-    assert {one.position for one in found if isinstance(one, ValidBatch)} >= set(positions) - {positions[number]}
+    assert {one.position for one in found if isinstance(one, ScannedBatch)} >= set(positions) - {positions[number]}
     assert [one.position for one in broken(found)] in ([], [positions[number]])
 
 
@@ -91,7 +92,7 @@ def test_a_base_offset_that_has_but_one_right_value(number: int, offset: int) ->
     right = [0, 2, 5, 6][number]
     data[positions[number] : positions[number] + 8] = offset.to_bytes(8, "big")
     (one,) = broken(walked(data, limit=8))
-    assert (one.position, one.stamp) == (positions[number], HeaderFix(right, 0))
+    assert (one.position, one.fix) == (positions[number], HeaderFix(right, 0))
 
 
 def test_a_base_offset_that_may_be_anything_is_not_guessed() -> None:
@@ -99,7 +100,7 @@ def test_a_base_offset_that_may_be_anything_is_not_guessed() -> None:
     del data[positions[1] : positions[2]]  # a gap, as compaction leaves it
     data[0:8] = (6).to_bytes(8, "big")
     (one,) = broken(walked(data, limit=8))
-    assert (one.position, one.stamp) == (0, None)
+    assert (one.position, one.fix) == (0, None)
 
 
 EPOCHS = [
@@ -116,7 +117,7 @@ EPOCHS = [
 @pytest.mark.parametrize(("epochs", "wrong"), EPOCHS)
 def test_leader_epochs_never_fall(epochs: tuple[int, ...], wrong: dict[int, int]) -> None:
     data, positions = log_of(1, 1, 1, epochs=epochs)
-    found = {positions.index(one.position): one.stamp for one in broken(walked(data))}
+    found = {positions.index(one.position): one.fix for one in broken(walked(data))}
     assert found == {number: HeaderFix(number, right) for number, right in wrong.items()}
 
 
@@ -125,11 +126,11 @@ def test_the_checkpoint_decides_which_of_two_leader_epochs_is_wrong() -> None:
     said = LeaderEpochCache()
     said.assign(3, 0)
     (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
-    assert (one.position, one.stamp) == (positions[1], HeaderFix(1, 3))
+    assert (one.position, one.fix) == (positions[1], HeaderFix(1, 3))
     said.assign(4, 1)
     data, _ = log_of(1, 1, 1, epochs=(3, 9, 5))
     (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
-    assert one.stamp == HeaderFix(1, 4)
+    assert one.fix == HeaderFix(1, 4)
 
 
 def test_old_formats() -> None:
@@ -137,7 +138,7 @@ def test_old_formats() -> None:
     wrapper = encode_set(records, 1, 1)
     plain = b"".join(encode_entry(0, offset, -1, None, b"x") for offset in range(4, 7))
     found = walked(wrapper + plain, deep=True)
-    assert [one.records for one in found if isinstance(one, ValidBatch)] == [4, 1, 1, 1]
+    assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [4, 1, 1, 1]
     data = bytearray(wrapper + plain)
     data[len(wrapper) + 20] ^= 1
     assert [one.position for one in broken(walked(data))] == [len(wrapper)]
