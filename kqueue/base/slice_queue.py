@@ -1,16 +1,13 @@
-"""Work on many partitions or groups, some of them in each turn of the loop, so that no client waits
-for all of it.
-"""
+"""Background work on many partitions or groups, a few milliseconds in each turn of the event loop."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from typing import Any
 
 from kqueue.base.clock import Clock
+from kqueue.base.sliced_task import SlicedWork, run_slice, run_to_end
 from kqueue.base.timers import Timers
 
 logger = logging.getLogger("kqueue")
@@ -20,60 +17,58 @@ STEPS_PER_LOOK = 20
 
 
 class SliceQueue:
-    """Runs iterators in the order in which they were added, a few ms per turn. Belongs to the owner
-    thread.
+    """Runs sliced work to its end, in the order in which it was added. Belongs to the owner thread.
 
-    The first steps run within `add` if nothing is under way, so a small job is done when `add`
-    returns.
+    The first slice runs within `add` if the queue was empty, so small work is done when `add`
+    returns. Work that raises is logged and dropped; the work behind it goes on.
     """
 
     def __init__(self, timers: Timers, clock: Clock) -> None:
         self._timers = timers
         self._clock = clock
-        self._queue: deque[Iterator[object]] = deque()
+        self._queue: deque[SlicedWork[Any]] = deque()
         self._names: set[str] = set()
 
     def __len__(self) -> int:
-        """How many iterators are not at their end."""
+        """Return how many pieces of work have not ended."""
         return len(self._queue)
 
-    def add_once(self, name: str, steps: Iterator[object]) -> None:
-        """`add`, unless an earlier one of this name has not come to its end."""
+    def add(self, work: SlicedWork[Any]) -> None:
+        """Run `work` to its end, behind the work that was added before."""
+        self._queue.append(work)
+        if len(self._queue) == 1:
+            self._run_slice()
+
+    def add_once(self, name: str, work: SlicedWork[Any]) -> None:
+        """`add`, unless earlier work of this name has not ended."""
         if name not in self._names:
             self._names.add(name)
-            self.add(self._named(name, steps))
+            self.add(self._named(name, work))
 
-    def _named(self, name: str, steps: Iterator[object]) -> Iterator[object]:
+    def _named(self, name: str, work: SlicedWork[Any]) -> SlicedWork[None]:
         try:
-            yield from steps
+            yield from work
         finally:
             self._names.discard(name)
 
-    def add(self, steps: Iterator[object]) -> None:
-        """Run `steps` to its end, behind those that were added before."""
-        self._queue.append(steps)
-        if len(self._queue) == 1:
-            self._go_on()
-
     def finish(self) -> None:
-        """Run all that is left, now. Blocks."""
+        """Run all work to its end. Blocks."""
         while self._queue:
-            self._run(sys.maxsize)
-
-    def _go_on(self) -> None:
-        until_ms = self._clock.monotonic_ms() + SLICE_MS
-        while self._queue and self._clock.monotonic_ms() < until_ms:
-            self._run(STEPS_PER_LOOK)
-        if self._queue:
-            self._timers.at(self._clock.monotonic_ms(), self._go_on)  # at once, but in another turn of the loop
-
-    def _run(self, steps: int) -> None:
-        """Run some steps of the first iterator. One that raises is logged and given up; the others
-        go on.
-        """
-        try:
-            if sum(1 for _ in islice(self._queue[0], steps)) < steps:
-                self._queue.popleft()
-        except Exception:
-            logger.exception("work in slices failed, the rest of it is not done")
+            try:
+                run_to_end(self._queue[0])
+            except Exception:
+                logger.exception("work in slices failed, the rest of it is not done")
             self._queue.popleft()
+
+    def _run_slice(self) -> None:
+        end_ms = self._clock.monotonic_ms() + SLICE_MS
+        while self._queue and (left_ms := end_ms - self._clock.monotonic_ms()) > 0:
+            try:
+                run_slice(self._queue[0], self._clock, left_ms, steps_per_look=STEPS_PER_LOOK)
+            except StopIteration:
+                self._queue.popleft()
+            except Exception:
+                logger.exception("work in slices failed, the rest of it is not done")
+                self._queue.popleft()
+        if self._queue:  # the timer is due at once, but runs in a later turn of the loop
+            self._timers.at(self._clock.monotonic_ms(), self._run_slice)

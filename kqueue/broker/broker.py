@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
@@ -18,6 +19,7 @@ from kqueue.base.jobs import Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker import folder_import
 from kqueue.broker.append_queue import AppendScheduler
@@ -210,23 +212,23 @@ class Broker:
                 self._reported.add(name)
                 logger.warning("topic %s: %s has no effect: %s", topic.name, name, row.doc)
 
-    def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> Iterator[None]:
+    def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> SlicedWork[None]:
         for partition in partitions:
             if self._stopping or self.topics.find(topic.name) is not topic:
                 return  # a topic that was deleted meanwhile
             if not self.logs.has(topic.name, partition.index):
                 self.logs.create(topic.name, partition.index, topic.id)
-            yield
+            yield None
 
     def _gone(self, topic: Topic) -> None:
         self._leaving.setdefault(topic.name, []).append(topic)
         self._slices.add(self._remove_folders(topic))
         self.groups.delete_topic(topic.name)
 
-    def _remove_folders(self, topic: Topic) -> Iterator[None]:
+    def _remove_folders(self, topic: Topic) -> SlicedWork[None]:
         for partition in topic.partitions:
             self._let_go(partition)
-            yield
+            yield None
         self._leaving[topic.name].remove(topic)
         if not self._leaving[topic.name]:
             del self._leaving[topic.name]
@@ -245,23 +247,23 @@ class Broker:
     def _wake(self, promise: Promise[object]) -> None:
         self.purgatory.wake(promise)
 
-    def _every(self, setting: str, steps: Callable[[], Iterator[object]]) -> None:
+    def _every(self, setting: str, steps: Callable[[], SlicedWork[Any]]) -> None:
         """Do upkeep of all logs in slices. What is not over when it is due again is not begun
         twice.
         """
         name = f"{setting} {steps.__name__}"
         self.timers.every(self.config[setting], lambda: self._slices.add_once(name, steps()))
 
-    def _checkpoint_high_watermarks(self) -> Iterator[None]:
+    def _checkpoint_high_watermarks(self) -> SlicedWork[None]:
         yield from self._note_high_watermarks()
         self.logs.save_high_watermarks()
 
-    def _note_high_watermarks(self) -> Iterator[None]:
+    def _note_high_watermarks(self) -> SlicedWork[None]:
         for topic in self.topics:
             for partition in topic.partitions:
                 if partition.is_open:
                     self.logs.note_high_watermark(topic.name, partition.index, partition.high_watermark)
-                    yield
+                    yield None
 
 
 def node_id(config: Config) -> int:

@@ -19,6 +19,7 @@ from kqueue.base.errors import KqueueError, PluginError
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker.partition import Partition
 from kqueue.broker.pre_delete import PreDeleteTasks
@@ -191,12 +192,12 @@ class CleanupScheduler:
         if self.cleaner.room > 0:
             self._slices.add_once("compact", self._compact_most_urgent())
 
-    def _compact_most_urgent(self) -> Iterator[None]:
+    def _compact_most_urgent(self) -> SlicedWork[None]:
         found: list[CompactionCandidate] = []
         for candidate in self._candidates():
             if candidate is not None:
                 found.append(candidate)
-            yield
+            yield None
         # meanwhile other work may have begun on some of the logs
         self.cleaner.begin(one for one in found if not self.pre_delete_tasks.is_busy(one.key))
 

@@ -10,7 +10,7 @@ of its own.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -34,6 +34,7 @@ from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.groups import records
 from kqueue.groups.classic_group import ClassicGroup
@@ -555,13 +556,13 @@ class GroupCoordinator:
 
     # --- expiry
 
-    def _expire(self) -> Iterator[None]:
+    def _expire(self) -> SlicedWork[None]:
         """Drop offsets that have outlived their retention, and empty groups that have none left.
         One step per group.
         """
         now_ms = self._clock.wall_ms()
         for group in list(self._groups.values()):
-            yield
+            yield None
             if self._groups.get(group.group_id) is not group:
                 continue  # deleted meanwhile
             expired = self._offsets.expired(group, now_ms, self.config.retention_ms)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.log.config import LogConfig
 from kqueue.log.folders.checkpoint_file import Done
 from kqueue.log.folders.data_folder import DataFolder, is_meant
@@ -313,7 +314,7 @@ class LogManager:
 
     # --- checkpoints
 
-    def checkpoint_recovery_points(self) -> Iterator[None]:
+    def checkpoint_recovery_points(self) -> SlicedWork[None]:
         """Write how far logs are flushed, and where they start, in jobs; one step per open log.
 
         Crash: old or new, which costs time alone.
@@ -321,19 +322,19 @@ class LogManager:
         for key, log in list(self._logs.items()):
             if self._logs.get(key) is log:
                 self._note_offsets(key)
-            yield
+            yield None
         for folder in self._folders:
             for name in (RECOVERY_POINTS, LOG_STARTS):
                 folder.save(name, self._told(folder, name))
 
-    def rebuild_indexes(self) -> Iterator[None]:
+    def rebuild_indexes(self) -> SlicedWork[None]:
         """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open
         log.
         """
         for log in list(self._logs.values()) if self._jobs is not None else ():
             assert self._jobs is not None
             start_index_rebuild(log, self._jobs)
-            yield
+            yield None
 
     def check_space(self) -> None:
         """Look at the free bytes of data folders that producers are refused to write to: who else
@@ -479,9 +480,13 @@ class LogManager:
         listings, offline = self.list_log_dirs()
         return [listing.run() for listing in listings] + offline
 
-    def expire_producers(self) -> Iterator[int]:
-        """Forget silent producers of all open logs; one step per log, which yields how many."""
-        return (log.expire_producers() for log in list(self._logs.values()))
+    def expire_producers(self) -> SlicedWork[int]:
+        """Remove expired producers from all open logs, one step per log. Returns: how many."""
+        count = 0
+        for log in list(self._logs.values()):
+            count += log.expire_producers()
+            yield None
+        return count
 
     def copy_to(self, target: Storage) -> None:
         """Copy all logs as they are at this moment into `target`, which must be empty, to be as
