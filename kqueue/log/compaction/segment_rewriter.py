@@ -23,13 +23,9 @@ from kqueue.log.compaction.retention import RetentionRules
 from kqueue.log.compaction.segment_reader import BulkRead, SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED, INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
-from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
-from kqueue.log.formats.time_index import NO_TIMESTAMP
-from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
-from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
 from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.index_builder import IndexBuilder
 from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch
 from kqueue.records.any_format import LegacyEntry, encode_set
 from kqueue.records.batch import (
@@ -45,7 +41,6 @@ from kqueue.records.codecs import CODECS
 from kqueue.records.varints import VARINTS, read_raw
 from kqueue.storage import File, Storage
 
-_POSITION_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 
 
@@ -63,13 +58,8 @@ class SegmentWriter:
         self._made: list[str] = []
         self._log = self._make(LOG)
         self._buffer = bytearray()
-        self._index = bytearray()
-        self._times = bytearray()
-        self._aborted = bytearray()
-        self._unindexed = 0
+        self._indexes = IndexBuilder(base, config.index_interval_bytes, bytes_max=config.segment_index_bytes)
         self._end_offset = base
-        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
-        self._max_timestamp_offset = base
 
     def _make(self, suffix: str) -> File:
         path = f"{self._folder}/{file_name(self.base, suffix)}{CLEANED}"
@@ -86,33 +76,16 @@ class SegmentWriter:
         relative = last_offset - self.base
         if relative > RELATIVE_OFFSET_MAX:
             raise CorruptBatch(f"offset {last_offset} is too far from its segment's first, {self.base}")
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
-        if self._unindexed > self._config.index_interval_bytes and self.size <= _POSITION_MAX:
-            self._add_index(relative)
-        self._unindexed += len(data)
+        self._indexes.add(self.size, last_offset, max_timestamp)
         self.size += len(data)
         self._end_offset = last_offset + 1
         self._buffer += data
         if len(self._buffer) >= self._config.io_buffer_bytes:
             self._flush()
 
-    def _add_index(self, relative: int) -> None:
-        room = self._config.segment_index_bytes
-        if len(self._index) + INDEX_ENTRY.size > room or len(self._times) + 2 * TIME_ENTRY.size > room:
-            return  # a sparser index does as well
-        self._index += INDEX_ENTRY.pack(relative, self.size)
-        self._add_time()
-        self._unindexed = 0
-
-    def _add_time(self) -> None:
-        if self._max_timestamp > self._indexed_timestamp:
-            self._times += TIME_ENTRY.pack(self._max_timestamp, self._max_timestamp_offset - self.base)
-            self._indexed_timestamp = self._max_timestamp
-
     def add_aborted(self, aborted: AbortedTxn) -> None:
         """An aborted transaction whose marker was added."""
-        self._aborted += TXN_ENTRY.pack(TXN_VERSION, *aborted)
+        self._indexes.add_aborted(aborted)
 
     def _flush(self) -> None:
         self._throttle.spend(len(self._buffer))
@@ -127,9 +100,14 @@ class SegmentWriter:
         """
         if self._buffer:
             self._flush()
-        self._add_time()
+        indexes = self._indexes
+        indexes.finish()
         files = [self._log]
-        for suffix, data in ((INDEX, self._index), (TIMEINDEX, self._times), (TXNINDEX, self._aborted)):
+        for suffix, data in (
+            (INDEX, indexes.offset_index),
+            (TIMEINDEX, indexes.time_index),
+            (TXNINDEX, indexes.transaction_index),
+        ):
             if data or suffix != TXNINDEX or with_txnindex:
                 files.append(self._make(suffix))
                 if data:
@@ -137,9 +115,8 @@ class SegmentWriter:
         for file in files:
             file.sync()
             file.close()
-        return CleanedSegment(
-            self.base, self.size, self._end_offset, self._max_timestamp, bool(self._aborted) or with_txnindex
-        )
+        has_txnindex = bool(indexes.transaction_index) or with_txnindex
+        return CleanedSegment(self.base, self.size, self._end_offset, indexes.max_timestamp, has_txnindex)
 
     def abandon(self) -> None:
         """Remove what was written; what can't be removed is left to the next job, or the next

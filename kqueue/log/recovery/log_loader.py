@@ -329,7 +329,7 @@ class _Loader:
             quarantine.cut(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
         rebuild.write_transactions()
         rebuild.write_indexes()
-        rebuild.tell_reads()
+        rebuild.mark_verified()
         self.touched.append(segment)
         self.changed = True
         self.damage += rebuild.damage
@@ -360,7 +360,7 @@ class _Loader:
                 continue
             rebuild = self._read(segment, loaded.segments[number + 1].base, ProducerStateManager(), LeaderEpochCache())
             rebuild.write_indexes()
-            rebuild.tell_reads()
+            rebuild.mark_verified()
             self.touched.append(segment)
             self.changed = True
             self.damage += rebuild.damage

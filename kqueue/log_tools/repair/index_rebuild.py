@@ -11,13 +11,9 @@ from itertools import pairwise
 from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
 from kqueue.log.formats.leader_epochs import LeaderEpochCache, encode_epochs
-from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.producer_snapshot import decode_snapshot, encode_snapshot
-from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
-from kqueue.log.formats.time_index import NO_TIMESTAMP
-from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
-from kqueue.log.formats.transaction_index import VERSION as TXN_VERSION
 from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.index_builder import IndexBuilder
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.scanner.batch_scanner import CorruptRange, ScannedBatch
@@ -79,23 +75,27 @@ class IndexRebuild:
 
     def _segment(self, base: int, limit: int | None) -> None:
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
-        entries = _Entries(base, self.interval_bytes)
-        aborted: list[AbortedTxn] = []
+        indexes = IndexBuilder(base, self.interval_bytes)
         for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
             if isinstance(one, CorruptRange):
                 continue  # the check that follows tells of it
             self._snapshots_up_to(one.header.last_offset)
-            entries.add(one)
-            ended = self._count(file, one)
-            if ended is not None:
-                aborted.append(ended)
+            indexes.add(one.position, one.header.last_offset, one.header.max_timestamp)
+            aborted = self._count(file, one)
+            if aborted is not None:
+                indexes.add_aborted(aborted)
             self.end_offset = one.header.last_offset + 1
         file.close()
         self.end_offset = max(self.end_offset, base)
-        made = {INDEX: bytes(entries.index), TIMEINDEX: entries.finish(), TXNINDEX: _transactions(aborted)}
-        for suffix, data in made.items():
+        indexes.finish()
+        contents = {
+            INDEX: indexes.offset_index,
+            TIMEINDEX: indexes.time_index,
+            TXNINDEX: indexes.transaction_index,
+        }
+        for suffix, data in contents.items():
             if file_name(base, suffix) in self.wanted:
-                self.files[file_name(base, suffix)] = data
+                self.files[file_name(base, suffix)] = bytes(data)
 
     def _count(self, file: File, one: ScannedBatch) -> AbortedTxn | None:
         unit = one.header
@@ -110,39 +110,3 @@ class IndexRebuild:
     def _snapshots_up_to(self, last_offset: int) -> None:
         while self._offsets and self._offsets[0] <= last_offset:
             self.files[file_name(self._offsets.pop(0), SNAPSHOT)] = encode_snapshot(self._producers)
-
-
-class _Entries:
-    """The two indexes of one segment."""
-
-    def __init__(self, base: int, interval_bytes: int) -> None:
-        self.base = base
-        self.interval_bytes = interval_bytes
-        self.index = bytearray()
-        self._times = bytearray()
-        self._last_entry = 0
-        self._greatest = self._indexed = NO_TIMESTAMP
-        self._greatest_offset = base
-
-    def add(self, one: ScannedBatch) -> None:
-        unit = one.header
-        if unit.max_timestamp > self._greatest:
-            self._greatest, self._greatest_offset = unit.max_timestamp, unit.last_offset
-        if one.position - self._last_entry > self.interval_bytes:
-            self.index += INDEX_ENTRY.pack(unit.last_offset - self.base, one.position)
-            self._add_time()
-            self._last_entry = one.position
-
-    def finish(self) -> bytes:
-        """The time index, with the entry that ends it."""
-        self._add_time()
-        return bytes(self._times)
-
-    def _add_time(self) -> None:
-        if self._greatest > self._indexed:
-            self._times += TIME_ENTRY.pack(self._greatest, self._greatest_offset - self.base)
-            self._indexed = self._greatest
-
-
-def _transactions(aborted: list[AbortedTxn]) -> bytes:
-    return b"".join(TXN_ENTRY.pack(TXN_VERSION, *one) for one in aborted)
