@@ -62,9 +62,9 @@ def test_every_command(
 
 def test_what_is_told_of_the_transformations() -> None:
     assert f"the flights' is {FLIGHTS.lateness}" in TEXT
-    shape = parse(TOML)
+    schema = parse(TOML)
     bare = parse(re.sub(r"^(by|window|lateness).*$|^\[(rules|gold)\][^\[]*", "", TOML, flags=re.MULTILINE))
-    assert (bare.window, bare.lateness) == (shape.window, shape.lateness)
+    assert (bare.window, bare.lateness) == (schema.window, schema.lateness)
     assert f'left out: events = "{bare.gold["events"]}"' in TEXT
     assert f"{BATCH_MAX:,}" == "1,000,000"  # a million, as the page says
     for kind in TYPES:

@@ -19,7 +19,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import ABORT, control_key_value
 from kqueue.spark.jobs.audit import audit
 from kqueue.spark.jobs.audit.partition_summary import from_json
-from kqueue.spark.jobs.audit.record_scan import PlannedPartition, _edges, watch
+from kqueue.spark.jobs.audit.record_scan import PlannedPartition, _edges, summarizing
 from kqueue.spark.source.split_planner import OffsetRange, split_ranges
 from kqueue.tests import golden
 
@@ -74,7 +74,7 @@ def test_what_another_task_reads_is_not_missing() -> None:
     assert (0, *cut.edges) == tuple(
         one.start for (one,) in split_ranges([cut.range], lambda topic_partition: 1, split_bytes=1, rows_max=10)
     )
-    seen = pa.Table.from_batches(list(watch(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
+    seen = pa.Table.from_batches(list(summarizing(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
     assert [row["offset"] for row in seen if row["summary"] is None] == offsets
     found = [from_json(row["summary"]) for row in seen if row["summary"] is not None]
     assert [(one.first, one.last, one.records, one.gaps) for one in found] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]

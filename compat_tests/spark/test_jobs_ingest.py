@@ -197,7 +197,7 @@ def test_delta_and_a_shape_that_grows(
     )  # some have 0 parts
     tell_of(order(5, FUTURE_H, 9), order(6, 13, 2))
     with pytest.raises(Killed):
-        ingest(spark, source(broker, topic), str(folder), shape=ORDERS, format="delta", tell=killed_at("gold", 2))
+        ingest(spark, source(broker, topic), str(folder), schema=ORDERS, format="delta", tell=killed_at("gold", 2))
     assert gold() == [
         (10, 12, 2)
     ]  # the hour that is over, each order once; the one of the future does not end the others
@@ -206,7 +206,7 @@ def test_delta_and_a_shape_that_grows(
 
     tell_of(order(7, 13.5, 3, gate="A1"), order(8, 15.2, 4), order(2, 11.9, 7))  # 2 was told in an hour that gold has
     wider = dataclasses.replace(ORDERS, fields=(*ORDERS.fields, Field("gate", "string", True)))
-    done = ingest(spark, source(broker, topic), str(folder), shape=wider, format="delta", finish=True)
+    done = ingest(spark, source(broker, topic), str(folder), schema=wider, format="delta", finish=True)
     assert (done.rows, done.until) == (
         {"bronze": 3, "silver": 3, "quarantine": 0, "gold": 3},
         datetime(1970, 1, 1, 16, tzinfo=UTC),
@@ -266,9 +266,9 @@ SQL = {
 
 def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: SparkSession) -> None:
     for (key, sql), words in SQL.items():
-        shape: EventSchema = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
+        schema: EventSchema = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
         with pytest.raises(OptionError, match=f"^{words}") as caught:
-            check(spark, shape)
+            check(spark, schema)
         assert "\n" not in str(caught.value)
         assert "==" not in str(caught.value)
 

@@ -45,12 +45,12 @@ def records_of(spark: SparkSession, values: Iterable[tuple[Value, datetime]]) ->
     return spark.createDataFrame(rows, RECORDS)
 
 
-def judged(bronze: DataFrame, shape: EventSchema = FLIGHTS) -> list[Row]:
+def judged(bronze: DataFrame, schema: EventSchema = FLIGHTS) -> list[Row]:
     """What becomes of each record, by its offset: `event` has the fields that silver has, or
     `reason` what quarantine says.
     """
-    silver, quarantine = transforms.silver(bronze, shape), transforms.quarantine(bronze, shape)
-    event = F.struct(*shape.names, F.unix_micros("event_time").alias("event_us"))
+    silver, quarantine = transforms.silver(bronze, schema), transforms.quarantine(bronze, schema)
+    event = F.struct(*schema.names, F.unix_micros("event_time").alias("event_us"))
     fine = silver.select(
         "offset", event.alias("event"), F.lit(None).cast("string").alias("reason"), F.lit(None).alias("value")
     )

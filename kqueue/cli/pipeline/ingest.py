@@ -90,12 +90,12 @@ def ingest(
     reason, gold the counts of each window that is over. The command ends when all records are
     written. Another run adds newer records; no record counts twice.
     """
-    shape = _shape(events, lateness)
+    schema = _schema(events, lateness)
     with session(master) as spark, _shown() as tell:
         from kqueue.spark.jobs.ingest import ingest as run
 
         done = run(
-            spark, source_options(topics, path, bootstrap), absolute(folder), shape=shape, format="delta" if format == "delta" else "parquet",
+            spark, source_options(topics, path, bootstrap), absolute(folder), schema=schema, format="delta" if format == "delta" else "parquet",
             finish=finish, tell=tell,
         )  # fmt: skip
     if as_json:
@@ -105,15 +105,15 @@ def ingest(
         click.echo(summary(done, folder))
 
 
-def _shape(events: str, lateness: str | None) -> EventSchema:
+def _schema(events: str, lateness: str | None) -> EventSchema:
     from kqueue.spark.event_schema import load, seconds_of
 
     try:
-        shape = load(events)
+        schema = load(events)
         if lateness is None:
-            return shape
+            return schema
         seconds_of(lateness, "--lateness")
-        return dataclasses.replace(shape, lateness=lateness)
+        return dataclasses.replace(schema, lateness=lateness)
     except KqueueError as error:
         raise click.ClickException(str(error)) from None
 

@@ -1,6 +1,4 @@
-"""Shapes of events, as data: which fields an event has, when it happened, what makes it wrong, and
-what is counted. Knows no Spark.
-"""
+"""Event schemas as data: fields, event time, validation rules and aggregates. No pyspark."""
 
 from kqueue.spark.event_schema.schema import EventSchema, Field, Type, seconds_of
 from kqueue.spark.event_schema.toml_parser import BUILT_IN, FLIGHTS, load, parse

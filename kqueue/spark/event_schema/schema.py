@@ -1,4 +1,4 @@
-"""What a shape is. The texts in it are checked by `reading`, and what is SQL by `checking`."""
+"""The event schema. `toml_parser` validates its texts, and `sql_validation` its SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kqueue.spark.errors import OptionError
 
 POSITION = ("topic", "partition", "offset")
 RESERVED = frozenset({*POSITION, "timestamp", "key", "value", "date", "event_time", "reason", "batch"})
-"""Columns that the tables have of themselves."""
+"""Column names that the tables use themselves."""
 UNITS_S = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 SECONDS_MAX = 10 * 366 * 86_400
 DIGITS_MAX = 38  # of a decimal, in Spark
@@ -20,8 +20,10 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 
 
 class Type(NamedTuple):
-    """`spark`: its type in tables. `shown`: what a value is, in words. `kinds`: what it may be in
-    JSON, as Spark words that. `scale`: of a decimal, how many digits stand after the point.
+    """A field type.
+
+    `spark`: its type in tables. `shown`: its name in messages. `kinds`: accepted JSON types as
+    Spark names them. `scale`: of a decimal, the digits after the point.
     """
 
     spark: str
@@ -43,7 +45,7 @@ TYPES: dict[str, Type] = {
 
 
 def type_of(name: str) -> Type | None:
-    """The type of this name, None: there is none. ``decimal(10,2)`` is one as well."""
+    """Return the type of this name, also ``decimal(10,2)``; None: unknown."""
     found = _DECIMAL.fullmatch(name)
     if found is None:
         return TYPES.get(name)
@@ -63,6 +65,7 @@ class Field(NamedTuple):
 
     @property
     def kind(self) -> Type:
+        """Its type."""
         found = type_of(self.type)
         assert found is not None, f"a shape has types that there are, found {self.type!r}"
         return found
@@ -70,17 +73,19 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class EventSchema:
-    """One kind of event, and the table of counts that is made of it.
+    """One kind of event, and the aggregates of its gold table.
+
+    The attribute names are keys of TOML files and of tables.json: they are a file format.
 
     Attributes:
         fields: in the order of the table's columns.
-        id: the field that tells events apart; the same one again is the same event, told again.
-        time: fields of times; the first that is not null is when an event happened.
-        by: fields by which `gold` counts; none: all together.
-        rules: what is told of an event that breaks one -> a condition in SQL; null counts as kept.
-        gold: column -> an aggregate in SQL.
-        window: how much time a row of gold covers: ``1 hour``, ``1 day``.
-        lateness: how long after its event a record may be told.
+        id: the field that identifies an event; a repeated id is the same event.
+        time: timestamp fields; the first that is not null is the event time.
+        by: fields by which `gold` groups; empty: no grouping.
+        rules: message for an event that breaks the rule -> SQL condition; null counts as true.
+        gold: column -> SQL aggregate.
+        window: duration of a gold row: ``1 hour``, ``1 day``.
+        lateness: maximum delay of a record after its event.
     """
 
     fields: tuple[Field, ...]
@@ -94,12 +99,16 @@ class EventSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the fields."""
         return tuple(one.name for one in self.fields)
 
 
 def seconds_of(text: str, what: str) -> int:
-    """How long ``2 hours`` or ``1 hour 30 minutes`` is. Args: what: names it in errors. Raises
-    OptionError: it is no such time.
+    """Return the seconds of ``2 hours`` or ``1 hour 30 minutes``.
+
+    Args:
+        what: its name in messages.
+    Raises: OptionError: not a duration.
     """
     parts = list(_PART.finditer(text))
     seconds = sum(int(part[1]) * UNITS_S[part[2]] for part in parts)

@@ -1,6 +1,4 @@
-"""Has Spark look at the SQL of a shape before anything is read or written: its parser and analyzer
-know best.
-"""
+"""Validates the SQL of an event schema with Spark's parser and analyzer, before any write."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ WORDS_MAX = 400
 
 
 def no_records(spark: SparkSession) -> DataFrame:
-    """An empty frame with the columns of the source."""
+    """Return an empty frame with the columns of the source."""
     return _empty(spark, RECORDS)
 
 
@@ -36,11 +34,9 @@ def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     return spark.range(0).selectExpr(*(f"cast(null as {type}) as {name}" for name, type in columns.items()))
 
 
-def check(spark: SparkSession, shape: EventSchema) -> None:
-    """Raises OptionError: a rule or an aggregate is no SQL, or none that can stand there; one
-    sentence.
-    """
-    bare = dataclasses.replace(shape, rules={})
+def check(spark: SparkSession, schema: EventSchema) -> None:
+    """Raise OptionError, in one sentence, if a rule or an aggregate is not valid SQL."""
+    bare = dataclasses.replace(schema, rules={})
     columns = dict(transforms.silver(transforms.bronze(no_records(spark)), bare).dtypes)
     silver, events = _empty(spark, columns), _empty(spark, {**RECORDS, **columns})
 
@@ -50,12 +46,12 @@ def check(spark: SparkSession, shape: EventSchema) -> None:
     def gold(chosen: Mapping[str, str]) -> None:
         transforms.gold(silver, dataclasses.replace(bare, gold=chosen))
 
-    _each_if_not_all("rules", shape.rules, rules)
-    _each_if_not_all("gold", shape.gold, gold)
+    _each_if_not_all("rules", schema.rules, rules)
+    _each_if_not_all("gold", schema.gold, gold)
 
 
 def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Mapping[str, str]], None]) -> None:
-    """All at once is quicker; one by one it is known which is wrong."""
+    """Check all at once, which is fast; on an error check one by one to find the culprit."""
     try:
         check(all_of_it)
         return
@@ -72,8 +68,9 @@ def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Ma
 
 
 def _check_steady(frame: DataFrame) -> None:
-    """Raises OptionError: a rule would say one thing where silver is written, and another where
-    quarantine is.
+    """Raise OptionError if a rule is not deterministic.
+
+    It could then give silver and quarantine different results.
     """
     plan = frame._jdf.queryExecution().analyzed()
     now = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
@@ -82,7 +79,7 @@ def _check_steady(frame: DataFrame) -> None:
 
 
 def plain(error: PySparkException) -> str:
-    """What Spark says, on one line, without its classes of errors, plans and stacks."""
+    """Return Spark's message on one line, without error classes, plans and stacks."""
     text = re.split(r"\n== |;\n'|JVM stacktrace|SQLSTATE:", str(error))[0]
     text = re.sub(r"^\[[\w.]+\]\s*", "", text.strip())
     return " ".join(text.split())[:WORDS_MAX].rstrip(" .;")

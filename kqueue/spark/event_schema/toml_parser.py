@@ -1,4 +1,4 @@
-"""Shapes from TOML files, and the one that is built in."""
+"""Parses event schemas from TOML files; loads the built-in one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}", re.ASCII)
 
 
 def load(events: str) -> EventSchema:
-    """A shape by its name, if it is built in, or from a TOML file. Raises OptionError: one
-    sentence, with the name of the file.
+    """Return a built-in schema by name, or the schema of a TOML file.
+
+    Raises: OptionError: one sentence with the file's name.
     """
     if events in BUILT_IN:
         return parse(Path(__file__).with_name(f"{events}.toml").read_text(encoding="utf-8"), f"{events}.toml")
@@ -46,12 +47,15 @@ def load(events: str) -> EventSchema:
 
 
 def parse(text: str, file: str = "events.toml") -> EventSchema:
-    """The shape that a TOML file describes. Args: file: its name, for errors. Raises OptionError:
-    what is wrong, in one sentence.
+    """Return the schema that TOML text describes.
+
+    Args:
+        file: its name, for messages.
+    Raises: OptionError: the error, in one sentence.
     """
     try:
         table = tomllib.loads(text)
-        return _shape(table)
+        return _schema(table)
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{file}: it is no TOML: {error}") from None
     except RecursionError:
@@ -60,7 +64,7 @@ def parse(text: str, file: str = "events.toml") -> EventSchema:
         raise OptionError(f"{file}: {error}") from None
 
 
-def _shape(table: Mapping[str, Any]) -> EventSchema:
+def _schema(table: Mapping[str, Any]) -> EventSchema:
     for key in table:
         if key not in KEYS:
             raise OptionError(f"there is no {key!r}{did_you_mean(key, KEYS)} (there are {', '.join(KEYS)})")
@@ -72,28 +76,28 @@ def _shape(table: Mapping[str, Any]) -> EventSchema:
     _no_two_alike("fields", [*by_name, *RESERVED])
     more: dict[str, Any] = {key: _texts(table, key) for key in ("rules", "gold") if key in table}
     more |= {key: _text(table, key) for key in ("window", "lateness") if key in table}
-    shape = EventSchema(
+    schema = EventSchema(
         fields, _name_of(table, "id", by_name), _names(table, "time", by_name), _names(table, "by", by_name), **more
     )
-    _check(shape, by_name)
-    return shape
+    _check(schema, by_name)
+    return schema
 
 
-def _check(shape: EventSchema, by_name: Mapping[str, Field]) -> None:
-    if by_name[shape.id].nullable:
-        raise OptionError(f"id: every event needs one, and {shape.id!r} may be null")
-    if not shape.time:
+def _check(schema: EventSchema, by_name: Mapping[str, Field]) -> None:
+    if by_name[schema.id].nullable:
+        raise OptionError(f"id: every event needs one, and {schema.id!r} may be null")
+    if not schema.time:
         raise OptionError("time: no field is named")
-    for name in shape.time:
+    for name in schema.time:
         if by_name[name].type not in TIMES:
             raise OptionError(f"time: {name!r} is a {by_name[name].type}, expected one of {', '.join(TIMES)}")
-    if not shape.gold:
+    if not schema.gold:
         raise OptionError('gold: no column is named; leave it out, or say e.g. events = "count(*)"')
-    for name in shape.gold:
+    for name in schema.gold:
         _check_name("gold", name)
-    _no_two_alike("gold", ["start", "end", *shape.by, *shape.gold])
+    _no_two_alike("gold", ["start", "end", *schema.by, *schema.gold])
     for key in ("window", "lateness"):
-        seconds_of(getattr(shape, key), key)
+        seconds_of(getattr(schema, key), key)
 
 
 def _field(name: str, kind: str) -> Field:
@@ -115,7 +119,7 @@ def _check_name(where: str, name: str) -> None:
 
 
 def _no_two_alike(where: str, names: Iterable[str]) -> None:
-    """Columns are the same to Spark in large letters and small."""
+    """Raise OptionError for names that differ only in case: Spark ignores case."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)

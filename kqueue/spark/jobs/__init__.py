@@ -1,6 +1,6 @@
-"""The jobs: they read and write, and leave what is made of records to `kqueue.spark.transforms`.
+"""The jobs: they do the I/O, and call `kqueue.spark.transforms` for the rest.
 
-`ingest` and `archive` may be run again and again, and take what has come since; each record counts
-once, because Spark keeps what it has done in checkpoints beside the results. Killed, they go on
-where they stood.
+`ingest` and `archive` are incremental: each run processes the records since the last one. Each
+record counts once, because progress is stored beside the results. After a kill the next run
+continues.
 """

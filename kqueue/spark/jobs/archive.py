@@ -1,4 +1,4 @@
-"""Records to Parquet, with all that they have."""
+"""Archives records to Parquet files with all their columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.spark import transforms
 from kqueue.spark.errors import PipelineFailed
-from kqueue.spark.jobs.archive_layout import ArchiveLayout, Batch, placed
+from kqueue.spark.jobs.archive_layout import ArchivedBatch, ArchiveLayout, final_name
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
@@ -29,7 +29,10 @@ SCHEMA = (
     "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, timestamp timestamp, "
     "timestampType int, topic string, date date"
 )
-"""Of the files, with topic and date, which their folders say: a topic may be called 2026-01-31."""
+"""Columns of the files, with topic and date from the folder names.
+
+Without a schema Spark would infer a topic named 2026-01-31 as a date.
+"""
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what others can read too, for all years
@@ -40,8 +43,9 @@ _CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
 class ArchiveResult(NamedTuple):
-    """rows: records that were added; batches, files: that hold them; rows_total: records of the
-    whole archive.
+    """rows: added records. batches, files: that hold them. rows_total.
+
+    Records of the whole archive.
     """
 
     rows: int
@@ -62,28 +66,31 @@ def archive(
     file_bytes: int = FILE_BYTES,
     tell: ProgressListener = silent,
 ) -> ArchiveResult:
-    """Add to the archive in `folder` what topics have and it has not: each record once, whatever is
-    killed when (see `kept`).
+    """Append the new records of topics to the archive in `folder`.
 
-    Columns: those of the source, with headers, and `date`, the day of the time (UTC), null without
-    one. Files lie by topic and day, sorted by partition and offset, and are about `file_bytes`
-    large where there is so much.
+    Each once (see `archive_layout`).
 
-    Args: source: options of the kqueue source that say where to read, and what; without an
-    isolation level transactions that were aborted are left out, and those that are open wait for
-    their end. compression: one of `CODECS`. since_ms: of partitions that are new to the archive,
-    begin with the first record of this time or later. until_ms: end before the first record of this
-    time or later. batch_bytes: about how much to write at a time: what a kill costs. Raises:
-    DataLost: records were deleted before they were archived, and failOnDataLoss is not false.
-    PipelineFailed: a topic has gone back (it was made anew, most likely). FolderInUse. OptionError,
-    ClientError, StorageFailed, CorruptBatch.
+    Columns: those of the source with headers, and `date`, the UTC day of the timestamp, null
+    without one. Files are partitioned by topic and day, sorted by partition and offset, and about
+    `file_bytes` large if there are enough records.
+
+    Args:
+        source: options of the kqueue source. The default isolation level is read_committed: aborted
+            transactions are left out, and open ones wait for their end.
+        compression: one of `CODECS`.
+        since_ms: partitions new to the archive begin with the first record at or after this time.
+        until_ms: end before the first record at or after this time.
+        batch_bytes: approximate size of a batch, and so the work that a kill repeats.
+    Raises: DataLost: records were deleted before they were archived, and failOnDataLoss is not
+        false. PipelineFailed: a topic ends before its archived end (probably recreated).
+        FolderInUse. OptionError, ClientError, StorageFailed, CorruptBatch.
     """
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
-    kept = ArchiveLayout(spark, folder)
-    with kept.held():
+    layout = ArchiveLayout(spark, folder)
+    with layout.held():
         return _archive(
-            spark, kept, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell
+            spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell
         )
 
 
@@ -95,7 +102,7 @@ class _Sizes(NamedTuple):
 
 def _archive(
     spark: SparkSession,
-    kept: ArchiveLayout,
+    layout: ArchiveLayout,
     options: SourceOptions,
     source: Mapping[str, str],
     since_ms: int | None,
@@ -104,9 +111,9 @@ def _archive(
     tell: ProgressListener,
 ) -> ArchiveResult:
     rows = batches = files = 0
-    done = kept.last() or Batch(0, uuid.uuid4().hex)
-    if kept.settle(done.number + 1):  # of a run that was killed when it had it all
-        done = kept.last() or done
+    done = layout.last() or ArchivedBatch(0, uuid.uuid4().hex)
+    if layout.publish(done.number + 1):  # of a run that was killed when it had it all
+        done = layout.last() or done
         rows, batches, files = done.rows, 1, len(done.files)
     with contextlib.closing(open_reader(options)) as reader:
         starts, ends = _bounds(options, reader, done.ends, since_ms, until_ms)
@@ -116,14 +123,14 @@ def _archive(
         number = done.number + 1
         frame = _read(spark, source, begin, end)
         with watched(spark, "archive", seen, _size(begin, end), total, tell):
-            told = _stage(spark, frame, kept.begin(number), sizes)
+            told = _stage(spark, frame, layout.begin(number), sizes)
         seen += _size(begin, end)
-        names = tuple(placed(name, number) for name in kept.staged(number))
+        names = tuple(final_name(name, number) for name in layout.staged(number))
         done = replace(
             done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names
         )
-        kept.decide(done)
-        kept.settle(number)
+        layout.commit(done)
+        layout.publish(number)
         rows, batches, files = rows + told, batches + 1, files + len(names)
     return ArchiveResult(rows, batches, files, done.rows_total)
 
@@ -131,7 +138,7 @@ def _archive(
 def _bounds(
     options: SourceOptions, reader: RecordReader, known: Offsets, since_ms: int | None, until_ms: int | None
 ) -> tuple[Offsets, Offsets]:
-    """From where to where to archive each partition. Raises: as `archive`."""
+    """Return the start and end offsets to archive. Raises: as `archive`."""
     partitions = reader.find_partitions(options.topics, strict=True)
     earliest, latest = reader.earliest(partitions), reader.latest(partitions)
     if until_ms is not None:
@@ -164,8 +171,9 @@ def _bounds(
 
 
 def _steps(reader: RecordReader, starts: Offsets, ends: Offsets, batch_bytes: int) -> Iterator[tuple[Offsets, Offsets]]:
-    """The bounds of each batch; none if there is nothing new, but for one without offsets where
-    partitions are new and empty.
+    """Yield the bounds of each batch.
+
+    Nothing if there are no new records, except one empty batch that records new empty partitions.
     """
     sizes = {
         topic_partition: ends[topic_partition] - starts[topic_partition]
@@ -190,7 +198,7 @@ def _size(begin: Offsets, end: Offsets) -> int:
 
 
 def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: Offsets) -> DataFrame:
-    """The records between these offsets."""
+    """Return the records between these offsets."""
     partitions = [topic_partition for topic_partition in end if end[topic_partition] > begin[topic_partition]]
     assigned: dict[str, list[int]] = {}
     for topic_partition in partitions:
@@ -203,7 +211,7 @@ def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: O
 
 
 def _stage(spark: SparkSession, frame: DataFrame, folder: str, sizes: _Sizes) -> int:
-    """Write records; returns how many."""
+    """Write records to a folder; return their number."""
     with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(sizes.file_bytes), **SETTINGS}):
         ordered = frame.hint("rebalance", "topic", "date").sortWithinPartitions(*ORDER)
         writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", sizes.compression)
@@ -213,7 +221,7 @@ def _stage(spark: SparkSession, frame: DataFrame, folder: str, sizes: _Sizes) ->
 
 @contextlib.contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Have these in force for a while."""
+    """Apply Spark settings during the block."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,17 +1,20 @@
-"""An archive's folder: what is where, and how a batch gets there whole.
+"""The layout of an archive folder, and the atomic commit of a batch.
 
-    records/topic=orders/date=2026-01-31/00000007-….parquet     records of batch 7; date=__HIVE_DEFAULT_PARTITION__: without a time
-    batches/00000007.json                                       what batch 7 is (`Batch`), written when all its files are there
-    .staging/00000008.new/…                                     a batch that is being written; counts for nothing
-    .staging/00000008/…                                         a batch that is whole, and being moved to its place
-    .lock                                                       held by who adds to it, where it is on a mounted file system
+    records/topic=orders/date=2026-01-31/00000007-….parquet   records of batch 7;
+        date=__HIVE_DEFAULT_PARTITION__: no timestamp
+    batches/00000007.json                                     describes batch 7; written after its
+        files
+    .staging/00000008.new/…                                   a batch being written; ignored
+    .staging/00000008/…                                       a committed batch whose files are
+        being moved
+    .lock                                                     held by the running job, on mounted
+        file systems
 
-A batch counts from the moment at which its folder under `.staging` gets its name without `.new`;
-from then on its files are only moved, one by one, and whoever comes after a kill moves the rest.
-Before, it counts for nothing and is written again. So no record is there twice at any time, not for
-readers that know nothing of this either; for a moment, or until the next run after a kill, they may
-see part of a batch. That takes a file system that renames folders at once: local disks and HDFS do,
-object stores don't.
+A batch is committed when its staging folder is renamed to the name without `.new`. After that its
+files are only moved, one by one; after a kill the next run moves the rest. Before it, the batch is
+ignored and written again. So no record is ever present twice, for any reader. Until the move ends,
+readers may see part of a batch. This needs a file system with atomic folder renames: local disks
+and HDFS have them, object stores do not.
 """
 
 from __future__ import annotations
@@ -38,12 +41,11 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch, and what there is up to it.
+class ArchivedBatch:
+    """One batch, and the state of the archive after it.
 
-    id: of the archive, the same in all its batches. ends: the next offset to archive of each
-    partition there is, those without records too. rows: records of this batch. rows_total: of all
-    up to it. files: of this batch, below `records`.
+    id: of the archive. ends: the next offset to archive of each known partition. rows: records of
+    this batch. rows_total: records up to and including it. files: of this batch, below `records`.
     """
 
     number: int
@@ -54,20 +56,21 @@ class Batch:
     files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
+        """Return the text of its file."""
         about = {"version": VERSION, "batch": self.number, "archive": self.id, "next": to_json(self.ends)}
         return json.dumps({**about, "rows": self.rows, "rows_total": self.rows_total, "files": self.files}, indent=1)
 
     @property
     def partitions(self) -> dict[str, int]:
-        """How many each topic has."""
+        """The number of partitions of each topic."""
         found: dict[str, int] = {}
         for topic_partition in self.ends:
             found[topic_partition.topic] = max(found.get(topic_partition.topic, 0), topic_partition.partition + 1)
         return found
 
 
-def batch_from(text: str, where: str) -> Batch:
-    """What `Batch.to_json` made. Raises PipelineFailed: it is something else."""
+def batch_from(text: str, where: str) -> ArchivedBatch:
+    """Parse the text of `ArchivedBatch.to_json`. Raises: PipelineFailed: another form."""
     try:
         read: dict[str, Any] = json.loads(text)
         if read["version"] != VERSION:
@@ -77,18 +80,22 @@ def batch_from(text: str, where: str) -> Batch:
             for topic_partition, offset in from_json(read["next"], "next").items()
         }
         files = tuple(map(str, read["files"]))
-        return Batch(int(read["batch"]), str(read["archive"]), ends, int(read["rows"]), int(read["rows_total"]), files)
+        return ArchivedBatch(
+            int(read["batch"]), str(read["archive"]), ends, int(read["rows"]), int(read["rows_total"]), files
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineFailed(f"{where} is no description of a batch: {error!r}") from None
 
 
 def batch_name(number: int) -> str:
+    """Return the batch number as it occurs in names."""
     return f"{number:08d}"
 
 
 class ArchiveLayout:
-    """The folder, in any file system that Spark knows. Raises PipelineFailed, from all methods: it
-    can't be read or written.
+    """An archive folder, on any file system that Spark supports.
+
+    All methods raise PipelineFailed: the folder cannot be read or written.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
@@ -99,8 +106,7 @@ class ArchiveLayout:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else adds to the folder meanwhile; of file systems that are not mounted here the
-        user has to see to that.
+        """Hold the folder's lock during the block. On unmounted file systems there is no lock.
 
         Raises: FolderInUse.
         """
@@ -119,44 +125,46 @@ class ArchiveLayout:
             lock.release()
 
     def of(self, *parts: str) -> str:
+        """Return a path below the folder."""
         return "/".join((self.folder, *parts))
 
-    def batches(self) -> list[Batch]:
-        """Those that are there, oldest first; none where there is no archive."""
+    def batches(self) -> list[ArchivedBatch]:
+        """Return all batches, oldest first; none if there is no archive."""
         names = sorted(name for name in self._names(BATCHES) if name.endswith(".json"))
         return [batch_from(self._read(self.of(BATCHES, name)), self.of(BATCHES, name)) for name in names]
 
-    def last(self) -> Batch | None:
-        """The newest of `batches`."""
+    def last(self) -> ArchivedBatch | None:
+        """Return the newest batch."""
         names = sorted(name for name in self._names(BATCHES) if name.endswith(".json"))
         return batch_from(self._read(self.of(BATCHES, names[-1])), self.of(BATCHES, names[-1])) if names else None
 
     def begin(self, number: int) -> str:
-        """Where to write the records of a batch; what lies there of an attempt that was cut off is
-        taken away.
-        """
+        """Delete staged files of an interrupted run; return the folder for a batch's records."""
         self._delete(self.of(STAGING))
         return self.of(STAGING, f"{batch_name(number)}{NEW}")
 
     def staged(self, number: int) -> list[str]:
-        """The files that were written since `begin`."""
+        """Return the files written since `begin`."""
         root = self.of(STAGING, f"{batch_name(number)}{NEW}")
         return [name for name in self._walk(root) if name.endswith(".parquet")]
 
-    def decide(self, batch: Batch) -> None:
-        """From now on what was staged is this batch."""
+    def commit(self, batch: ArchivedBatch) -> None:
+        """Commit the staged files as this batch."""
         new = self.of(STAGING, f"{batch_name(batch.number)}{NEW}")
         self._write(f"{new}/{ABOUT}", batch.to_json())
         self._rename(new, self.of(STAGING, batch_name(batch.number)))
 
-    def settle(self, number: int) -> bool:
-        """Move what was decided to its place. False: this batch was not decided."""
+    def publish(self, number: int) -> bool:
+        """Move a committed batch's files to their final folders. Returns: False.
+
+        It was not committed.
+        """
         root = self.of(STAGING, batch_name(number))
         if not self._exists(f"{root}/{ABOUT}"):
             return False
         for name in self._walk(root):
             if name.endswith(".parquet"):
-                self._move(f"{root}/{name}", self.of(RECORDS, placed(name, number)))
+                self._move(f"{root}/{name}", self.of(RECORDS, final_name(name, number)))
         self._move(f"{root}/{ABOUT}", self.of(BATCHES, f"{batch_name(number)}.json"))
         self._delete(self.of(STAGING))
         return True
@@ -172,7 +180,7 @@ class ArchiveLayout:
         return [status.getPath().getName() for status in self._files.listStatus(self._path(self.of(folder)))]
 
     def _walk(self, root: str) -> Iterator[str]:
-        """The files below, as named from there."""
+        """Yield the files below `root`, relative to it, sorted."""
         if not self._exists(root):
             return
         depth = len(self._path(root).toUri().getPath().rstrip("/")) + 1
@@ -210,9 +218,10 @@ class ArchiveLayout:
         self._files.delete(self._path(path), True)
 
 
-def placed(name: str, number: int) -> str:
-    """Where a staged file goes: ``topic=a/date=2026-01-31/part-….parquet`` ->
-    ``topic=a/date=2026-01-31/00000007-….parquet``.
+def final_name(name: str, number: int) -> str:
+    """Return the final name of a staged file.
+
+    ``topic=a/date=2026-01-31/part-….parquet`` -> ``topic=a/date=2026-01-31/00000007-….parquet``.
     """
     folder, _, file = name.rpartition("/")
     return f"{folder}/{batch_name(number)}-{file.removeprefix('part-')}"

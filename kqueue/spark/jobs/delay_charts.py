@@ -1,8 +1,7 @@
-"""The picture of the job `delays`: which hours of which days were bad, what a day is like, and what
-was put aside. Needs no Spark.
+"""The chart of the job `delays`: delays per hour and day, per hour, and quarantine. No pyspark.
 
-Times are New York's. A day goes from 04:00 to 04:00, because what leaves after midnight is what
-should have left the evening before.
+Times are New York's. A day lasts from 04:00 to 04:00, since departures after midnight were
+scheduled for the evening before.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ _LINES = (COLOURS["blue"], COLOURS["red"], COLOURS["green"])
 
 
 def draw(file: str | os.PathLike[str], gold: Sequence[AirportHour], quarantined: Mapping[str, int]) -> None:
-    """Draw what was found as a PNG, replacing `file`. Raises ExtraNeeded: no matplotlib; OSError:
-    it can't be written.
-    """
+    """Draw the results as PNG, replacing `file`. Raises: ExtraNeeded: no matplotlib. OSError."""
     airports = {
         origin: [row for row in gold if row.origin == origin] for origin in sorted({row.origin for row in gold})
     }
@@ -52,7 +49,7 @@ def draw(file: str | os.PathLike[str], gold: Sequence[AirportHour], quarantined:
 
 
 def _local(row: AirportHour) -> tuple[date, int]:
-    """The day to which an hour belongs, and the hour itself: 24 and more after midnight."""
+    """Return the day and hour of a row; hours after midnight count from 24."""
     time = datetime.fromtimestamp(row.start_ms / 1000, UTC).astimezone(HERE)
     if time.hour >= DAY_BEGINS:
         return time.date(), time.hour
@@ -60,7 +57,7 @@ def _local(row: AirportHour) -> tuple[date, int]:
 
 
 def _days(gold: Iterable[AirportHour]) -> list[date]:
-    """All days from the first to the last."""
+    """Return all days from the first to the last."""
     found = {_local(row)[0] for row in gold}
     return (
         [min(found) + timedelta(days=number) for number in range((max(found) - min(found)).days + 1)] if found else []
@@ -86,7 +83,7 @@ def _heatmaps(figure: Any, airports: Mapping[str, Iterable[AirportHour]], days: 
 
 
 def _heatmap(axes: Axes, rows: Iterable[AirportHour], days: Sequence[date], name: str) -> AxesImage:
-    """Days from left to right, the hours of the day downwards; what has no flights is white."""
+    """Draw days from left to right and hours downwards; hours without flights are white."""
     cells = [[float("nan")] * len(days) for hour in range(24)]
     for row in rows:
         day, hour = _local(row)
@@ -105,7 +102,7 @@ def _heatmap(axes: Axes, rows: Iterable[AirportHour], days: Sequence[date], name
 
 
 def _marks(days: Sequence[date]) -> list[tuple[int, str]]:
-    """What is written under the days, and under which of them: months, or days if there are few."""
+    """Return the tick positions and labels: months, or days if there are few."""
     if len(days) >= MONTHS_FROM_DAYS:
         return [(number, f"{day:%b}") for number, day in enumerate(days) if day.day == 1]
     step = len(days) // 10 + 1
@@ -113,7 +110,7 @@ def _marks(days: Sequence[date]) -> list[tuple[int, str]]:
 
 
 def _day(axes: Axes, airports: Mapping[str, Iterable[AirportHour]]) -> None:
-    """What a day is like: the average delay of all days, by the hour."""
+    """Draw the average delay by hour over all days."""
     for (origin, rows), colour in zip(airports.items(), _LINES, strict=False):
         minutes: Counter[int] = Counter()
         flights: Counter[int] = Counter()

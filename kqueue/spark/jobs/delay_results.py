@@ -1,4 +1,4 @@
-"""What the job `delays` gives, as plain rows. Nothing here needs Spark."""
+"""The results of the job `delays` as plain rows. No pyspark."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from kqueue.spark.event_schema import FLIGHTS, seconds_of
 
 HOUR_MS = 60 * 60 * 1000
 LATENESS_MS = seconds_of(FLIGHTS.lateness, "lateness") * 1000
-"""How long after a departure it may be told."""
+"""The maximum delay of a record after its departure."""
 
 
 class AirportHour(NamedTuple):
-    """The departures of an airport in the hour from `start_ms` (since 1970) on, by when they left,
-    or should have if they were cancelled.
+    """The departures of an airport in the hour from `start_ms` (since 1970), by actual departure.
 
-    delayed: by 15 minutes or more. delay_avg_min, delay_max_min: in minutes, below 0 if early; None
-    where all were cancelled.
+    Cancelled flights count by their scheduled time. delayed: by 15 minutes or more. delay_avg_min,
+    delay_max_min: minutes, negative if early; None where all were cancelled.
     """
 
     origin: str
@@ -30,9 +29,7 @@ class AirportHour(NamedTuple):
 
 
 class QuarantinedRecord(NamedTuple):
-    """A record that was put aside: its place in the topic, its time (ms since 1970), its value and
-    why.
-    """
+    """A quarantined record: its position, timestamp (ms since 1970), value and reason."""
 
     partition: int
     offset: int
@@ -42,12 +39,11 @@ class QuarantinedRecord(NamedTuple):
 
 
 class DelayProgress(NamedTuple):
-    """How far the job is.
+    """The progress of the job.
 
-    records: how many it has read. watermark_ms: hours that end by then are done; None: it has seen
-    no event yet. airport_hours: rows in gold. hours: different hours in them. quarantined: how many
-    records, by their reasons. dropped: events that gold could not count, because the hour to which
-    they belong was done already.
+    records: records read. watermark_ms: hours that end by then are complete; None: no event yet.
+    airport_hours: rows in gold. hours: different hours in them. quarantined: records by reason.
+    dropped: events that gold could not count because their hour was complete.
     """
 
     records: int = 0

@@ -1,6 +1,4 @@
-"""Delays per airport and hour, from departures as they come: a streaming query with a watermark,
-and one that puts aside the rest.
-"""
+"""Delays per airport and hour: a streaming query with a watermark, and a quarantine query."""
 
 from __future__ import annotations
 
@@ -33,13 +31,12 @@ SETTINGS = {
 
 
 class DelayQueries:
-    """The two queries under way over one topic, as a context manager: they end with the block.
+    """The two running queries over one topic; a context manager that stops them.
 
-    Both read the topic from its beginning. Rows go to ``gold`` and ``quarantine`` under `folder` as
-    Parquet, a file for each micro-batch. An event must not come after another one that happened
-    more than `LATENESS_MS` later, unless it is late by its own time. Spark reads partitions side by
-    side, but not in step with each other, so a query that has to catch up needs a topic of a single
-    one.
+    Both read the topic from its beginning and write Parquet to ``gold`` and ``quarantine`` under
+    `folder`, one file per micro-batch. An event must not follow another one that happened more than
+    `LATENESS_MS` later, unless it is late by its own time. Spark reads partitions in parallel, not
+    in step, so a query that catches up needs a topic with one partition.
     """
 
     def __init__(self, spark: SparkSession, source: Mapping[str, str], folder: Path) -> None:
@@ -67,11 +64,12 @@ class DelayQueries:
         self.stop()
 
     def stop(self) -> None:
+        """Stop both queries."""
         for query in self._queries:
             query.stop()
 
     def look(self) -> DelayProgress:
-        """How far it is. Raises PipelineFailed: a query has failed; with Spark's words."""
+        """Return the progress. Raises: PipelineFailed: a query failed, with Spark's message."""
         for query in self._queries:
             query.look()
         gold = self._queries[0]
@@ -85,19 +83,20 @@ class DelayQueries:
         )
 
     def has_done(self, end: int, watermark_ms: int) -> bool:
-        """Whether, as of the last `look`, both have read `end` offsets, and every hour that ends by
-        `watermark_ms` is in gold.
+        """Return whether, at the last `look`.
+
+        Both queries had reached `end` and gold the watermark.
         """
         gold = self._queries[0]
         return all(query.end >= end for query in self._queries) and (gold.watermark_ms or 0) >= watermark_ms
 
     def gold(self) -> list[AirportHour]:
-        """What is in gold, by hour and airport."""
+        """Return the rows of gold, by hour and airport."""
         rows = self._gold.rows()
         return sorted((_airport_hour(row) for row in rows), key=lambda hour: (hour.start_ms, hour.origin))
 
     def quarantine(self) -> list[QuarantinedRecord]:
-        """What was put aside, by its place."""
+        """Return the quarantined records, by position."""
         rows = self._quarantine.rows()
         return sorted(
             QuarantinedRecord(row["partition"], row["offset"], _ms(row["timestamp"]), row["value"], row["reason"])
@@ -106,9 +105,7 @@ class DelayQueries:
 
 
 class _Table:
-    """A folder of Parquet files, one for each micro-batch that gave rows. A batch that runs again
-    replaces its own file.
-    """
+    """A folder with one Parquet file per micro-batch with rows. A repeated batch replaces its file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -116,7 +113,7 @@ class _Table:
         folder.mkdir(parents=True)
 
     def take(self, frame: DataFrame, batch: int) -> None:
-        """For `foreachBatch`: the rows come to the driver, being few, so that one job does it all."""
+        """For `foreachBatch`: collect the few rows on the driver, so one job does everything."""
         rows = frame.toArrow()
         if rows.num_rows:
             pq.write_table(rows, self.folder / f"{batch:06}.parquet")
@@ -155,10 +152,9 @@ class _Quarantine(_Table):
 
 
 class _Query:
-    """A query, and what its progress says in all: Spark tells of each micro-batch by itself.
+    """A query and its total progress; Spark reports each micro-batch separately.
 
-    records: how many it has read. end: up to which offset. dropped: events that came after the hour
-    to which they belong was done.
+    records: records read. end: sum of end offsets. dropped: events later than the watermark.
     """
 
     def __init__(self, frame: DataFrame, table: _Table, folder: Path) -> None:

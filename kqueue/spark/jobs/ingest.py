@@ -1,9 +1,8 @@
-"""Events to tables: bronze, silver, quarantine, gold.
+"""Ingests events into the tables bronze, silver, quarantine and gold.
 
-One query reads the topics. For each of its batches bronze is written, then silver and quarantine
-from what bronze has, each batch of a table once (`kqueue.spark.tables`). When all that was there is
-taken in, gold gets the windows that are over: it is made of silver, and what it has already stays
-as it is.
+One query reads the topics. For each batch it writes bronze, then silver and quarantine from bronze;
+each batch of a table is written once (`kqueue.spark.tables`). After the last batch it adds the
+closed windows to gold, computed from silver. Existing gold rows do not change.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 
 STAGES = ("bronze", "silver", "quarantine", "gold")
 BATCH_MAX = 1_000_000
-"""Offsets in one batch, unless the source's options say otherwise: what a kill costs at most is
-read again.
-"""
+"""Offsets per batch, unless the source options say otherwise: the most that a kill repeats."""
 OURS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",  # what can't be computed is null, and no event can make a query fail
@@ -40,11 +37,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class IngestResult(NamedTuple):
-    """What one run did.
+    """The result of one run.
 
-    Attributes: rows: how many each stage got. reasons: how many records went into quarantine, by
-    reason. until: gold has the windows that end by then, of this run and those before; None: none
-    is over yet.
+    Attributes:
+        rows: rows added per stage.
+        reasons: quarantined records by reason.
+        until: gold has all windows that end by this time; None: none is closed.
     """
 
     rows: dict[str, int]
@@ -57,49 +55,51 @@ def ingest(
     source: Mapping[str, str],
     folder: str,
     *,
-    shape: EventSchema = FLIGHTS,
+    schema: EventSchema = FLIGHTS,
     format: Format = "parquet",
     finish: bool = False,
     tell: Tell = silent,
     now: datetime | None = None,
 ) -> IngestResult:
-    """Take in what has come to topics, as tables ``bronze``, ``silver``, ``quarantine`` and
-    ``gold`` under `folder`.
+    """Ingest new records into the tables ``bronze``, ``silver``, ``quarantine`` and ``gold``.
 
-    Run again, it takes in what has come since. Killed, it goes on where it stood, and every record
-    counts once.
+    The next run continues after it, also after a kill, and every record counts once.
 
-    Args: source: options of the kqueue source. folder: of a file system that the executors share
-    with the driver. format: parquet, or delta: the same files and Delta's log of them. finish: have
-    the last windows in gold too, though more may come for them, which gold will not count. tell: is
-    told of a stage how many rows it has got so far. now: the time, by which events from the future
-    are known. Raises: OptionError: the shape has SQL that is none, or the folder's tables were made
-    with something else. FolderInUse: another run works on it. ExtraNeeded: deltalake is missing.
-    Else what Spark does, about the source too.
+    Args:
+        source: options of the kqueue source.
+        folder: on a file system that the executors share with the driver.
+        schema: the event schema.
+        format: parquet, or delta: the same files with Delta's log.
+        finish: close the last windows too; later events of these windows are then not counted.
+        tell: called with a stage and its number of rows so far.
+        now: the current time, which identifies events from the future.
+    Raises: OptionError: the schema has invalid SQL, or the tables were created with other settings.
+        FolderInUse: another run holds the folder. ExtraNeeded: deltalake is missing. What Spark
+        raises.
     """
     own = isolated_session(spark, OURS)
-    check(own, shape)
+    check(own, schema)
     stream = own.readStream.format("kqueue")
     stream = stream.options(**{"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source})
     records = stream.load()
-    with open_tables(folder, shape, format, source) as tables:
-        run = _Run(own, tables, shape, tell)
+    with open_tables(folder, schema, format, source) as tables:
+        run = _Run(own, tables, schema, tell)
         run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
     return IngestResult(run.rows, run.reasons, until)
 
 
 class _Run:
-    """One run on tables that are ours for now."""
+    """One run on locked tables."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, shape: EventSchema, tell: Tell) -> None:
+    def __init__(self, spark: SparkSession, tables: Tables, schema: EventSchema, tell: Tell) -> None:
         self._spark = spark
         self._tables = tables
-        self._shape = shape
+        self._schema = schema
         self._tell = tell
         bronze = transforms.bronze(no_records(spark))
-        silver = transforms.silver(bronze, shape)
-        made = (bronze, silver, transforms.quarantine(bronze, shape), transforms.gold(silver, shape))
+        silver = transforms.silver(bronze, schema)
+        made = (bronze, silver, transforms.quarantine(bronze, schema), transforms.gold(silver, schema))
         self._table: dict[str, Table] = {
             name: tables.table(name, columns) for name, columns in zip(STAGES, made, strict=True)
         }
@@ -107,7 +107,7 @@ class _Run:
         self.reasons: Counter[str] = Counter()
 
     def take_in(self, records: DataFrame) -> None:
-        """All that is there now, into bronze, silver and quarantine."""
+        """Write all current records to bronze, silver and quarantine."""
         failures: list[Exception] = []
 
         def one_batch(frame: DataFrame, batch: int) -> None:
@@ -132,15 +132,15 @@ class _Run:
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         self._write("bronze", frame, batch)
         taken = self._table["bronze"].read_batch(frame.sparkSession, batch)
-        self._write("silver", transforms.silver(taken, self._shape), batch)
-        self._write("quarantine", transforms.quarantine(taken, self._shape), batch)
+        self._write("silver", transforms.silver(taken, self._schema), batch)
+        self._write("quarantine", transforms.quarantine(taken, self._schema), batch)
         self.reasons += self._table["quarantine"].tally(batch, "reason")
 
     def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:
-        """Have in gold the windows that are over; returns up to when.
+        """Add closed windows to gold; return the end of the last one.
 
-        That time is kept before they are written, so that a run that was killed in between writes
-        just those again.
+        That time is stored before gold is written, so that a run after a kill writes the same
+        windows.
         """
         kept = self._tables.read_json(_KEPT)
         if kept is not None and not self._table["gold"].has(kept["batch"]):
@@ -155,13 +155,13 @@ class _Run:
         return _moment(until_us)
 
     def _over_us(self, after_us: int | None, now: datetime, *, finish: bool) -> int | None:
-        """The end of the last window that is over, in µs since 1970; None if there is no event.
+        """Return the end of the last closed window in µs since 1970; None without events.
 
-        A window is over once an event is as far past its end as events may be late. Of one from the
-        future the time counts at which it was told, or ours if that is earlier: else one clock that
-        goes wrong would close all windows to come.
+        A window is closed once an event is later than its end by the lateness. An event from the
+        future counts with the time of its record or the current time, whichever is earlier.
+        Otherwise one wrong clock would close all windows.
         """
-        step, lateness = (seconds_of(text, "") * 1_000_000 for text in (self._shape.window, self._shape.lateness))
+        step, lateness = (seconds_of(text, "") * 1_000_000 for text in (self._schema.window, self._schema.lateness))
         now_us = (now - _EPOCH) // timedelta(microseconds=1)
         event_us, told_us = F.unix_micros("event_time"), F.unix_micros("timestamp")
         silver = self._events(after_us)
@@ -178,13 +178,14 @@ class _Run:
         return silver if since_us is None else silver.where(F.col("event_time") >= _at(since_us))
 
     def _write_gold(self, batch: int, after_us: int | None, until_us: int) -> None:
-        """The windows that end after one time and by another. An event that was told again in a
-        later window is known by the first.
+        """Write the windows that end in (after_us, until_us].
+
+        A repeated event in a later window is recognized by its first occurrence.
         """
-        lateness_us = seconds_of(self._shape.lateness, "") * 1_000_000
+        lateness_us = seconds_of(self._schema.lateness, "") * 1_000_000
         events = self._events(None if after_us is None else after_us - lateness_us)
         counted = transforms.gold(
-            transforms.distinct(transforms.watermarked(events, self._shape), self._shape), self._shape
+            transforms.distinct(transforms.watermarked(events, self._schema), self._schema), self._schema
         )
         over = counted.where(F.col("end") <= _at(until_us))
         self._write("gold", over if after_us is None else over.where(F.col("end") > _at(after_us)), batch)

@@ -1,4 +1,4 @@
-"""What jobs that take long have in common: how they tell how far they are, and how they wait."""
+"""Progress reports and waiting, shared by long jobs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Tell = Callable[[str, int], None]
 
 
 class ProgressListener(Protocol):
-    """Is told what goes on, how many rows are done, and of how many, where that is known. Called
-    from any thread.
-    """
+    """Called with a stage, the rows done, and the total if known; from any thread."""
 
     def __call__(self, stage: str, rows: int, total: int | None = None, /) -> None: ...
 
 
 def silent(stage: str, rows: int, total: int | None = None, /) -> None:
-    """Tells nobody."""
+    """Ignore progress."""
 
 
 @contextlib.contextmanager
 def watched(
     spark: SparkSession, stage: str, before: int, rows: int, total: int, tell: ProgressListener
 ) -> Iterator[None]:
-    """While Spark reads, tell now and then how far it is: by the tasks that are done, since it
-    counts no rows of Python's.
+    """Report progress while Spark reads, estimated from finished tasks.
 
-    Args: before: rows that were done before; rows: those that are being read now; total: of all.
+    Spark counts no Python rows.
+
+    Args:
+        before: rows done before. rows: rows of this read. total: rows in all.
     """
     tell(stage, before, total)
     if tell is silent:
@@ -71,8 +71,6 @@ def _look(spark: SparkSession, over: threading.Event, tell_share: Callable[[floa
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Wait for a query that ends by itself, in turns: Ctrl-C is heard in between. Raises: what made
-    it fail.
-    """
+    """Wait for a query to end, in intervals, so Ctrl-C works. Raises: the query's error."""
     while not query.awaitTermination(TURN_S):
         pass

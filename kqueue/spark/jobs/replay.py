@@ -1,4 +1,4 @@
-"""An archive back to a broker."""
+"""Replays an archive to a broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.client import Client, NewTopic
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.jobs.archive import SCHEMA
-from kqueue.spark.jobs.archive_layout import RECORDS, ArchiveLayout, Batch
+from kqueue.spark.jobs.archive_layout import RECORDS, ArchivedBatch, ArchiveLayout
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FOREVER = {"retention.ms": "-1"}
-"""Of topics that are made for a replay: records keep their times, and might be older than what a
-broker keeps otherwise.
-"""
+"""Settings of created topics: replayed records may be older than the broker's retention."""
 TIMESTAMP_TYPE = "message.timestamp.type"
 RUN = "1"
 _RUN = re.compile(r"[a-zA-Z0-9._-]{1,40}")
 
 
 class ReplayResult(NamedTuple):
-    """rows: records that were sent. before: those that an earlier run had sent. topics: where they
-    went. made: topics that were made.
-    """
+    """rows: records sent. before: records of an earlier run. topics: targets. made: created topics."""
 
     rows: int
     before: int
@@ -50,21 +46,21 @@ def replay(
     run: str = RUN,
     tell: ProgressListener = silent,
 ) -> ReplayResult:
-    """Send an archive to its topics again, or all to `topic`: to the partitions that records were
-    in, in order, with times and headers.
+    """Send an archive to its topics, or to `topic`: same partitions, order, timestamps and headers.
 
-    Records without a time get the one at which they are sent.
+    Records without a timestamp get the time of sending.
 
-    Args: create: make topics that are missing, which keep their records for ever. exactly_once:
-    each batch of the archive is sent once, however often it is tried: a replay that was broken off
-    goes on, and one that is done sends only what the archive has got since. run: with exactly_once,
-    the name of the replay: another one sends all again. Raises, before anything is sent:
-    PipelineFailed: there is no archive, or a topic is missing, has other partitions, or would
-    change the times. While sending: RowRefused, ClientError; without exactly_once what was sent
-    stays, and is sent again the next time.
+    Args:
+        create: create missing topics, with unlimited retention.
+        exactly_once: send each batch of the archive once; an interrupted replay continues, and a
+            finished one sends only batches archived since.
+        run: with exactly_once, the name of the replay; another name sends everything again.
+    Raises, before any write: PipelineFailed: no archive, or a topic is missing, has another number
+    of partitions, or uses LogAppendTime. During the write: RowRefused, ClientError; without
+    exactly_once sent records remain and a retry duplicates them.
     """
-    kept = ArchiveLayout(spark, folder)
-    batches = _batches(kept)
+    layout = ArchiveLayout(spark, folder)
+    batches = _batches(layout)
     with Client(bootstrap) as client:
         wanted = _wanted(batches[-1], topic)
         made = _prepare(client, wanted, create=create)
@@ -80,31 +76,29 @@ def replay(
         if some:
             size = sum(batch.rows for batch in some)
             with watched(spark, "replay", rows, size, total, tell):
-                _send(_read(spark, kept, some), bootstrap, topic, options)
+                _send(_read(spark, layout, some), bootstrap, topic, options)
             rows += size
     return ReplayResult(rows, before, tuple(wanted), made)
 
 
-def _batches(kept: ArchiveLayout) -> list[Batch]:
-    """What has been archived; a batch that an archive is at work on, or was killed at, does not
-    count until it has done with it.
-    """
-    batches = kept.batches()
+def _batches(layout: ArchiveLayout) -> list[ArchivedBatch]:
+    """Return the committed batches."""
+    batches = layout.batches()
     if not batches:
         raise PipelineFailed(
-            f"{kept.folder} is no archive: expected a folder that `kqueue pipeline archive` has written"
+            f"{layout.folder} is no archive: expected a folder that `kqueue pipeline archive` has written"
         )
     return batches
 
 
-def _wanted(last: Batch, topic: str | None) -> dict[str, int]:
-    """The topics that are written to, and how many partitions each needs."""
+def _wanted(last: ArchivedBatch, topic: str | None) -> dict[str, int]:
+    """Return the target topics and their number of partitions."""
     there = last.partitions
     return dict(sorted(there.items())) if topic is None else {topic: max(there.values(), default=1)}
 
 
 def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tuple[str, ...]:
-    """Compare the topics with what is wanted; returns those that were made. Raises: as `replay`."""
+    """Validate the targets; return the topics that were created. Raises: as `replay`."""
     there = client.metadata().topics
     missing = [name for name in wanted if name not in there]
     if missing and not create:
@@ -130,7 +124,7 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
 
 
 def _app(archive_id: str, topic: str | None, run: str) -> str:
-    """The name under which the sink keeps account: other archives, targets and runs have others."""
+    """Return the txnAppId, unique per archive, target and run."""
     if not _RUN.fullmatch(run):
         raise OptionError(f"run: expected up to 40 letters, digits, '.', '_' and '-', found {run!r:.100}")
     target = hashlib.sha256((topic or "").encode()).hexdigest()[:12]
@@ -138,16 +132,16 @@ def _app(archive_id: str, topic: str | None, run: str) -> str:
 
 
 def _done(client: Client, app: str) -> int:
-    """The last batch that was sent whole; 0: none."""
+    """Return the last batch that was sent completely; 0: none."""
     if PREFIX + app not in client.metadata().topics:
         return 0
     return max(Journal(client, app).read().done, 0)
 
 
-def _read(spark: SparkSession, kept: ArchiveLayout, batches: Sequence[Batch]) -> DataFrame:
-    """The records of these batches, those of a partition together and in their order."""
-    files = [kept.of(RECORDS, name) for batch in batches for name in batch.files]
-    records = spark.read.schema(SCHEMA).option("basePath", kept.of(RECORDS)).parquet(*files)
+def _read(spark: SparkSession, layout: ArchiveLayout, batches: Sequence[ArchivedBatch]) -> DataFrame:
+    """Return the records of these batches, each partition together and in order."""
+    files = [layout.of(RECORDS, name) for batch in batches for name in batch.files]
+    records = spark.read.schema(SCHEMA).option("basePath", layout.of(RECORDS)).parquet(*files)
     return records.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
 

@@ -1,5 +1,6 @@
-"""Tables that a job writes batch by batch, each batch whole and once: Parquet files in a folder,
-with or without Delta Lake's log.
+"""Tables that a job writes batch by batch, each batch atomically and once.
+
+They are Parquet files in a folder, with or without Delta Lake's log.
 """
 
 from kqueue.spark.tables.folder import FORMATS, Format, Tables, open_tables

@@ -1,8 +1,7 @@
-"""Delta Lake's log of a table whose files Spark has written, kept with the package `deltalake`: no
-package of Spark's is needed.
+"""Delta Lake's log for files that Spark has written, kept with the package `deltalake`.
 
-Each batch is one commit, with the files and a transaction of its own (an id of the writer, and the
-batch's number), by which it is known whether it has been done.
+Each batch is one commit with its files and an application transaction (the writer's id and the
+batch number). The transaction tells whether a batch is already committed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NEEDED = f"Delta tables need the package deltalake ({{}}): {install_hint('delta'
 
 
 def check_installed() -> None:
-    """Raises ExtraNeeded: the package is not there."""
+    """Raise ExtraNeeded if deltalake is missing."""
     try:
         importlib.import_module("deltalake")
     except ImportError as error:
@@ -34,10 +33,12 @@ def check_installed() -> None:
 
 
 class DeltaLog:
-    """The log of one table, which is made if it is not there.
+    """The Delta log of one table; created if it does not exist.
 
-    Args: schema: as Spark writes one in JSON, and Delta too; columns that the table does not have
-    yet are added. by: those by which files are laid out. writer: our id in the log.
+    Args:
+        schema: in Spark's JSON, which Delta uses too; missing columns are added to the table.
+        by: the partition columns.
+        writer: our application id in the log.
     """
 
     def __init__(self, folder: Path, schema: str, by: Sequence[str], writer: str) -> None:
@@ -54,14 +55,15 @@ class DeltaLog:
         self._add_columns()
 
     def has(self, batch: int) -> bool:
-        """Whether we have committed this batch."""
+        """Return whether this writer has committed the batch."""
         self._table.update_incremental()
         last = self._table.transaction_version(self._writer)
         return last is not None and last >= batch
 
     def commit(self, batch: int, files: Sequence[Path]) -> None:
-        """Have these files in the table, as this batch of ours, if it has not been committed.
-        Raises PipelineFailed: Delta refuses.
+        """Add files to the table as one batch, unless it is committed.
+
+        Raises: PipelineFailed: Delta refuses the commit.
         """
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import CommitProperties, Transaction
@@ -76,7 +78,7 @@ class DeltaLog:
             raise PipelineFailed(f"{self._folder}: Delta's log does not take batch {batch}: {error}") from None
 
     def files(self) -> list[str]:
-        """Those that the table has now."""
+        """Return the paths of the table's current files."""
         self._table.update_incremental()
         return [str(uri) for uri in self._table.file_uris()]
 
@@ -104,7 +106,7 @@ class DeltaLog:
 
 
 def _all_nullable(schema: str) -> str:
-    """As far as readers are told: events of the next shape may lack what those of this one have."""
+    """Return the schema with all fields nullable: later events may lack fields of earlier schemas."""
     table = json.loads(schema)
     for field in table["fields"]:
         field["nullable"] = True
@@ -113,9 +115,7 @@ def _all_nullable(schema: str) -> str:
 
 
 def _stats(file: Path) -> dict[str, Any]:
-    """How many rows a file has, and from where to where its numbers and times go: readers skip
-    files by it.
-    """
+    """Return row count, minima, maxima and null counts; readers skip files by them."""
     footer = pq.read_metadata(file)
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}

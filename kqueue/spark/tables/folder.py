@@ -1,11 +1,10 @@
-"""The folder of a job's tables: what they were made with, who works on them, and what is on its way
-to them.
+"""The folder of a job's tables: their description, the lock, and staged batches.
 
-checkpoints/tables.json   what they were made with
-checkpoints/lock          held by the one who works on them
-checkpoints/stream/       Spark's own account of what it has read
-checkpoints/gold.json     up to where gold goes
-checkpoints/staging/      batches that are not whole yet
+checkpoints/tables.json   what the tables were created with
+checkpoints/lock          held by the running job
+checkpoints/stream/       Spark's checkpoint
+checkpoints/gold.json     the end of the last window in gold
+checkpoints/staging/      incomplete batches
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ _FILE = "tables.json"
 
 @dataclass(frozen=True)
 class Tables:
-    """A folder that is ours for now. `storage`: of its checkpoints. `writer`: an id of these
-    tables.
-    """
+    """A locked folder of tables. `storage`: of its checkpoints. `writer`: the id of these tables."""
 
     folder: Path
     storage: LocalStorage
@@ -49,16 +46,21 @@ class Tables:
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
         return self.folder / "checkpoints"
 
     def table(self, name: str, columns: DataFrame) -> Table:
-        """Args: columns: an empty frame with those of the table."""
+        """Return a table.
+
+        Args:
+            columns: an empty frame with the table's columns.
+        """
         by = [DATE] if DATE in columns.columns else []
         log = DeltaLog(self.folder / name, columns.schema.json(), by, self.writer) if self.format == "delta" else None
         return Table(self.folder / name, self.checkpoints / "staging", columns, log)
 
     def read_json(self, name: str) -> Any:
-        """What was kept under a name, None if nothing was."""
+        """Return the stored value of a name; None: none."""
         try:
             return json.loads((self.checkpoints / name).read_bytes())
         except FileNotFoundError:
@@ -67,17 +69,17 @@ class Tables:
             raise PipelineFailed(f"{self.checkpoints / name} is damaged: {error}") from None
 
     def keep_json(self, name: str, value: object) -> None:
-        """Old or new after a crash, never half."""
+        """Store a value atomically: after a crash it is the old or the new one."""
         self.storage.write_atomic(name, json.dumps(value, indent=1).encode())
 
 
 @contextlib.contextmanager
-def open_tables(folder: str, shape: EventSchema, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
-    """Take hold of a folder of tables, which is made if it is not there.
+def open_tables(folder: str, schema: EventSchema, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
+    """Lock a folder of tables during the block; create it if it does not exist.
 
-    Raises: OptionError: it is no folder of a mounted file system, or its tables were made with
-    something else; the message says what. FolderInUse: another run works on it. ExtraNeeded: a
-    package is missing. StorageFailed: it can't be made or written to.
+    Raises: OptionError: not on a mounted file system, or its tables were created with other
+        settings (the message names them). FolderInUse: another job holds it. ExtraNeeded: a package
+        is missing. StorageFailed: it cannot be created or written.
     """
     if format not in FORMATS:
         raise OptionError(f"format: expected parquet or delta, found {format!r}")
@@ -96,7 +98,7 @@ def open_tables(folder: str, shape: EventSchema, format: Format, source: Mapping
             f"another ingest is at work on {folder}: wait until it is done, or take another folder"
         ) from None
     try:
-        given = _description(shape, format, source)
+        given = _description(schema, format, source)
         tables = Tables(root, storage, format, _agreed(root, storage, given, folder))
         shutil.rmtree(tables.checkpoints / "staging", ignore_errors=True)
         (tables.checkpoints / "staging").mkdir()
@@ -107,15 +109,13 @@ def open_tables(folder: str, shape: EventSchema, format: Format, source: Mapping
         lock.release()
 
 
-def _description(shape: EventSchema, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
+def _description(schema: EventSchema, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
     topics = {name: source[name] for name in TOPICS if name in source}
-    return {"version": VERSION, "format": format, "topics": topics, "shape": json.loads(json.dumps(asdict(shape)))}
+    return {"version": VERSION, "format": format, "topics": topics, "shape": json.loads(json.dumps(asdict(schema)))}
 
 
 def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: str) -> str:
-    """The id of the tables, after what is given now has been compared with what they were made
-    with.
-    """
+    """Return the id of the tables, after comparing the settings with those of their creation."""
     there = Tables(root, storage, "parquet", "").read_json(_FILE)
     if there is None:
         if any(path.name != "checkpoints" for path in root.iterdir()) or (root / "checkpoints" / "stream").exists():
@@ -134,10 +134,9 @@ def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: st
 
 
 def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) -> None:
-    """Raises OptionError: tables would no longer be of one kind.
+    """Raise OptionError if tables would mix incompatible rows.
 
-    Other rules are fine, and hold from now on; so are more fields that may be null, which older
-    rows don't have, and more topics.
+    Changed rules are accepted for new rows; so are additional nullable fields and topics.
     """
     old, new = there["shape"], given["shape"]
     fixed = [(key, old[key], new[key]) for key in ("window", "lateness", "id", "time", "by", "gold")]
@@ -146,7 +145,7 @@ def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) ->
             raise OptionError(
                 f"the tables in {folder} were made with {what} {_shown(was)}, and this is {_shown(is_now)}: {_CHOICE}"
             )
-    was, is_now = ({name: (type, nullable) for name, type, nullable in shape["fields"]} for shape in (old, new))
+    was, is_now = ({name: (type, nullable) for name, type, nullable in schema["fields"]} for schema in (old, new))
     for name, kind in was.items():
         if is_now.get(name) != kind:
             other = f"{_kind(*is_now[name])} now" if name in is_now else "gone"

@@ -1,8 +1,8 @@
-"""One table: a folder with a folder for each batch, ``batch=3/date=2013-01-01/part-….parquet``.
+"""One table: a folder with one folder per batch, ``batch=3/date=2013-01-01/part-….parquet``.
 
-A batch is written elsewhere and renamed when it is whole: whoever reads the folder sees all of it
-or nothing, and a batch that is asked for a second time, because the driver was killed before it
-could note that it was done, is there already. Delta's log then tells of those files.
+A batch is written to a staging folder and renamed when it is complete. So readers see all of it or
+nothing. A batch that Spark repeats, because the driver was killed before Spark recorded it, is
+already there. Delta's log then lists those files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ NO_MARKS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class Table:
-    """`columns`: an empty frame with the columns of the table. One that has a `date` is laid out by
-    it, and has no row without.
+    """One table. With a `date` column it is partitioned by date.
 
-    One thread at a time.
+    And rows without a date get `NO_DATE`.
+
+    Args:
+        columns: an empty frame with the table's columns.
+    Thread: one at a time.
     """
 
     def __init__(self, folder: Path, staging: Path, columns: DataFrame, log: DeltaLog | None) -> None:
@@ -40,15 +43,13 @@ class Table:
         self._log = log
 
     def has(self, batch: int) -> bool:
-        """Whether a batch is in the table, for all who read it."""
+        """Return whether readers see this batch."""
         return self._path(batch).is_dir() if self._log is None else self._log.has(batch)
 
     def write(self, frame: DataFrame, batch: int) -> int:
-        """Have the rows of `frame` in the table as this batch; if it is there already, nothing is
-        done. Returns how many rows it has.
+        """Write the rows of `frame` as this batch, unless it exists; return its number of rows.
 
-        Batches count up from 0. The executors write, on a file system that they share with the
-        driver.
+        Batches count from 0. Executors write to a file system that they share with the driver.
         """
         final = self._path(batch)
         if self._log is not None and self._log.has(batch):
@@ -64,11 +65,11 @@ class Table:
         return sum(_rows(file) for file in files)
 
     def read_batch(self, spark: SparkSession, batch: int) -> DataFrame:
-        """What one batch that was written has, with the columns of the table."""
+        """Return the rows of one written batch, with the table's columns."""
         return spark.read.schema(self._columns.schema).parquet(str(self._path(batch))).select(*self._columns.columns)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """What the whole table has; without `date`."""
+        """Return the rows of the whole table, without `date`."""
         columns = self._columns.drop(DATE)
         # Delta's own account counts: its other writers make other files of ours.
         paths = [str(self.folder)] if self._log is None else self._log.files()
@@ -77,7 +78,7 @@ class Table:
         return spark.read.schema(columns.schema).parquet(*paths).select(*columns.columns)
 
     def tally(self, batch: int, column: str) -> Counter[str]:
-        """How often each text stands in a column of a batch."""
+        """Return how often each text occurs in a column of a batch."""
         found: Counter[str] = Counter()
         for file in self._files(batch):
             with pq.ParquetFile(file) as opened:

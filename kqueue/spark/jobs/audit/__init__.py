@@ -1,8 +1,9 @@
-"""What topics hold, and what is missing or repeated, in one pass over all records.
+"""Audits topics in one pass over all records: contents, missing offsets, duplicates, group lag.
 
-`stretch` sums up what goes by, `counting` has Spark do it, `gaps` finds out from the batches'
-headers why offsets are missing, `group_lags` how far groups are behind; `facts` is what comes of it,
-`pictures` and `report` show it. Only `counting` knows Spark.
+`record_scan` has Spark summarize the records as `partition_summary` defines. `gaps` explains
+missing offsets from batch headers, `group_lag` reads group offsets, `compaction_state` the cleanup
+policies. `report` is the result; `charts`, `formatting` and `html_report` present it. Only
+`record_scan` imports pyspark.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
-from kqueue.spark.jobs.audit import gaps as explaining
+from kqueue.spark.jobs.audit import gaps as gap_explanation
 from kqueue.spark.jobs.audit.compaction_state import CompactionState, compaction
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
 from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, group_lags
-from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, joined
+from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, merge_summaries
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.file_reader import FileReader
@@ -36,13 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditReport", "Gap", "PartitionAudit", "audit"]
 OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
-"""All topics but Kafka's own, which the source leaves out, those of its controllers, and what our
-sink stages.
+"""All topics except internal ones (the source omits them), controller metadata and staging topics.
 """
 TASK_ROWS, TASKS_MAX = 1_000_000, 2_000
-"""Offsets that one task reads: few enough to see progress, and to share out what one partition has;
-each makes a summary.
-"""
+"""Offsets per task: small enough for progress reports and parallelism. Each task returns a summary."""
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 _PLANNED = (
     *_CHOOSING,
@@ -58,23 +56,25 @@ _PLANNED = (
 def audit(
     spark: SparkSession, source: Mapping[str, str], *, groups: Sequence[str] = (), tell: ProgressListener = silent
 ) -> AuditReport:
-    """Look at every record of topics.
+    """Read every record of topics and return the report.
 
-    Args: source: options of the kqueue source for batches that say where to read, and which topics:
-    none: all but internal ones. groups: whose lag to tell; none: of all groups. Raises:
-    OptionError, ClientError, StorageFailed, CorruptBatch.
+    Args:
+        source: options of the kqueue source for batch queries; without a topic selection: all
+            except internal topics.
+        groups: whose lag to report; empty: all groups.
+    Raises: OptionError, ClientError, StorageFailed, CorruptBatch.
     """
     chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
     options = parse_options(chosen, streaming=False)
     with contextlib.closing(open_reader(options)) as reader:
         ranges = _ranges(options, reader)
         known, unknown = _lags(reader, groups, ranges)
-        stretches, repeated = _count(spark, source, ranges, tell)
+        summaries, repeated = _count(spark, source, ranges, tell)
         starts = reader.earliest([one.topic_partition for one in ranges])
         why = compaction(reader, sorted({one.topic for one in ranges}))
         rows = []
         for one in ranges:
-            seen = joined(stretches.get(one.topic_partition, ()))
+            seen = merge_summaries(summaries.get(one.topic_partition, ()))
             row = _facts(one, starts.get(one.topic_partition, one.start), seen, why.policies.get(one.topic))
             row = _explained(row, one, seen, options, reader, why)
             rows.append(_with_repeated(row, repeated.get(one.topic_partition)))
@@ -124,7 +124,7 @@ def _lags(reader: RecordReader, groups: Sequence[str], ranges: Sequence[OffsetRa
 def _count(
     spark: SparkSession, source: Mapping[str, str], ranges: Sequence[OffsetRange], tell: ProgressListener
 ) -> tuple[Mapping[TopicPartition, list[PartitionSummary]], Mapping[TopicPartition, DuplicateRecords]]:
-    from kqueue.spark.jobs.audit.record_scan import counted
+    from kqueue.spark.jobs.audit.record_scan import scan_records
 
     full = [one for one in ranges if one.size]
     if not full:
@@ -146,7 +146,7 @@ def _count(
     }
     records = spark.read.format("kqueue").options(**options).load()
     with watched(spark, "audit", 0, total, total, tell):
-        return counted(records, full, rows_max)
+        return scan_records(records, full, rows_max)
 
 
 def _offsets(offsets: Offsets) -> str:
@@ -181,8 +181,9 @@ def _facts(one: OffsetRange, start: int, seen: PartitionSummary | None, policy: 
 
 
 def _missing(row: PartitionAudit, seen: PartitionSummary | None) -> tuple[Ranges, int, int]:
-    """The first ranges from the start of the log to its end that have no record, how many ranges,
-    and how many offsets.
+    """Return the ranges of [log start, log end) without records, their number, and their offsets.
+
+    Only the first ranges are listed.
     """
     if seen is None:
         return ([(row.start, row.end)], 1, row.end - row.start) if row.end > row.start else ([], 0, 0)
@@ -206,10 +207,10 @@ def _explained(
     if not missing:
         return row
     begin = min(first for first, _ in ranges)
-    spans = explaining.batch_spans(reader, options, one.topic_partition, begin, row.end)
-    found = explaining.holes(spans, begin, row.end, ranges)
-    is_compacted = why.may_have_taken(one.topic_partition)
-    named = explaining.named(ranges, found, is_compacted=is_compacted)
+    spans = gap_explanation.batch_spans(reader, options, one.topic_partition, begin, row.end)
+    found = gap_explanation.find_gaps(spans, begin, row.end, ranges)
+    is_compacted = why.may_have_removed(one.topic_partition)
+    explained = gap_explanation.explain_gaps(ranges, found, is_compacted=is_compacted)
     between = min(found.between, missing)
     markers = min(found.markers, missing - between)
     has_transactions = bool(found.markers)
@@ -218,9 +219,9 @@ def _explained(
         markers=markers,
         compacted=missing - markers - (0 if is_compacted else between),
         missing=0 if is_compacted else between,
-        gaps=tuple(named[:GAPS_NAMED]),
+        gaps=tuple(explained[:GAPS_NAMED]),
         gap_count=count,
-        holes=tuple(named),
+        holes=tuple(explained),
         aborted=found.aborted if has_transactions else None,
         open=found.open if has_transactions else None,
     )

@@ -1,4 +1,4 @@
-"""The pictures of an audit. Knows no Spark; matplotlib is imported where one is drawn."""
+"""The charts of an audit. No pyspark; matplotlib is imported on the first chart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WHY_WORDS = {
 
 
 class Chart(NamedTuple):
-    """`file`: its name; `title`: what it shows; `text`: how to read it."""
+    """A chart: file name, title, and how to read it."""
 
     file: str
     title: str
@@ -50,7 +50,7 @@ Drawing = Callable[["Figure", AuditReport], None]
 
 
 def draw(report: AuditReport, folder: Path) -> list[Chart]:
-    """Those pictures for which there is something to show, as PNG. Raises: ExtraNeeded, OSError."""
+    """Draw the charts that have data, as PNG. Raises: ExtraNeeded, OSError."""
     made = []
     for one, has_any, height, drawing in _pictures(report):
         if has_any:
@@ -113,9 +113,7 @@ def _cut(what: str, count: int) -> str:
 
 
 def _over_time(figure: Figure, report: AuditReport) -> None:
-    """A strip for each of the partitions with the most records, and one for the others; all in
-    spans of the same length.
-    """
+    """Draw a strip per partition for the largest ones, and one for the others, at one time scale."""
     rows = _timed(report)
     level = max(row.times.level for row in rows)
     shown = [(_name(row), row.times) for row in rows[:STRIPS_MAX]]
@@ -151,9 +149,9 @@ def _together(some: Sequence[Times], level: int) -> Times:
 
 
 def _window(times: Times) -> tuple[int, int, int, int]:
-    """What to show: the level, the first and the last span, and how many records lie outside.
+    """Return what to show: the level, the first and last interval, and the records outside.
 
-    That is all, unless leaving out a few whose times are far off shows the rest more finely.
+    All of them, unless omitting a few outliers allows a finer scale.
     """
     spans = sorted(times.counts)
     first, last, outside, most_outside = 0, len(spans) - 1, 0, sum(times.counts.values()) * OUTSIDE_MAX
@@ -178,7 +176,7 @@ def _span(width: int) -> str:
 
 
 def _moment(ms: int) -> datetime:
-    """A time that can be drawn, the nearest to this one."""
+    """Return the nearest time that matplotlib can draw."""
     least, most = datetime(100, 1, 1, tzinfo=UTC), datetime(9900, 1, 1, tzinfo=UTC)  # with room for ticks
     try:
         return min(max(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms), least), most)
@@ -208,9 +206,7 @@ def _skew(figure: Figure, report: AuditReport) -> None:
 
 
 def _gaps(figure: Figure, report: AuditReport) -> None:
-    """Grey where a log was deleted, blue where records are, and marks of the same width at least,
-    so that one offset can be seen.
-    """
+    """Draw deleted offsets grey, records blue, and gaps at least wide enough to be visible."""
     from matplotlib.patches import Patch
 
     there = [row for row in report.partitions if row.end > 0]
@@ -238,7 +234,7 @@ def _gaps(figure: Figure, report: AuditReport) -> None:
 
 
 def _filled(row: PartitionAudit) -> list[tuple[float, float]]:
-    """Where records are: by the cells, which know all gaps, however many."""
+    """Return the ranges with records, from `cells`, which account for all gaps."""
     if not row.records:
         return []
     width = (row.end - row.start) / CELLS

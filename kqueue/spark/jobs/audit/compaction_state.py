@@ -1,6 +1,4 @@
-"""What is known of topics beside their records: whether compaction may have taken some. Knows no
-Spark.
-"""
+"""Whether compaction may have removed records of a topic. No pyspark."""
 
 from __future__ import annotations
 
@@ -26,16 +24,14 @@ DEFAULT = "delete"
 
 
 class CompactionState:
-    """policies: the cleanup.policy of each topic, where it is known. cleaned: how far compaction
-    has come in each partition.
-    """
+    """policies: known cleanup.policy per topic. cleaned: the cleaner's offset per partition."""
 
     def __init__(self, policies: dict[str, str], cleaned: dict[TopicPartition, int]) -> None:
         self.policies = policies
         self.cleaned = cleaned
 
-    def may_have_taken(self, topic_partition: TopicPartition) -> bool:
-        """Whether whole batches of a partition may have been taken by compaction."""
+    def may_have_removed(self, topic_partition: TopicPartition) -> bool:
+        """Return whether compaction may have removed whole batches of a partition."""
         return "compact" in self.policies.get(topic_partition.topic, DEFAULT) or topic_partition in self.cleaned
 
 
@@ -70,8 +66,9 @@ def _of_folder(reader: FileReader) -> dict[str, str]:
 
 
 def _stored(path: Path) -> list[tuple[str, bytes]]:
-    """The topics in the metadata store of kqueue, opened to be read only: it may be a running
-    broker's. None where it can't be.
+    """Return the topics in kqueue's metadata store, opened read-only as a broker may use it.
+
+    Empty if it cannot be read.
     """
     if not path.is_file():
         return []

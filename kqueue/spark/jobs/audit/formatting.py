@@ -1,4 +1,4 @@
-"""What was found, in words, for a screen and for a page. Knows no Spark."""
+"""Formats the findings of an audit as text, for terminal and HTML. No pyspark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def time_text(ms: int | None) -> str:
-    """``2026-01-31 12:00`` in UTC; a time that no calendar has as a number."""
+    """Return ``2026-01-31 12:00`` in UTC; ms as a number where no calendar date exists."""
     if ms is None:
         return NONE
     try:
@@ -25,7 +25,7 @@ def time_text(ms: int | None) -> str:
 
 
 def age_text(ms: int | None) -> str:
-    """The two largest units: ``3 d 4 h``."""
+    """Return a duration in its two largest units: ``3 d 4 h``."""
     if ms is None:
         return NONE
     left = max(ms, 0) // 1000
@@ -38,18 +38,17 @@ def age_text(ms: int | None) -> str:
 
 
 def plain(text: str) -> str:
-    """What somebody else has named, without what a terminal would take for an order; as it is where
-    it is plain.
-    """
+    """Return text without terminal control characters; printable text is unchanged."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def offsets_text(first: int, end: int) -> str:
+    """Return ``12`` or ``12 to 15``."""
     return f"{first:,}" if end - first == 1 else f"{first:,} to {end - 1:,}"
 
 
 def findings(report: AuditReport) -> Iterator[str]:
-    """A sentence for each thing that somebody should look at; one that says so if there is none."""
+    """Yield a sentence per problem, or one that says there are none."""
     found = [sentence for row in report.partitions for sentence in _of_partition(row)]
     found += [sentence for lag in report.lags for sentence in _of_group(lag)]
     yield from found or ["All is there: each offset has a record, or it is known why not."]

@@ -1,9 +1,8 @@
-"""Why offsets have no record: the headers of the batches around them say it, as far as it can be
-known. Knows no Spark.
+"""Explains offsets without a record from the headers of the batches around them. No pyspark.
 
-A marker that ends a transaction takes an offset that no reader sees. A batch that spans more
-offsets than it has records was compacted. Where no batch is at all, compaction may have taken it
-whole; where nothing was ever compacted, records are missing.
+A transaction marker takes an offset that no reader sees. A batch with fewer records than offsets
+was compacted. Where no batch is at all, compaction may have removed it whole; in a topic that was
+never compacted, records are missing.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ GAPS_NAMED = 5
 
 
 class Gap(NamedTuple):
-    """Offsets from `first` to before `end` without a record. why: DELETED, MARKER, COMPACTED or
-    MISSING; the worst of what holds.
+    """Offsets in [first, end) without a record.
+
+    why: DELETED, MARKER, COMPACTED or MISSING; the worst that applies to a part of it.
     """
 
     first: int
@@ -41,10 +41,10 @@ class Gap(NamedTuple):
 
 
 class BatchSpan(NamedTuple):
-    """A batch: its offsets, and how many records. control: ABORT, COMMIT or another number of a
-    control batch, None: it has data.
+    """The offsets and records of a batch.
 
-    producer: the id of the producer of a transaction's batch, None: it belongs to none.
+    control: the type of a control batch (ABORT, COMMIT, …); None: data. producer: the producer id
+    of a transactional batch; None: not transactional.
     """
 
     first: int
@@ -56,11 +56,11 @@ class BatchSpan(NamedTuple):
 
 @dataclass
 class GapReport:
-    """What batches say of offsets that have no record.
+    """What batches tell about offsets without a record.
 
-    markers, compacted, between: how many offsets are control batches', are missing inside of
-    batches, and lie in no batch. aborted, open: records of transactions that were aborted, or that
-    have no end yet. named: `Gap`s of MARKER and, where no batch is, MISSING.
+    markers, compacted, between: offsets of control batches, missing inside batches, and outside any
+    batch. aborted, open: records of aborted and of open transactions. ranges: `Gap`s of MARKER, and
+    of MISSING where no batch is.
     """
 
     markers: int = 0
@@ -71,9 +71,11 @@ class GapReport:
     ranges: list[Gap] = field(default_factory=list)
 
 
-def holes(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) -> GapReport:
-    """Go through batches between two offsets. Args: near: only ranges that touch one of these,
-    rising, are kept.
+def find_gaps(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) -> GapReport:
+    """Scan batches in [start, end).
+
+    Args:
+        near: ascending ranges; only gaps that touch one of them are listed.
     """
     found, at, number = GapReport(), start, 0
     begun: dict[int, int] = {}
@@ -116,10 +118,11 @@ def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan) -> None:
     found.aborted += count if span.control == ABORT else 0
 
 
-def named(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
-    """Each of these ranges with its reason: the worst that holds for a part of it.
+def explain_gaps(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
+    """Return each range with its reason: the worst that applies to a part of it.
 
-    Args: is_compacted: compaction may have taken whole batches.
+    Args:
+        is_compacted: compaction may have removed whole batches.
     """
     result, ranges = [], iter(found.ranges)
     hole = next(ranges, None)
@@ -146,10 +149,9 @@ def named(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
 def batch_spans(
     reader: RecordReader, options: SourceOptions, topic_partition: TopicPartition, start: int, end: int
 ) -> Iterator[BatchSpan]:
-    """The batches of a partition from the one with `start` to the last that begins before `end`;
-    checksums are not looked at.
+    """Yield the batches from the one with `start` to the last that begins before `end`.
 
-    Raises: CorruptBatch, ClientError, StorageFailed.
+    Checksums are not verified. Raises: CorruptBatch, ClientError, StorageFailed.
     """
     if isinstance(reader, FileReader):
         return _in_folder(reader, topic_partition, start, end)
@@ -196,6 +198,6 @@ def _span(header: BatchHeader, records: Iterator[Record]) -> BatchSpan:
 
 
 def _old_span(records: Iterable[Record], last: int) -> BatchSpan:
-    """Of the old formats, whose compressed messages know their last offset only."""
+    """Return a span of old formats, whose compressed messages store only their last offset."""
     offsets = [record.offset for record in records]
     return BatchSpan(min(offsets, default=last), last, len(offsets))

@@ -1,6 +1,4 @@
-"""How far consumer groups are behind: from a broker, or from the offsets in a folder. Knows no
-Spark.
-"""
+"""The lag of consumer groups, from a broker or from the offsets in a folder. No pyspark."""
 
 from __future__ import annotations
 
@@ -31,10 +29,11 @@ Committed = dict[str, Offsets]
 
 
 class GroupLag(NamedTuple):
-    """A group in a partition. lag: offsets that it has not committed, deleted ones left out.
-    deleted: offsets that were deleted before it got to them. ahead: how far it is beyond the end
-    (the topic was made anew). oldest_ms: the time of the first record that it has not committed;
-    None: there is none, or it has no time.
+    """A group's lag in a partition. Its field names are part of `kqueue pipeline audit --json`.
+
+    lag: offsets after the committed one, without deleted ones. deleted: offsets deleted before the
+    group read them. ahead: how far the commit is beyond the log end (the topic was recreated).
+    oldest_ms: timestamp of the first record not committed; None: no such record, or no timestamp.
     """
 
     group: str
@@ -48,9 +47,7 @@ class GroupLag(NamedTuple):
     oldest_ms: int | None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long the first record that is not committed has been waiting; None: there is none, or
-        it has no time.
-        """
+        """Return the age of the first record not committed; None: no such record, or no timestamp."""
         return None if self.oldest_ms is None else max(now_ms - self.oldest_ms, 0)
 
 
@@ -60,10 +57,11 @@ def group_lags(
     earliest: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> list[GroupLag]:
-    """Of each group in each of these partitions that it has committed anything for; sorted.
+    """Return the lag of each group in each of these partitions with a commit, sorted.
 
-    Args: groups: None named: all that have. Raises: OptionError: a group was named that has
-    committed nothing, for any topic. ClientError, StorageFailed.
+    Args:
+        groups: empty: all groups with commits.
+    Raises: OptionError: a named group has no commits in any topic. ClientError, StorageFailed.
     """
     committed = _of_broker(reader, groups) if isinstance(reader, BrokerReader) else _of_folder(reader, groups)
     found = []
@@ -118,7 +116,7 @@ def _check(groups: Iterable[str], there: Iterable[str], where: str) -> None:
 
 
 def _of_folder(reader: RecordReader, groups: Sequence[str]) -> Committed:
-    """What the records of `__consumer_offsets` come to; none where the folder does not have it."""
+    """Return the offsets in the folder's `__consumer_offsets`; empty if it has none."""
     assert isinstance(reader, FileReader)
     found: Committed = {}
     for entry in reader.storage.list(""):
@@ -145,7 +143,7 @@ def _read_into(found: Committed, log: LogFolder) -> None:
 
 
 def _first_time(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> int | None:
-    """The time of the first record from an offset on; a look that fails says nothing."""
+    """Return the timestamp of the first record from an offset on; None also after an error."""
     try:
         record = (
             _in_folder(reader, topic_partition, offset, end)

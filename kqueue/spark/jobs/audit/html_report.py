@@ -1,6 +1,4 @@
-"""The report of an audit as a page that stands alone: its pictures are in it, and nothing is loaded
-from anywhere. Knows no Spark.
-"""
+"""The audit report as one self-contained HTML page with embedded charts. No pyspark."""
 
 from __future__ import annotations
 
@@ -28,10 +26,10 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(report: AuditReport, folder: Path) -> Path:
-    """Write report.html and the pictures to a folder, which is made if it is not there; returns the
-    page's path.
+    """Write report.html and the charts to a folder; return the page's path.
 
-    What is there of these names is replaced. Raises: ExtraNeeded: matplotlib is missing. OSError.
+    Creates the folder; replaces existing files. Raises: ExtraNeeded: matplotlib is missing.
+    OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = draw(report, folder)
@@ -71,7 +69,7 @@ def _table(
     names: int,
     bad: Sequence[int] = (),
 ) -> str:
-    """names: how many columns at the left are names. bad: columns whose numbers are to be zero."""
+    """Return a table. names: leading columns that are names. bad: columns that should be zero."""
     lines = []
     for row in rows:
         cells = []

@@ -1,9 +1,8 @@
-"""What is seen of a partition while its records go by: sums that are small however many there are,
-and can be put together.
+"""Mergeable summaries of a partition's records, of bounded size. No pyspark; needs NumPy.
 
-A task sees records in the order of their offsets, some thousand at a time. Of each such piece comes
-a `PartitionSummary`, two that follow each other make one, and the driver puts together what the tasks have.
-Knows no Spark; needs NumPy.
+A task reads records in offset order, some thousand at a time. Each such piece gives a
+`PartitionSummary`. Adjacent summaries are merged in the task, and the driver merges those of all
+tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Ranges = list[tuple[int, int]]
-"""Offsets, each from the first to before the second."""
+"""Offset ranges [first, end)."""
 RANGES_KEPT = 1_000
 CELLS = 240
 TIMES_MAX = 512
@@ -25,14 +24,14 @@ KEYS_KEPT = 1_024
 _DAY_MS = 86_400_000
 _YEARS_MS = tuple(364 * _DAY_MS * 10**power for power in range(8))
 WIDTHS_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, _DAY_MS, 7 * _DAY_MS, 28 * _DAY_MS, *_YEARS_MS)
-"""How much time one count covers, from fine to coarse; each is a multiple of the one before."""
+"""The durations that one count can cover, ascending; each is a multiple of the previous one."""
 
 
 class Columns(NamedTuple):
-    """Records of one partition, rising by offset, at least one; arrays of the same length.
+    """Records of one partition, ascending by offset; at least one. Arrays of equal length.
 
-    offset: int64. ms: int64, anything where `has_time` is false. key: 64-bit hashes of keys,
-    anything where `has_key` is false. key_bytes, value_bytes: int64, 0 where there is none.
+    offset: int64. ms: int64, undefined where `has_time` is false. key: 64-bit hashes of keys,
+    undefined where `has_key` is false. key_bytes, value_bytes: int64, 0 without a key or value.
     has_time, has_key, has_value: bool.
     """
 
@@ -48,16 +47,15 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """How many records lie in each `WIDTHS_MS[level]` of time; by the number of that span since
-    1970.
-    """
+    """A histogram of timestamps: records per interval of `WIDTHS_MS[level]` ms, by interval number."""
 
     level: int = 0
     counts: dict[int, int] = field(default_factory=dict)
 
     def coarser(self, level: int) -> Times:
-        """The same, at this level or the first after it at which there are no more than `TIMES_MAX`
-        counts.
+        """Return the histogram at this level.
+
+        Or the first later one with at most `TIMES_MAX` counts.
         """
         found = self
         while found.level < level or len(found.counts) > TIMES_MAX:
@@ -69,6 +67,7 @@ class Times:
         return found
 
     def plus(self, other: Times) -> Times:
+        """Return the sum of two histograms."""
         level = max(self.level, other.level)
         one, two = self.coarser(level), other.coarser(level)
         level = max(one.level, two.level)
@@ -81,15 +80,15 @@ class Times:
 
 @dataclass
 class PartitionSummary:
-    """Records of a partition, from the offset `first` to `last`.
+    """A summary of the records from offset `first` to `last`.
 
-    gaps: the first `RANGES_KEPT` ranges of offsets between them that are missing; gap_count: how
-    many ranges there are; missing: how many offsets. first_ms, last_ms: of the first and the last
-    record with a time; least_ms, most_ms: of all; None: none has one. backward: records whose time
-    is before that of the one before; backward_ms: the farthest that one lies behind any before it.
-    timeless: records without a time. largest: bytes of key and value, and the offset. cells:
-    records in each of `CELLS` equal parts of the partition's offsets. keys: the `KEYS_KEPT` least
-    hashes of keys, each once, rising.
+    gaps: the first `RANGES_KEPT` ranges of missing offsets in it. gap_count: number of ranges.
+    missing: number of offsets. first_ms, last_ms: of the first and last record with a timestamp.
+    least_ms, most_ms: minimum and maximum; None: no timestamps. backward: records older than their
+    predecessor. backward_ms: the largest distance to an earlier record's timestamp. timeless:
+    records without a timestamp. largest: bytes of key and value, and the offset. cells: records in
+    `CELLS` equal parts of the partition's offsets. keys: the `KEYS_KEPT` smallest distinct key
+    hashes, ascending.
     """
 
     first: int
@@ -115,7 +114,7 @@ class PartitionSummary:
     keys: list[int]
 
     def plus(self, later: PartitionSummary) -> PartitionSummary:
-        """Both together. `later` begins after this one ends; what lies between is missing."""
+        """Return the merge with a later summary. Offsets between both are missing."""
         between = [(self.last + 1, later.first)] if later.first > self.last + 1 else []
         backward = self.backward + later.backward
         backward_ms = max(self.backward_ms, later.backward_ms)
@@ -150,18 +149,19 @@ class PartitionSummary:
 
     @property
     def key_count(self) -> int:
-        """About how many different keys there are: exact below `KEYS_KEPT`, else within some 3 %."""
+        """The number of distinct keys: exact below `KEYS_KEPT`, else within about 3 %."""
         if len(self.keys) < KEYS_KEPT:
             return len(self.keys)
         share = (self.keys[-1] + 2**63) / 2**64  # of all hashes, those up to the last that is kept
         return round((KEYS_KEPT - 1) / share)
 
     def to_json(self) -> str:
+        """Return it as JSON, to pass through Spark."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def from_json(text: str) -> PartitionSummary:
-    """What `to_json` made."""
+    """Parse the text of `to_json`."""
     read: dict[str, Any] = json.loads(text)
     times = Times(read["times"]["level"], {int(span): count for span, count in read["times"]["counts"].items()})
     gaps = [(first, end) for first, end in read["gaps"]]
@@ -171,7 +171,11 @@ def from_json(text: str) -> PartitionSummary:
 
 
 def summarize(columns: Columns, start: int, end: int) -> PartitionSummary:
-    """Look at records. Args: start, end: the partition's offsets, of which `cells` are parts."""
+    """Return the summary of records.
+
+    Args:
+        start, end: the partition's offsets, which `cells` divides.
+    """
     import numpy as np
 
     offset = columns.offset
@@ -206,12 +210,10 @@ def summarize(columns: Columns, start: int, end: int) -> PartitionSummary:
     )
 
 
-def joined(stretches: Iterable[PartitionSummary]) -> PartitionSummary | None:
-    """All of a partition's, in whatever order they come; one that comes twice counts once. None:
-    there are none.
-    """
+def merge_summaries(summaries: Iterable[PartitionSummary]) -> PartitionSummary | None:
+    """Return the merge of a partition's summaries in any order; duplicates count once. None: none."""
     found: PartitionSummary | None = None
-    for one in sorted(stretches, key=lambda one: one.first):
+    for one in sorted(summaries, key=lambda one: one.first):
         if found is None:
             found = one
         elif one.first > found.last:
@@ -244,6 +246,6 @@ def _least(one: list[int], two: list[int]) -> list[int]:
 
 
 def _of(which: Any, one: int | None, two: int | None) -> int | None:
-    """The least or greatest of what is not None."""
+    """Return the minimum or maximum of the values that are not None."""
     known = [each for each in (one, two) if each is not None]
     return which(known) if known else None

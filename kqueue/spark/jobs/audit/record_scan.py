@@ -1,10 +1,12 @@
-"""The one pass over all records: what Spark does of it.
+"""The pass over all records, run by Spark.
 
-    records -> slim: place, offset, time, hash of the content, … -> seen: the same rows, and between them summaries of what went by
-            -> groups of rows that are equal in place, time and hash -> summaries, and how many are repeated
+    records -> slim: partition, offset, time, content hash, … -> seen: the same rows, and between
+        them summaries
+            -> groups of rows with equal partition, time and hash -> summaries, and the number of
+                duplicates
 
-Hashes are grouped by Spark, which spills what does not fit into memory; nothing else grows with the
-number of records.
+Spark groups the hashes and spills what exceeds memory. Nothing else grows with the number of
+records.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, k
 
 
 class DuplicateRecords(NamedTuple):
-    """rows: records that are equal to an earlier one. first, again: offsets of the first that has
-    equals, and of the last of these.
+    """rows: records equal to an earlier one. first, again.
+
+    Offsets of the first duplicated record and of its last copy.
     """
 
     rows: int
@@ -38,46 +41,50 @@ class DuplicateRecords(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """By partition: what went by, in stretches, and what is repeated; those without records, or
-    without repeated ones, are left out.
+    """By partition: summaries, and duplicates.
+
+    Partitions without records or duplicates are omitted.
     """
 
-    stretches: Mapping[TopicPartition, list[PartitionSummary]]
+    summaries: Mapping[TopicPartition, list[PartitionSummary]]
     repeated: Mapping[TopicPartition, DuplicateRecords]
 
 
 class PlannedPartition(NamedTuple):
-    """A partition that is read: its number, its offsets, and where tasks may begin with it."""
+    """A partition to read: its number, its offsets, and the offsets at which tasks may begin."""
 
     number: int
     range: OffsetRange
     edges: tuple[int, ...]
 
 
-def counted(records: DataFrame, ranges: Sequence[OffsetRange], rows_max: int) -> ScanResult:
-    """Look at records.
+def scan_records(records: DataFrame, ranges: Sequence[OffsetRange], rows_max: int) -> ScanResult:
+    """Scan records.
 
-    Args: records: with headers. ranges: what they were read from, one of each partition. rows_max:
-    the maxRecordsPerPartition with which.
+    Args:
+        records: with headers.
+        ranges: what the records were read from, one range per partition.
+        rows_max: the maxRecordsPerPartition of that read.
     """
     plan = {
         one.topic_partition: PlannedPartition(number, one, _edges(one, rows_max)) for number, one in enumerate(ranges)
     }
     partitions = [one.topic_partition for one in ranges]
-    stretches: dict[TopicPartition, list[PartitionSummary]] = {}
+    summaries: dict[TopicPartition, list[PartitionSummary]] = {}
     repeated: dict[TopicPartition, DuplicateRecords] = {}
-    for row in equal(slim(records).mapInArrow(watch(plan), SEEN)).collect():
+    for row in group_equal(slim(records).mapInArrow(summarizing(plan), SEEN)).collect():
         topic_partition = partitions[row.partition_number]
         if row.summary is not None:
-            stretches.setdefault(topic_partition, []).append(from_json(row.summary))
+            summaries.setdefault(topic_partition, []).append(from_json(row.summary))
         else:
             repeated[topic_partition] = DuplicateRecords(row.repeated, row.example["first"], row.example["again"])
-    return ScanResult(stretches, repeated)
+    return ScanResult(summaries, repeated)
 
 
 def slim(records: DataFrame) -> DataFrame:
-    """Records with numbers alone, as `ROWS`; `content` is a hash of key, value, headers and time,
-    and null is no empty text.
+    """Return records as numbers only, as `ROWS`.
+
+    `content` is a hash of key, value, headers and time; null differs from empty.
     """
     nulls = [F.col(name).isNull() for name in ("key", "value")]
     return records.select(
@@ -93,18 +100,20 @@ def slim(records: DataFrame) -> DataFrame:
 
 
 def _edges(one: OffsetRange, rows_max: int) -> tuple[int, ...]:
-    """As the source cuts a partition (`planning`): what lies between two pieces is another task's,
-    and not missing.
+    """Return the offsets at which the source cuts a partition (`split_planner`).
+
+    Offsets between two pieces belong to another task and are not missing.
     """
     pieces = -(-one.size // rows_max)
     return tuple(one.start + one.size * number // pieces for number in range(1, pieces))
 
 
-def watch(
+def summarizing(
     plan: Mapping[TopicPartition, PlannedPartition],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: rows as `SEEN` out of `ROWS`. After the rows of a task comes a summary for
-    each piece of a partition.
+    """Return the function for `mapInArrow`: `ROWS` to `SEEN`.
+
+    After a task's rows it yields a summary for each piece of a partition.
     """
 
     def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,13 +121,13 @@ def watch(
         for batch in batches:
             for where, rows in _runs(batch, plan):
                 number, one, _ = plan[where[0]]
-                stretch = summarize(_columns(rows), one.start, one.end)
-                if now is not None and now[0] == where and now[1].last < stretch.first:
-                    now = where, now[1].plus(stretch)
+                summary = summarize(_columns(rows), one.start, one.end)
+                if now is not None and now[0] == where and now[1].last < summary.first:
+                    now = where, now[1].plus(summary)
                 else:
                     if now is not None:
                         yield _summary(plan[now[0][0]].number, now[1])
-                    now = where, stretch
+                    now = where, summary
                 yield _rows(number, rows)
         if now is not None:
             yield _summary(plan[now[0][0]].number, now[1])
@@ -126,9 +135,11 @@ def watch(
     return seen
 
 
-def equal(seen: DataFrame) -> DataFrame:
-    """place, summary; or, with a summary of null, repeated (how many records of the place are) and
-    an example of two equal offsets.
+def group_equal(seen: DataFrame) -> DataFrame:
+    """Group equal rows.
+
+    Returns: partition_number and summary; or, with a null summary, repeated (number of duplicates
+        of the partition) and an example of two equal offsets.
     """
     groups = seen.groupBy("partition_number", "ms", "content", "summary").agg(
         F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
@@ -140,7 +151,7 @@ def equal(seen: DataFrame) -> DataFrame:
 def _runs(
     batch: pa.RecordBatch, plan: Mapping[TopicPartition, PlannedPartition]
 ) -> Iterator[tuple[tuple[TopicPartition, int], pa.RecordBatch]]:
-    """The rows of each partition, and of each piece of it, where they follow each other."""
+    """Yield consecutive rows of one partition and piece."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -199,15 +210,15 @@ def _rows(number: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=["partition_number", "ms", "content", "offset", "summary"])
 
 
-def _summary(number: int, stretch: PartitionSummary) -> pa.RecordBatch:
+def _summary(number: int, summary: PartitionSummary) -> pa.RecordBatch:
     import pyarrow as pa
 
     row = {
         "partition_number": number,
         "ms": None,
-        "content": stretch.first,
-        "offset": stretch.first,
-        "summary": stretch.to_json(),
+        "content": summary.first,
+        "offset": summary.first,
+        "summary": summary.to_json(),
     }
     types = (pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.string())
     return pa.RecordBatch.from_arrays(

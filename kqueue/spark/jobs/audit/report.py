@@ -1,4 +1,4 @@
-"""What an audit finds out. Knows no Spark."""
+"""The result of an audit. No pyspark."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ NO_TIMES = Times()
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """What a partition holds.
+    """The contents of a partition. Its field names are part of `kqueue pipeline audit --json`.
 
-    start, end: where its log begins, and how far it can be read; first, last: of the offsets that
-    have a record, None: there are none. Each offset from 0 to `end` is counted once: `deleted` lie
-    before the start, `records` have a record, `markers` end transactions, `compacted` were taken by
-    compaction, and `missing` has what nothing explains. gaps: the first `GAPS_NAMED` ranges of the
-    last three kinds; gap_count: how many there are. repeated: records that have key, value, headers
-    and time in common with an earlier one; example: two such offsets. aborted, open: records of
-    transactions that were aborted, or are open; None: it has no markers, so nobody looked. keys:
-    how many different ones, exact below 1,024, else within 3 %. largest: bytes of key and value, at
-    `largest_offset`. first_ms, last_ms: least and greatest time; backward: records that are older
-    than the one before, backward_ms: by how much at most. cells: records in equal parts of the
-    offsets from `start` to `end`; times: records over time.
+    start, end: log start and readable end. first, last: first and last offset with a record; None:
+    none. Each offset in [0, end) is counted once: `deleted` before the start, `records` with a
+    record, `markers` of transactions, `compacted`, and `missing` without explanation. gaps: the
+    first `GAPS_NAMED` ranges of the last three; gap_count: their number. repeated: records equal to
+    an earlier one in key, value, headers and time; example: two such offsets. aborted, open:
+    records of aborted and open transactions; None: no markers, so not counted. keys: number of
+    distinct keys, exact below 1,024, else within 3 %. largest: bytes of key and value, at
+    `largest_offset`. first_ms, last_ms: least and greatest timestamp. backward: records older than
+    their predecessor; backward_ms: the maximum difference. cells: records in equal parts of [start,
+    end). times: records over time.
     """
 
     topic: str
@@ -66,15 +65,16 @@ class PartitionAudit:
 
     @property
     def bytes(self) -> int:
-        """Of keys and values."""
+        """Bytes of keys and values."""
         return self.key_bytes + self.value_bytes
 
     @property
     def keys_are_estimated(self) -> bool:
+        """Whether `keys` is an estimate."""
         return self.keys >= KEYS_KEPT
 
     def as_json(self) -> dict[str, Any]:
-        """All but what is for pictures only."""
+        """Return all fields except those that only charts use."""
         found: dict[str, Any] = {
             name: getattr(self, name) for name in self.__slots__ if name not in ("cells", "times", "holes")
         }
@@ -84,10 +84,10 @@ class PartitionAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """partitions, lags: sorted. taken_ms: when; source: the broker or folder.
+    """The report. partitions, lags: sorted.
 
-    lag_unknown: why nothing is known of groups, "": all is. note: what else to know, as a sentence,
-    "": nothing.
+    source: the brokers or the folder. taken_ms: time of the audit. lag_unknown: why group lag is
+    unknown, "": it is known. note: a further sentence, "": none.
     """
 
     source: str
@@ -99,8 +99,10 @@ class AuditReport:
 
     @property
     def missing(self) -> int:
+        """Missing offsets of all partitions."""
         return sum(one.missing for one in self.partitions)
 
     @property
     def repeated(self) -> int:
+        """Duplicate records of all partitions."""
         return sum(one.repeated for one in self.partitions)

@@ -40,11 +40,11 @@ def test_the_summary_says_that_gold_is_empty() -> None:
 
 
 def test_lateness_replaces_that_of_the_events() -> None:
-    assert module._shape("flights", "3 hours").lateness == "3 hours"
-    assert module._shape("flights", None).lateness != "3 hours"
+    assert module._schema("flights", "3 hours").lateness == "3 hours"
+    assert module._schema("flights", None).lateness != "3 hours"
 
 
 @pytest.mark.parametrize(("events", "lateness"), [("no-such-file.toml", None), ("flights", "three hours")])
 def test_bad_events_and_lateness_are_one_sentence(events: str, lateness: str | None) -> None:
     with pytest.raises(click.ClickException):
-        module._shape(events, lateness)
+        module._schema(events, lateness)

@@ -44,17 +44,17 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 def test_all_that_can_be_said() -> None:
-    shape = parse(WHOLE)
-    assert shape.fields[1:4] == (
+    schema = parse(WHOLE)
+    assert schema.fields[1:4] == (
         Field("shop", "string", True),
         Field("at", "timestamp"),
         Field("paid", "timestamp", True),
     )
-    assert shape.fields[4].kind.spark == "decimal(10,2)"
-    assert (shape.id, shape.time, shape.by) == ("number", ("paid", "at"), ("shop", "paid"))
-    assert (shape.window, shape.lateness) == ("1 day", "1 hour 30 minutes")
-    assert (shape.rules, shape.gold) == ({"amount: below 0": "amount >= 0"}, {"orders": "count(*)"})
-    assert shape.names == ("number", "shop", "at", "paid", "amount")
+    assert schema.fields[4].kind.spark == "decimal(10,2)"
+    assert (schema.id, schema.time, schema.by) == ("number", ("paid", "at"), ("shop", "paid"))
+    assert (schema.window, schema.lateness) == ("1 day", "1 hour 30 minutes")
+    assert (schema.rules, schema.gold) == ({"amount: below 0": "amount >= 0"}, {"orders": "count(*)"})
+    assert schema.names == ("number", "shop", "at", "paid", "amount")
 
 
 def test_the_built_in_ones() -> None:
@@ -64,9 +64,9 @@ def test_the_built_in_ones() -> None:
 
 def test_the_example_of_the_help_is_one() -> None:
     text = textwrap.dedent(EXAMPLE.partition("behind it:\n")[2])
-    shape = parse(text)
-    assert shape.fields[3] == Field("paid", "timestamp", True)
-    assert shape.gold == {"orders": "count(*)", "revenue": "sum(amount)"}
+    schema = parse(text)
+    assert schema.fields[3] == Field("paid", "timestamp", True)
+    assert schema.gold == {"orders": "count(*)", "revenue": "sum(amount)"}
 
 
 def test_a_file(tmp_path: Path) -> None:

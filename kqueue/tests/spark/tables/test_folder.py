@@ -18,10 +18,10 @@ SOURCE = {"kafka.bootstrap.servers": "here:9092", "subscribe": "a,b"}
 
 
 def opened(
-    folder: Path, shape: EventSchema = FLIGHTS, format: Format = "parquet", source: dict[str, str] = SOURCE
+    folder: Path, schema: EventSchema = FLIGHTS, format: Format = "parquet", source: dict[str, str] = SOURCE
 ) -> Tables:
     """Opened and closed again."""
-    with open_tables(str(folder), shape, format, source) as tables:
+    with open_tables(str(folder), schema, format, source) as tables:
         return tables
 
 

@@ -17,7 +17,7 @@ from kqueue.spark.jobs.audit.partition_summary import (
     PartitionSummary,
     Times,
     from_json,
-    joined,
+    merge_summaries,
     summarize,
 )
 
@@ -80,7 +80,7 @@ def test_pieces_put_together_are_the_whole(rows: Rows, data: st.DataObject) -> N
     whole = columns(rows)
     cuts = sorted(data.draw(st.sets(st.integers(1, max(len(rows) - 1, 1)), max_size=4)) | {0, len(rows)})
     pieces = [summarize(part(whole, begin, end), 0, END) for begin, end in pairwise(cuts) if begin < end]
-    found = joined([*reversed(pieces), pieces[0]])  # a task that ran twice counts once
+    found = merge_summaries([*reversed(pieces), pieces[0]])  # a task that ran twice counts once
     assert found is not None
     assert {name: getattr(found, name) for name in plainly(rows)} == plainly(rows)
     assert sum(found.cells) == sum(found.times.counts.values()) + found.timeless == len(rows)
@@ -89,7 +89,7 @@ def test_pieces_put_together_are_the_whole(rows: Rows, data: st.DataObject) -> N
 
 
 def test_nothing_is_nothing() -> None:
-    assert joined([]) is None
+    assert merge_summaries([]) is None
 
 
 def test_it_stays_small() -> None:
