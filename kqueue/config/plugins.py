@@ -87,7 +87,7 @@ class PluginObjects:
     metadata: Callable[[str], MetadataStore] | None = None
 
 
-def sources() -> list[PluginSource]:
+def plugin_sources() -> list[PluginSource]:
     """Where the plugins of all contracts are written, those that were met so far."""
     return [source for contract in CONTRACTS if contract.registry is not None for source in contract.registry.sources()]
 

@@ -88,7 +88,7 @@ class Broker(InspectionMixin):
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self._lock = threading.RLock()
         self._time = OffsetClock()
-        self.clock = BrokerClock(self._time, self._push)
+        self.clock = BrokerClock(self._time, self._advance)
         self.requests = RequestLog(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
         """What clients sent: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = BrokerHooks(self.requests.record)
@@ -306,8 +306,8 @@ class Broker(InspectionMixin):
         await self._stop_asked.wait()
         await self._server.stop(erase=self._erases)
 
-    def _push(self, ms: float) -> None:
-        self._call(lambda: self._server.push(ms))
+    def _advance(self, ms: float) -> None:
+        self._call(lambda: self._server.advance(ms))
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         self._check_ours()
@@ -333,7 +333,7 @@ class Broker(InspectionMixin):
             raise RuntimeError("the broker runs in the process that this one was forked from")
 
     def _abandon(self) -> None:
-        self._server.abandon()
+        self._server.close_descriptors()
 
 
 def _stop_all() -> None:

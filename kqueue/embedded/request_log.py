@@ -14,8 +14,8 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB
 from kqueue.embedded.event_loops import check_may_block
+from kqueue.network.contract import Chunks
 from kqueue.network.interception import RequestObserver
-from kqueue.network.responses import Chunks
 from kqueue.schema import decode, reader
 from kqueue.wire.apis import BY_KEY, Api
 from kqueue.wire.error_codes import ErrorCode
@@ -146,7 +146,7 @@ class RecordedRequest(RequestObserver):
         """Whether its answer has been made, be it on its way or dropped by a fault."""
         return self._answer is not None
 
-    def answered(self, chunks: Chunks) -> None:
+    def response_encoded(self, chunks: Chunks) -> None:
         if len(chunks) == 2:
             body = chunks[1]
             if type(body) is bytes and len(body) <= SMALL_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""Pushes a running broker's time ahead, and has all done that becomes due on the way."""
+"""Advances the virtual time of a running broker, and runs everything that becomes due meanwhile."""
 
 from __future__ import annotations
 
@@ -15,49 +15,48 @@ from kqueue.workers.executor import JobExecutor
 
 logger = logging.getLogger("kqueue.server")
 PARTS = 20
-"""Upkeep may be late by this part of the time that is left: each kind runs 100 to 250 times in 8
-days, by its interval at the end.
+"""Periodic timers may run late by this part of the remaining interval: each runs 100 to 250 times
+in 8 days, depending on its period at the end.
 """
-PATIENCE_S = 10.0
+WARN_AFTER_S = 10.0
 
 
-def push(
+def advance_time(
     ms: float,
     clock: OffsetClock,
     timers: Timers,
-    ticker: LoopDriver,
+    driver: LoopDriver,
     jobs: JobExecutor,
-    excused: Callable[[], AbstractContextManager[object]] = nullcontext,
+    suspended: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Let `ms` milliseconds (0 or more) pass at once; returns when all that became due is done,
-    what jobs then led to included.
+    """Advance `clock` by `ms` milliseconds (>= 0), and return when everything due by then is done.
 
-    Blocks the loop: from one step to the next no client is heard, so what a push does depends on
-    what was there when it began, and on nothing else. A client that lives sees a broker that
-    paused, and a clock that jumped.
+    Blocks the loop: no client is served between two steps, so the result depends only on the state
+    at the start. To a client the broker seems to have paused, and its clock to have jumped.
 
-    Time stands still at each timer until what it set off is done, jobs in threads and processes
-    included. One-shot timers run exactly at their times; upkeep (`Timers.every`) is late by no more
-    than a twentieth of the time that was left when it was due.
+    Time stops at each timer until all its work is done, jobs in threads and processes included.
+    One-shot timers run exactly at their times. Periodic ones (`Timers.every`) run late by no more
+    than a twentieth of the interval that remained when they were due.
 
-    All that it waits for happens within `excused()` (see `Watchdog`): a push may hold the loop for
-    long, but no timer on the way may.
+    Args:
+        suspended: context in which the work between two steps runs (see `Watchdog.suspended`): the
+            whole may hold the loop for long, but no single timer may.
     """
     began_s = time.monotonic()
     try:
-        with clock.held(), closing(steps(timers, clock, ms, run_due=ticker.run_due, parts=PARTS)) as moments:
+        with clock.held(), closing(steps(timers, clock, ms, run_due=driver.run_due, parts=PARTS)) as moments:
             for _ in moments:
-                with excused():
-                    _settle(ticker, jobs)
+                with suspended():
+                    _finish_work(driver, jobs)
     finally:
-        ticker.wake_anew()
-    logger.info("time was pushed ahead by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
+        driver.rearm()
+    logger.info("time was advanced by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
 
 
-def _settle(ticker: LoopDriver, jobs: JobExecutor) -> None:
-    """Run what is ready, and jobs, until neither is left."""
-    ticker.run_ready()
-    while ticker.has_ready or jobs.under_way:
-        if not ticker.has_ready and not jobs.finish_next(PATIENCE_S):
-            logger.warning("time can't go on before these jobs have ended: %s", ", ".join(jobs.names))
-        ticker.run_ready()
+def _finish_work(driver: LoopDriver, jobs: JobExecutor) -> None:
+    """Run ready operations and jobs until none is left."""
+    driver.run_ready()
+    while driver.has_ready or jobs.under_way:
+        if not driver.has_ready and not jobs.finish_next(WARN_AFTER_S):
+            logger.warning("time cannot advance before these jobs end: %s", ", ".join(jobs.names))
+        driver.run_ready()

@@ -1,23 +1,21 @@
-"""What keeps a broker upright among clients that are many, greedy or hostile: counts, budgets, and
-lines in the log.
-
-Nothing here knows a socket: each class is a rule with numbers, and a clock that is given.
-"""
+"""How many connections are admitted: in all, and from each address."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
-from collections.abc import Mapping
-from typing import Protocol
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from kqueue.base.clock import Clock
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Config
 
 FILES_RESERVED_MIN = 64
+logger = logging.getLogger("kqueue.server")
 
 
 def open_files_max() -> int | None:
-    """How many files this process may have open; None where the system sets no limit."""
+    """Return how many files this process may open; None where the system sets no limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -26,18 +24,20 @@ def open_files_max() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def connections_max_within(wanted: int, open_files_max: int | None) -> int:
-    """How many connections may be open where the system allows `open_files_max` files (None: no
-    limit): a quarter is left to logs.
+def connections_max_within(limit: int, open_files_max: int | None) -> int:
+    """Return `limit`, lowered to what `open_files_max` (None: no limit) allows.
+
+    A quarter of the open files is reserved for logs.
     """
     if open_files_max is None:
-        return wanted
-    return min(wanted, max(1, open_files_max - max(FILES_RESERVED_MIN, open_files_max // 4)))
+        return limit
+    return min(limit, max(1, open_files_max - max(FILES_RESERVED_MIN, open_files_max // 4)))
 
 
 class ConnectionQuotas:
-    """How many connections there may be: in all, and from one address (or from each of
-    `overrides`).
+    """Counts connections against `total_max`, and those of each address against `per_address_max`.
+
+    `overrides`: other limits for some addresses. Source: Kafka's ConnectionQuotas.
     """
 
     def __init__(self, total_max: int, per_address_max: int, overrides: Mapping[str, int]) -> None:
@@ -47,8 +47,22 @@ class ConnectionQuotas:
         self._by_address: Counter[str] = Counter()
         self.total = 0
 
+    @classmethod
+    def of(cls, config: Config) -> ConnectionQuotas:
+        """Return the quotas that the settings ask for. Raises SettingError."""
+        configured: int = config["max.connections"]
+        allowed = connections_max_within(configured, open_files_max())
+        if allowed < configured and config.is_set("max.connections"):
+            logger.warning("max.connections is %d, but the limit on open files allows only %d", configured, allowed)
+        overrides = parse_overrides(config["max.connections.per.ip.overrides"])
+        if config["max.connections.per.ip"] == 0 and not overrides:
+            raise SettingError(
+                "max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none"
+            )
+        return cls(allowed, config["max.connections.per.ip"], overrides)
+
     def admit(self, address: str) -> str | None:
-        """Count one connection in; or say, in words, which limit stands against it."""
+        """Count one more connection and return None, or return which limit it exceeds, as text."""
         if self.total >= self.total_max:
             return f"there are {self.total} connections already (max.connections)"
         allowed = self._overrides.get(address, self._per_address_max)
@@ -60,132 +74,23 @@ class ConnectionQuotas:
         self.total += 1
         return None
 
-    def leave(self, address: str) -> None:
-        """Count one admitted connection out."""
+    def release(self, address: str) -> None:
+        """Count one admitted connection less."""
         self.total -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
 
 
-class RateLimiter:
-    """At most `per_second` events a second on average, and no more than one second's worth at once
-    (at least one).
-    """
-
-    def __init__(self, per_second: float, clock: Clock, burst: float | None = None) -> None:
-        self._per_ms = per_second / 1000
-        self._burst = max(1.0, per_second if burst is None else burst)
-        self._clock = clock
-        self._stored = self._burst
-        self._seen_ms = clock.monotonic_ms()
-
-    def wait_ms(self) -> float:
-        """Milliseconds until there is room for one more event; 0 if there is now."""
-        now_ms = self._clock.monotonic_ms()
-        self._stored = min(self._burst, self._stored + (now_ms - self._seen_ms) * self._per_ms)
-        self._seen_ms = now_ms
-        return max(0.0, (1 - self._stored) / self._per_ms)
-
-    def count(self) -> None:
-        """One event happened."""
-        self._stored -= 1
-
-
-class ClientLog:
-    """Log lines that clients can cause, so many a second and no more: a hostile one can't fill the
-    disk with them.
-
-    Each address has its own allowance, so that the noise of one does not hide the others; all
-    together have one too. What was left out is counted in the next line.
-    """
-
-    ADDRESSES_MAX = 1000
-
-    def __init__(self, logger: logging.Logger, clock: Clock, *, per_second: float = 10, burst: float = 100) -> None:
-        self._logger = logger
-        self._clock = clock
-        self._per_second = per_second
-        self._burst = burst
-        self._all = RateLimiter(per_second * 10, clock, burst * 10)
-        self._by_address: OrderedDict[str, RateLimiter] = OrderedDict()
-        self._left_out = 0
-
-    def say(self, level: int, address: str, message: str, *args: object, error: BaseException | None = None) -> None:
-        """Log one line about the client at `address` (host:port), with a traceback where `error` is
-        given.
-        """
-        rate = self._rate_of(address.rpartition(":")[0])
-        if rate.wait_ms() or self._all.wait_ms():
-            self._left_out += 1
-            return
-        rate.count()
-        self._all.count()
-        if self._left_out:
-            message += " (%d lines like this were left out)"
-            args = (*args, self._left_out)
-            self._left_out = 0
-        self._logger.log(level, message, *args, exc_info=error)
-
-    def _rate_of(self, host: str) -> RateLimiter:
-        rate = self._by_address.pop(host, None) or RateLimiter(self._per_second, self._clock, self._burst)
-        self._by_address[host] = rate
-        if len(self._by_address) > self.ADDRESSES_MAX:
-            self._by_address.popitem(last=False)
-        return rate
-
-
-class BudgetWaiter(Protocol):
-    """A connection that waits for room in a `RequestBudget`."""
-
-    def go_on(self) -> None: ...
-
-
-class RequestBudget:
-    """Bytes of requests that are still arriving, or wait, over all connections, against one limit
-    (None: no limit).
-
-    What is counted is what has arrived, not what a length promises. Over the limit, whoever asks
-    waits; one is always let through, so that requests that are half there can't block each other
-    for good.
-    """
-
-    def __init__(self, limit: int | None) -> None:
-        self.limit = limit
-        self.used = 0
-        self._waiting: OrderedDict[BudgetWaiter, None] = OrderedDict()
-        self._privileged: BudgetWaiter | None = None
-
-    @property
-    def crowded(self) -> bool:
-        """Whether someone waits for room."""
-        return bool(self._waiting)
-
-    def take(self, count: int) -> None:
-        self.used += count
-
-    def may_go_on(self, who: BudgetWaiter) -> bool:
-        """Whether `who` may read on; if not, its `go_on` is called when there is room."""
-        if self.limit is None or self.used <= self.limit or who is self._privileged:
-            return True
-        if self._privileged is None:
-            self._privileged = who
-            return True
-        self._waiting[who] = None
-        return False
-
-    def give_back(self, who: BudgetWaiter, count: int) -> None:
-        """`who` is done with its request (or gone): its bytes are free again, and others may go on."""
-        self._waiting.pop(who, None)
-        if who is self._privileged:
-            self._privileged = None
-        self.release(count)
-
-    def release(self, count: int) -> None:
-        """So many bytes are free again, and others may go on."""
-        self.used -= count
-        while self._waiting and (self._privileged is None or self.limit is None or self.used <= self.limit):
-            first, _ = self._waiting.popitem(last=False)
-            if self._privileged is None:
-                self._privileged = first
-            first.go_on()
+def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
+    """Return connection limits by numeric address, from ``host:number`` entries. Raises SettingError."""
+    limits = {}
+    for entry in entries:
+        host, _, number = entry.rpartition(":")
+        try:
+            limit = int(number)
+            for info in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
+                limits[str(info[4][0])] = limit
+        except (ValueError, OSError):
+            raise SettingError(f"max.connections.per.ip.overrides: expected address:number, found {entry!r}") from None
+    return limits

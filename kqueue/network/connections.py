@@ -1,32 +1,34 @@
-"""What all connections of one server share: the receive buffer, the limits in force, and the sweep
-that finds who is too slow.
+"""What all connections of one server share: the receive buffer, limits and budgets, the scheduler,
+and the sweep that closes connections that are idle or too slow.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
-from kqueue.base.settings import Config
+from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.timers import PeriodicTimer, Timer, Timers
-from kqueue.network.connection_quotas import ClientLog, RequestBudget
+from kqueue.network.client_log import ClientLog
+from kqueue.network.contract import ManagedConnection
+from kqueue.network.eviction import select_slowest
 from kqueue.network.fair_scheduler import FairScheduler
-from kqueue.network.memory_budgets import ResponseBudget, select_slowest
+from kqueue.network.memory_budgets import RequestBudget, ResponseBudget, memory_limit
 from kqueue.network.receive_buffer import RECEIVE_BYTES, BufferPool
-from kqueue.network.responses import Chunks, Connection, DeferredResponse
+from kqueue.network.responses import StartRequest
 from kqueue.workers.loop_pass import PASS_S
-
-if TYPE_CHECKING:
-    from kqueue.network.session import Session
 
 SWEEP_MS = 1000
 
 
 class SessionLimits(NamedTuple):
-    """The limits of each connection, in bytes, numbers and milliseconds; None where there is none."""
+    """Limits of connections, in bytes, numbers and milliseconds; None: no limit.
+
+    The `_of_all` limits hold for all connections together, the others for each.
+    """
 
     request_bytes: int
     requests: int
@@ -36,9 +38,12 @@ class SessionLimits(NamedTuple):
     slow_reader_ms: int
     slow_sender_ms: int
     slow_holder_ms: int
+    request_bytes_of_all: int | None = None
+    response_bytes_of_all: int = LONG_MAX
 
     @classmethod
     def of(cls, config: Config) -> SessionLimits:
+        """Return the limits that the settings ask for."""
         idle_ms = config["connections.max.idle.ms"]
         return cls(
             request_bytes=config["socket.request.max.bytes"],
@@ -49,22 +54,25 @@ class SessionLimits(NamedTuple):
             slow_reader_ms=config["kqueue.slow.reader.timeout.ms"],
             slow_sender_ms=config["kqueue.slow.sender.timeout.ms"],
             slow_holder_ms=config["kqueue.slow.holder.timeout.ms"],
+            request_bytes_of_all=memory_limit(config, "queued.max.request.bytes"),
+            response_bytes_of_all=memory_limit(config, "kqueue.queued.max.response.bytes.total") or LONG_MAX,
         )
 
     @property
     def sweep_ms(self) -> float:
-        """How often connections are looked at: each second, or more often where a limit is shorter
-        than some seconds.
-        """
+        """How often the sweep runs: each second, or four times within the shortest timeout."""
         shortest_ms = min(self.idle_ms or SWEEP_MS * 4, self.slow_reader_ms, self.slow_sender_ms)
         return min(SWEEP_MS, shortest_ms / 4)
 
 
 class ConnectionRegistry:
-    """The middle of a server; everything here runs on the thread of `loop`.
+    """The connections of one server, and what they share. All of it runs on the thread of `loop`.
 
-    `start` takes one request (see `Dispatcher.start`). `gone` is called with each connection that
-    has ended. `waiting_requests` are those of all connections that wait for their answer.
+    Args:
+        start: starts one request; see `Dispatcher.start`.
+        closed: called with each connection that was closed.
+
+    `waiting_requests` counts the requests of all connections whose response is not complete.
     """
 
     def __init__(
@@ -73,72 +81,71 @@ class ConnectionRegistry:
         clock: Clock,
         timers: Timers,
         jobs: Jobs,
-        bounds: SessionLimits,
-        budget: RequestBudget,
-        answers_bytes: int,
+        limits: SessionLimits,
         client_log: ClientLog,
-        start: Callable[[memoryview, Connection], Chunks | DeferredResponse | None],
-        gone: Callable[[Session], None],
+        start: StartRequest,
+        closed: Callable[[ManagedConnection], None],
     ) -> None:
         self.loop = loop
         self.clock = clock
         self.jobs = jobs
-        self.bounds = bounds
-        self.budget = budget
-        self.answers = ResponseBudget(answers_bytes, loop.call_soon)
+        self.limits = limits
+        self.request_budget = RequestBudget(limits.request_bytes_of_all)
+        self.response_budget = ResponseBudget(limits.response_bytes_of_all, loop.call_soon)
         self.client_log = client_log
         self.start = start
-        self.turns = FairScheduler(loop)
+        self.scheduler = FairScheduler(loop)
         self.buffers = BufferPool()
         self.received = memoryview(bytearray(RECEIVE_BYTES))
-        self.sessions: set[Session] = set()
+        self.sessions: set[ManagedConnection] = set()
         self.waiting_requests = 0
-        self._gone = gone
+        self._closed = closed
         self._timers = timers
         self._sweeper: PeriodicTimer | None = None
-        self._answered: set[Session] = set()
+        self._ready: set[ManagedConnection] = set()
 
-    def add(self, session: Session) -> None:
+    def add(self, session: ManagedConnection) -> None:
+        """Register an open connection."""
         self.sessions.add(session)
         if self._sweeper is None:
-            self._sweeper = self._timers.every(self.bounds.sweep_ms, self._sweep)
+            self._sweeper = self._timers.every(self.limits.sweep_ms, self._sweep)
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: ManagedConnection) -> None:
+        """Unregister a closed connection."""
         self.sessions.discard(session)
-        self._answered.discard(session)
-        self._gone(session)
+        self._ready.discard(session)
+        self._closed(session)
 
-    def will_send(self, session: Session) -> None:
-        """`session` has answers for its client, which go out at the next `flush`."""
-        self._answered.add(session)
+    def will_send(self, session: ManagedConnection) -> None:
+        """Have the next `flush` send the responses of `session`."""
+        self._ready.add(session)
 
     def flush(self) -> None:
-        """Send what became answerable in this turn: once for each connection, however many answers
-        it got.
+        """Send the responses that became complete, once per connection.
 
-        After one pass the rest is sent in the loop's next turn.
+        After `PASS_S` the remaining connections are flushed in the loop's next iteration.
         """
-        now = self.turns.now
-        until = now() + PASS_S if self._answered else 0.0
-        while self._answered:
-            self._answered.pop().flush()
-            if self._answered and now() >= until:
+        now = self.scheduler.now
+        until = now() + PASS_S if self._ready else 0.0
+        while self._ready:
+            self._ready.pop().flush()
+            if self._ready and now() >= until:
                 self.loop.call_soon(self.flush)
                 break
 
     def unsent(self) -> int:
-        """How many connections have answers that they did not take yet."""
-        return sum(session.owes_answers for session in self.sessions)
+        """Return how many connections have responses that their clients have not received."""
+        return sum(session.has_unsent for session in self.sessions)
 
     def close(self) -> None:
         """Close every connection."""
         for session in list(self.sessions):
             session.close()
-        self.turns.close()
+        self.scheduler.close()
         self._stop_sweeping()
 
-    def later(self, ms: float, run: Callable[[], object]) -> Timer:
-        """Call `run` in so many milliseconds of the server's clock."""
+    def call_later(self, ms: float, run: Callable[[], object]) -> Timer:
+        """Call `run` after `ms` milliseconds of the server's clock."""
         return self._timers.at(self.clock.monotonic_ms() + ms, run)
 
     def _stop_sweeping(self) -> None:
@@ -149,7 +156,7 @@ class ConnectionRegistry:
     def _sweep(self) -> None:
         if not self.sessions:
             self._stop_sweeping()
-            self.buffers.forget()
+            self.buffers.clear()
             return
         now_ms = self.clock.monotonic_ms()
         for session in list(self.sessions):
@@ -157,20 +164,20 @@ class ConnectionRegistry:
         self._free_memory()
 
     def _free_memory(self) -> None:
-        """Where others wait for memory, close those who would hold theirs the longest."""
-        max_s = self.bounds.slow_holder_ms / 1000
-        budget, answers = self.budget, self.answers
-        if budget.crowded and budget.limit is not None:
-            excess = budget.used - budget.limit // 2
-            for session, holding in select_slowest(self.sessions, lambda one: one.request_holding(), excess, max_s):
+        """Where memory is short, close the connections that would hold theirs longest."""
+        max_s = self.limits.slow_holder_ms / 1000
+        requests, responses = self.request_budget, self.response_budget
+        if requests.has_waiters and requests.limit is not None:
+            excess = requests.used - requests.limit // 2
+            for session, holding in select_slowest(self.sessions, lambda one: one.request_memory(), excess, max_s):
                 session.cut_off(
-                    f"it is slow to send its request while others wait for room: it sends {holding.rate:.0f} bytes/s, holds {holding.held} "
-                    f"bytes, and {holding.left} are to come (queued.max.request.bytes)"
+                    f"it is slow to send its request while others wait for room: it sends {holding.bytes_per_s:.0f} bytes/s, "
+                    f"holds {holding.held_bytes} bytes, and {holding.remaining_bytes} are to come (queued.max.request.bytes)"
                 )
-        if answers.is_short:
-            excess = answers.used - answers.limit // 2
-            for session, holding in select_slowest(self.sessions, lambda one: one.answer_holding(), excess, max_s):
+        if responses.is_short:
+            excess = responses.used - responses.limit // 2
+            for session, holding in select_slowest(self.sessions, lambda one: one.response_memory(), excess, max_s):
                 session.cut_off(
-                    f"it is slow to take its answers while memory for them is short: it takes {holding.rate:.0f} bytes/s, and "
-                    f"{holding.held} bytes wait (kqueue.queued.max.response.bytes.total)"
+                    f"it is slow to take its answers while memory for them is short: it takes {holding.bytes_per_s:.0f} bytes/s, "
+                    f"and {holding.held_bytes} bytes wait (kqueue.queued.max.response.bytes.total)"
                 )

@@ -1,4 +1,6 @@
-"""From the bytes of one request to the bytes of its answer: header, table, reader, handler, writer."""
+"""Serves one request: header, handler table, reader, handler, writer. From the bytes of a request
+to the bytes of its response.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ from kqueue.base.errors import (
 )
 from kqueue.base.settings import MiB
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
-from kqueue.network.connection_quotas import ClientLog
-from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
-from kqueue.network.responses import Chunks, Connection, DeferredResponse
+from kqueue.network.client_log import ClientLog
+from kqueue.network.contract import Chunks, Connection
+from kqueue.network.responses import DeferredResponse
 from kqueue.network.send_queue import MEMORY
 from kqueue.schema import counted_reader, reader, writer
 from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
@@ -32,23 +34,25 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 KEY_AND_VERSION = struct.Struct(">hh")
-"""How every request begins; the rest of its header depends on it."""
+"""The first bytes of every request; the version of the rest of its header depends on them."""
 SIZE_AND_CORRELATION = struct.Struct(">Ii")
-"""How every response begins: its size without these first four bytes, and the request's own number.
-"""
+"""The first bytes of every response: its size without these four bytes, and the correlation id."""
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCE_KEY = 0
-REPLY_DROPPED = "a hook dropped its reply"
 CLIENT_ID_KEPT_MAX = 256
-"""Characters of a client id that a connection keeps between requests: with 32 KB each, idle
-connections would hold hundreds of MB.
+"""Characters of a client id that a connection keeps between requests. With client ids of 32 KB,
+idle connections would hold hundreds of MB.
 """
 PLAIN_BYTES_MAX_DEFAULT = 16 * MiB
 ITEMS_MAX_DEFAULT = 200_000
 
 
 class Route(NamedTuple):
-    """All that one API needs at one version, found once. `overlaps` is that of `DeferredResponse`."""
+    """Reader, handler and writer of one API at one version, looked up once.
+
+    `overlaps`: see `DeferredResponse`. `items_max`: how many items (see `schema.counted_reader`)
+    one request may hold. A request of at most as many bytes needs no counting.
+    """
 
     served: handler_table.ApiHandler
     version: int
@@ -59,12 +63,9 @@ class Route(NamedTuple):
     write: Callable[[Any, list[Any]], None]
     overlaps: bool
     items_max: int
-    """Items (see `schema.counted_reader`) that one request may hold. One of at most as many bytes
-    needs no counting.
-    """
 
     def counted(self) -> Route:
-        """This route for a request that may hold more: its readers count, and raise TooManyItems."""
+        """Return this route with readers that count items and raise TooManyItems."""
         items_max = self.items_max
         header = counted_reader(RequestHeader, request_header_version(self.served.api.key, self.version))
         body = counted_reader(self.served.api.request_class, self.version)
@@ -75,41 +76,78 @@ class Route(NamedTuple):
 
 
 class Dispatcher:
-    """Starts requests; `lookup` is the table of APIs, `plain_bytes_max` bounds requests other than
-    Produce.
+    """Serves requests: `start` is called for each frame, on the owner thread.
 
-    `items_max` bounds the list entries of one request (for APIs of a higher `item_weight`, a part
-    of it).
+    Args:
+        lookup: the handler table; raises UnsupportedVersion.
+        plain_bytes_max: size limit in bytes of requests other than Produce.
+        items_max: limit on the list entries of one request; APIs with a higher `item_weight` get a
+            part of it.
+
+    The other methods are the steps of `start`, for `interception.InterceptingDispatcher`.
     """
 
     def __init__(
         self,
         broker: Broker,
-        waiting: Purgatory,
+        purgatory: Purgatory,
         client_log: ClientLog,
         lookup: Callable[[int, int], handler_table.ApiHandler] = handler_table.lookup,
         *,
         plain_bytes_max: int = PLAIN_BYTES_MAX_DEFAULT,
         items_max: int = ITEMS_MAX_DEFAULT,
-        hooks: BrokerHooks | None = None,
     ) -> None:
         self._broker = broker
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._client_log = client_log
         self._lookup = lookup
         self._plain_bytes_max = plain_bytes_max
         self._items_max = items_max
-        self._hooks = hooks
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
-        """Decode one request and hand it to its handler; None is an answer too: nothing is to be
-        sent.
+        """Decode one request and call its handler.
 
-        The handler may write into `frame` (offsets into batches); nothing that it keeps refers to
-        it afterwards. Raises: MalformedMessage, UnsupportedVersion, TooManyItems: this can't be
-        answered, the connection is to be closed.
+        The handler may write into `frame` (offsets into batches). Nothing that it keeps refers to
+        `frame` afterwards.
+
+        Returns: the encoded response, a deferred one, or None: there is no response (acks=0).
+        Raises: MalformedMessage, UnsupportedVersion, TooManyItems: no response is possible; the
+            caller closes the connection.
+        """
+        route = self.route_of(frame)
+        header, position = route.read_header(frame, 0)
+        # bytes after the body are ignored, as in Kafka: librdkafka's Metadata for all topics leaves
+        # 3 bytes
+        try:
+            request, _ = route.read(frame, position)
+        except TooManyItems as error:
+            return self.refuse_items(route, header.correlation_id, error, connection)
+        call = connection.call
+        if call is None or call.api_version != header.api_version or call.client_id != header.client_id:
+            call = self.new_call(header, connection)
+        try:
+            result = route.handle(request, call)
+        except Exception as error:
+            result = self.error_response(route, request, error, connection)
+        if result is None:
+            return None
+        if isinstance(result, DelayedOperation):
+            correlation_id = header.correlation_id
+            return self.defer(
+                route,
+                request,
+                result,
+                connection,
+                lambda response: self.encode(route, correlation_id, request, response, connection),
+            )
+        return self.encode(route, header.correlation_id, request, result, connection)
+
+    def route_of(self, frame: memoryview) -> Route:
+        """Return the route of a request, after the checks that need no decoding.
+
+        Raises: MalformedMessage: the frame is too short or too long. UnsupportedVersion.
         """
         if len(frame) < KEY_AND_VERSION.size:
             raise MalformedMessage(f"expected a request with a key and a version, found {len(frame)} bytes")
@@ -118,48 +156,131 @@ class Dispatcher:
             # its many small parts would take many times its size once decoded
             bound = f"at most {self._plain_bytes_max} bytes (kqueue.request.max.bytes)"
             raise MalformedMessage(f"expected {bound} for a request without records, found {len(frame)}")
-        route = self._routes.get(key_and_version) or self._find(*key_and_version)
+        route = self._routes.get(key_and_version) or self._make_route(*key_and_version)
         if len(frame) > route.items_max:
             route = self._counted_routes.get(key_and_version) or self._count_items(route)
-        header, position = route.read_header(frame, 0)
-        version, client_id = header.api_version, header.client_id
-        hooks, note = self._hooks, None
-        if hooks is not None and hooks.record is not None:
-            note = hooks.record(frame, header, connection.address)
-        # what is left over after the body is ignored, as Kafka does: librdkafka's Metadata for all
-        # topics leaves 3 bytes
-        try:
-            request, _ = route.read(frame, position)
-        except TooManyItems as error:
-            return self._refuse_items(route, header.correlation_id, error, connection)
-        call = connection.call
-        if call is None or call.api_version != version or call.client_id != client_id:
-            call = RequestContext(
-                self._broker, version, client_id, connection.client_host, connection.listener, connection
-            )
-            if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
-                connection.call = call
-        if hooks is not None and hooks.requests:
-            return self._show(InterceptedRequest(route, header.correlation_id, request, call, connection, note), frame)
-        try:
-            result = route.handle(request, call)
-        except Exception as error:
-            result = self._refuse(route, request, error, connection)
-        if result is None:
-            return None
-        if isinstance(result, DelayedOperation):
-            return self._wait(route, header.correlation_id, request, result, connection, note)
-        return self._encode(route, header.correlation_id, request, result, connection, note)
+        return route
 
-    def _find(self, api_key: int, version: int) -> Route:
+    def new_call(self, header: RequestHeader, connection: Connection) -> RequestContext:
+        """Return the context of a request, and keep it for the next request of its connection."""
+        client_id = header.client_id
+        call = RequestContext(
+            self._broker, header.api_version, client_id, connection.client_host, connection.listener, connection
+        )
+        if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
+            connection.call = call
+        return call
+
+    def encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection) -> Chunks:
+        """Return the encoded response; that of an error where `response` can't be encoded.
+
+        Raises: KqueueError: the request has no error response.
+        """
+        if response is NO_RESPONSE:
+            return []
+        try:
+            return _framed(route, correlation_id, response)
+        except Exception as error:
+            return _framed(route, correlation_id, self.error_response(route, request, error, connection))
+
+    def defer(
+        self,
+        route: Route,
+        request: Any,
+        operation: DelayedOperation[Any],
+        connection: Connection,
+        encode: Callable[[Any], Chunks],
+        held: DeferredResponse | None = None,
+    ) -> DeferredResponse:
+        """Let `operation` wait in the purgatory, and return its response to come.
+
+        Args:
+            encode: encodes the response that the operation results in.
+            held: the deferred response to use; None: a new one.
+        """
+
+        def done(response: Any) -> None:
+            try:
+                chunks = encode(response)
+            except Exception as error:
+                connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
+                return
+            deferred.finish(chunks)
+            connection.response_ready()
+
+        def failed(error: Exception) -> None:
+            try:
+                response = self.error_response(route, request, error, connection)
+            except KqueueError as unanswerable:
+                connection.cut_off(str(unanswerable))
+            else:
+                done(response)
+
+        if held is None:
+            deferred = DeferredResponse(done, failed, overlaps=route.overlaps and not operation.in_order)
+        else:
+            deferred = held
+            deferred.set_callbacks(done, failed)
+        deferred.watch(self._purgatory, operation)
+        return deferred
+
+    def error_response(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
+        """Return the response that reports `error`. Errors of the storage and unexpected ones are
+        logged, the latter with a traceback.
+
+        Raises: KqueueError: the request has no error response.
+        """
+        name = route.served.api.name
+        if isinstance(error, TransactionsNotServed):
+            self._client_log.log(
+                logging.WARNING,
+                connection.address,
+                "transactions are not served yet: the producer with transactional.id %.100r of %s was refused",
+                error.transactional_id,
+                connection.address,
+            )
+        elif isinstance(error, StorageFailed):
+            self._client_log.log(
+                logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
+            )
+        elif not isinstance(error, KqueueError):
+            self._client_log.log(
+                logging.ERROR,
+                connection.address,
+                "%s version %d of %s failed with an unexpected error",
+                name,
+                route.version,
+                connection.address,
+                error=error,
+            )
+        return route.served.error_response(request, route.version, error)
+
+    def refuse_items(self, route: Route, correlation_id: int, error: TooManyItems, connection: Connection) -> Chunks:
+        """Return INVALID_REQUEST where the response has one error for the whole request. Elsewhere
+        the response would be as large as the request.
+
+        Raises: TooManyItems: the caller closes the connection.
+        """
+        api = route.served.api
+        weight = route.served.item_weight
+        counts = f", each entry of {api.name} counts {weight}" if weight > 1 else ""
+        bound = f"expected at most {route.items_max} list entries in one {api.name} (kqueue.request.max.items={self._items_max}{counts})"
+        if not has_error_code(api.response_class, route.version):
+            raise TooManyItems(f"{bound}: {error}", error.excess)
+        self._client_log.log(
+            logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error
+        )
+        return _framed(route, correlation_id, api.response_class(error_code=code_of(error)))
+
+    def _make_route(self, api_key: int, version: int) -> Route:
         served = self._lookup(api_key, version)
         low, high = served.versions
         read_header = reader(RequestHeader, request_header_version(api_key, version))
         if low <= version <= high:
             read, version_written = reader(served.api.request_class, version), version
         else:
-            # only ApiVersions comes here: its body can't be known, and its answer, at version 0,
-            # says what is served
+            # only ApiVersions: its body can't be decoded, and its response at version 0 lists the
+            # versions that are served
             read, version_written = _read_nothing(served.api.request_class), 0
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
@@ -167,7 +288,7 @@ class Dispatcher:
         route = Route(
             served, version, header_tail, read_header, read, served.handle, write, api_key == PRODUCE_KEY, items_max
         )
-        if low <= version <= high:  # others would let a client fill the memory with versions
+        if low <= version <= high:  # other versions would let a client fill the memory with routes
             self._routes[api_key, version] = route
         return route
 
@@ -178,167 +299,15 @@ class Dispatcher:
             self._counted_routes[key] = counted
         return counted
 
-    def _encode(
-        self,
-        route: Route,
-        correlation_id: int,
-        request: Any,
-        response: Any,
-        connection: Connection,
-        note: RequestObserver | None,
-    ) -> Chunks:
-        try:
-            if note is not None:
-                for change in note.changes:
-                    response = change(response)
-            chunks = _framed(route, correlation_id, response)
-        except Exception as error:
-            chunks = _framed(route, correlation_id, self._refuse(route, request, error, connection))
-        if note is not None:
-            note.answered(chunks)
-        return chunks
-
-    def _wait(
-        self,
-        route: Route,
-        correlation_id: int,
-        request: Any,
-        wait: DelayedOperation[Any],
-        connection: Connection,
-        note: RequestObserver | None,
-    ) -> DeferredResponse:
-        def done(response: Any) -> None:
-            try:
-                chunks = (
-                    self._encode(route, correlation_id, request, response, connection, note)
-                    if response is not NO_RESPONSE
-                    else []
-                )
-            except Exception as error:
-                connection.cut_off(f"its {route.served.api.name} could not be answered: {error}")
-                return
-            if note is not None and note.drops:
-                connection.cut_off(REPLY_DROPPED, level=logging.INFO)
-                return
-            later.finish(chunks)
-            connection.answered()
-
-        def failed(error: Exception) -> None:
-            try:
-                response = self._refuse(route, request, error, connection)
-            except KqueueError as unanswerable:
-                connection.cut_off(str(unanswerable))
-            else:
-                done(response)
-
-        held = note.held if isinstance(note, InterceptedRequest) else None
-        overlaps = route.overlaps and not wait.in_order
-        later = held.wait_with(done, failed) if held is not None else DeferredResponse(done, failed, overlaps=overlaps)
-        later.hold(self._waiting, wait)
-        return later
-
-    def _refuse_items(self, route: Route, correlation_id: int, error: TooManyItems, connection: Connection) -> Chunks:
-        """Answer with INVALID_REQUEST where the response has one place for it. Elsewhere the answer
-        would be as large as the request.
-
-        Raises TooManyItems: the connection is to be closed.
-        """
-        api = route.served.api
-        weight = route.served.item_weight
-        counts = f", each entry of {api.name} counts {weight}" if weight > 1 else ""
-        bound = f"expected at most {route.items_max} list entries in one {api.name} (kqueue.request.max.items={self._items_max}{counts})"
-        if not has_error_code(api.response_class, route.version):
-            raise TooManyItems(f"{bound}: {error}", error.excess)
-        self._client_log.say(
-            logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error
-        )
-        return _framed(route, correlation_id, api.response_class(error_code=code_of(error)))
-
-    # --- with hooks
-
-    def _show(self, asked: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
-        """Let hooks look at a request, then do what they say. One that fails is told in the log,
-        and the request goes its way.
-        """
-        assert self._hooks is not None
-        connection = asked.connection
-        for hook in self._hooks.requests:
-            if asked.settled:
-                break
-            try:
-                hook(asked)
-            except Exception as error:
-                self._client_log.say(logging.ERROR, connection.address, "a hook failed at %s", asked.api, error=error)
-        if asked.is_held:
-            return asked.hold().keep(frame, self._show_again)
-        if asked.cut_reason:
-            connection.cut_off(asked.cut_reason, level=logging.INFO)
-            return None
-        answer = self._carry_out(asked)
-        if asked.drops and not isinstance(answer, DeferredResponse):
-            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
-            return None
-        return answer
-
-    def _show_again(self, asked: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
-        route = asked.route
-        asked.request, _ = route.read(frame, route.read_header(frame, 0)[1])
-        asked.changes.clear()
-        for modifier in asked.modifiers:
-            modifier(asked)
-        return self._show(asked, frame)
-
-    def _carry_out(self, asked: InterceptedRequest) -> Chunks | DeferredResponse | None:
-        route, request, connection = asked.route, asked.request, asked.connection
-        try:
-            if asked.refusal is not None:
-                raise asked.refusal
-            result = route.handle(request, asked.call)
-        except Exception as error:
-            result = self._refuse(route, request, error, connection)
-        if result is None:
-            return None
-        if isinstance(result, DelayedOperation):
-            return self._wait(route, asked.correlation_id, request, result, connection, asked)
-        return self._encode(route, asked.correlation_id, request, result, connection, asked)
-
-    def _refuse(self, route: Route, request: Any, error: Exception, connection: Connection) -> Any:
-        """The response that says what went wrong. What nobody expected is logged, with where it
-        happened.
-        """
-        name = route.served.api.name
-        if isinstance(error, TransactionsNotServed):
-            self._client_log.say(
-                logging.WARNING,
-                connection.address,
-                "transactions are not served yet: the producer with transactional.id %.100r of %s was refused",
-                error.transactional_id,
-                connection.address,
-            )
-        elif isinstance(error, StorageFailed):
-            self._client_log.say(
-                logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
-            )
-        elif not isinstance(error, KqueueError):
-            self._client_log.say(
-                logging.ERROR,
-                connection.address,
-                "%s version %d of %s met an error that nobody expected",
-                name,
-                route.version,
-                connection.address,
-                error=error,
-            )
-        return route.served.error_response(request, route.version, error)
-
 
 def _read_nothing(request_class: type) -> Callable[[memoryview, int], tuple[Any, int]]:
     return lambda frame, position: (request_class(), len(frame))
 
 
 def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
-    """The whole answer, in as few chunks as its regions allow. Raises UnencodableMessage: it is too
-    large, or a value can't be written.
+    """Return the whole encoded response, in as few chunks as its regions allow.
+
+    Raises: UnencodableMessage: it is too large, or a value can't be written.
     """
     written: Chunks = []
     route.write(response, written)

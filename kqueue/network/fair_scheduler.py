@@ -1,13 +1,15 @@
-"""FairScheduler: the loop's time, divided fairly between connections that have work.
+"""Divides the loop's time fairly between connections that have requests to begin.
 
-A connection works for one turn (`TURN_S`, at least one request), then queues for the next. Between
-two passes over the queue the loop polls all sockets. The order is start-time fair queueing: each
-connection has a tag, the amount of service that it has had; the queue serves the smallest tag
-first, and of equal ones the connection whose turns cost least. So one small request of a quiet
-connection comes before the next request of a busy one, however many of those there are.
+A connection works for one time slice (`SLICE_S`, at least one request), then queues for the next.
+Between two passes over the queue the loop polls all sockets.
 
-A connection that is read while there is no queue, or whose turns are short, is served at once,
-without the queue.
+The order is start-time fair queueing. Each connection has a tag: the service time that it has
+received. The queue serves the smallest tag first, and of equal tags the connection with the shorter
+slices. So one small request of a quiet connection precedes the next request of a busy one, however
+many busy ones there are.
+
+A connection that becomes readable while the queue is empty, or whose slices are short, is served
+without queueing.
 """
 
 from __future__ import annotations
@@ -21,31 +23,35 @@ from typing import Protocol
 
 from kqueue.workers.loop_pass import PASS_S
 
-TURN_S = 0.002
-"""After so long a connection that has more to do gives way to others."""
-SHORT_TURN_S = 0.001
-"""Connections whose turns are shorter on average come before others."""
-UNKNOWN_TURN_S = SHORT_TURN_S
-"""What a turn of a new connection is taken to cost; one short turn tells."""
+SLICE_S = 0.002
+"""Length of a time slice in seconds."""
+SHORT_SLICE_S = 0.001
+"""Connections whose slices take less on average precede the others."""
+NEW_SLICE_S = SHORT_SLICE_S
+"""The assumed cost of a new connection's slices; its first short slice corrects it."""
 COST_DECAY = 0.2
 
 
 class Schedulable(Protocol):
-    """A connection. `served_s` and `turn_s` are kept by `FairScheduler`: its tag, and what its turns cost,
-    in seconds.
+    """A connection. The scheduler sets `served_s` (its tag) and `slice_s` (the average cost of its
+    slices), both in seconds.
     """
 
     served_s: float
-    turn_s: float
+    slice_s: float
 
-    def turn(self) -> None:
-        """Work for one turn: between `FairScheduler.begin` and `FairScheduler.end`."""
+    def run_slice(self) -> None:
+        """Work for one time slice, between `FairScheduler.begin` and `FairScheduler.end`."""
         ...
 
 
 class FairScheduler:
-    """The queue of connections that have work left; belongs to the thread of `loop`. `now` gives
-    seconds of a monotonic clock.
+    """The queue of connections that have more to do than fits into a slice.
+
+    Args:
+        now: seconds of a monotonic clock.
+
+    Thread: that of `loop`.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float] = time.monotonic) -> None:
@@ -61,53 +67,52 @@ class FairScheduler:
         self._began_s = 0.0
         self._deferred = False
 
-    def begin(self, worker: Schedulable) -> float:
-        """A connection has work now. Returns until when it may begin requests: a time that is over
-        already if it is to queue.
+    def begin(self, connection: Schedulable) -> float:
+        """Begin a slice. Returns until when the connection may begin requests; a time that has
+        passed already where it must queue.
         """
         now = self._began_s = self.now()
-        is_queue_due = self._unqueued_s >= PASS_S or (self._queue and worker.turn_s >= SHORT_TURN_S)
+        is_queue_due = self._unqueued_s >= PASS_S or (self._queue and connection.slice_s >= SHORT_SLICE_S)
         self._deferred = bool(is_queue_due) and not self._in_pass
-        return now if self._deferred else now + TURN_S
+        return now if self._deferred else now + SLICE_S
 
-    def end(self, worker: Schedulable) -> None:
-        """It did what `begin` allowed: count what that cost."""
+    def end(self, connection: Schedulable) -> None:
+        """End a slice, and charge its time to the connection."""
         if self._deferred:
             return
         cost_s = self.now() - self._began_s
-        if cost_s >= SHORT_TURN_S or worker.turn_s >= SHORT_TURN_S:  # of short turns the queue keeps no account
-            self._charge(worker, cost_s)
+        if cost_s >= SHORT_SLICE_S or connection.slice_s >= SHORT_SLICE_S:  # short slices are not charged
+            self._charge(connection, cost_s)
         if not self._in_pass:
             self._unqueued_s += cost_s
             if self._unqueued_s >= PASS_S:
-                self._pass_soon()
+                self._schedule_pass()
 
-    def _charge(self, worker: Schedulable, cost_s: float) -> None:
-        worker.turn_s = cost_s if cost_s > worker.turn_s else worker.turn_s + COST_DECAY * (cost_s - worker.turn_s)
-        served_s = worker.served_s = max(self._served_s, worker.served_s) + cost_s
+    def _charge(self, connection: Schedulable, cost_s: float) -> None:
+        average_s = connection.slice_s
+        connection.slice_s = cost_s if cost_s > average_s else average_s + COST_DECAY * (cost_s - average_s)
+        served_s = connection.served_s = max(self._served_s, connection.served_s) + cost_s
         if served_s > self._served_max_s:
             self._served_max_s = served_s
 
-    def add(self, worker: Schedulable) -> None:
-        """Queue a connection that has work left; its `turn` is called once. It must not be in the
-        queue already.
-        """
-        is_short = worker.turn_s < SHORT_TURN_S  # then what it has had before is of no account
-        tag_s = self._served_s if is_short else max(self._served_s, worker.served_s)
-        heapq.heappush(self._queue, (tag_s, worker.turn_s, next(self._order), worker))
-        self._pass_soon()
+    def add(self, connection: Schedulable) -> None:
+        """Queue a connection; its `run_slice` is called once. It must not be queued already."""
+        is_short = connection.slice_s < SHORT_SLICE_S  # then its previous service does not count
+        tag_s = self._served_s if is_short else max(self._served_s, connection.served_s)
+        heapq.heappush(self._queue, (tag_s, connection.slice_s, next(self._order), connection))
+        self._schedule_pass()
 
     def close(self) -> None:
-        """No more turns."""
+        """Drop the queue."""
         self._queue.clear()
         if self._pass is not None:
             self._pass.cancel()
 
-    def _pass_soon(self) -> None:
+    def _schedule_pass(self) -> None:
         if self._pass is None:
-            self._pass = self._loop.call_soon(self._run)
+            self._pass = self._loop.call_soon(self._run_pass)
 
-    def _run(self) -> None:
+    def _run_pass(self) -> None:
         self._pass = None
         self._unqueued_s = 0.0
         queue = self._queue
@@ -115,13 +120,13 @@ class FairScheduler:
         self._in_pass = True
         try:
             while queue:
-                self._served_s, _, _, worker = heapq.heappop(queue)
-                worker.turn()
+                self._served_s, _, _, connection = heapq.heappop(queue)
+                connection.run_slice()
                 if self.now() >= until:
                     break
         finally:
             self._in_pass = False
             if queue:
-                self._pass_soon()
+                self._schedule_pass()
             else:
                 self._served_s = self._served_max_s

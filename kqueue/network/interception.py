@@ -1,58 +1,58 @@
-"""Where others may step in: notes of what clients send, faults that a test asks for. A served
-broker has no hooks at all.
+"""Interception of requests, for test brokers: request records, and faults that a test asks for.
 
-A hook is shown each request before it is handled, on the owner thread, and says by the methods of
-`InterceptedRequest` what becomes of it.
+`InterceptingDispatcher` wraps a `Dispatcher` and runs the hooks of a broker around its steps. A
+served broker has no hooks: it uses the `Dispatcher` itself. All of it runs on the owner thread.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
-from kqueue.base.errors import KqueueError
-from kqueue.network.responses import Chunks, Connection, DeferredResponse
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import NO_RESPONSE
+from kqueue.base.errors import KqueueError, TooManyItems
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.network.client_log import ClientLog
+from kqueue.network.contract import Chunks, Connection
+from kqueue.network.dispatch import Dispatcher, Route
+from kqueue.network.responses import DeferredResponse, StartRequest
 from kqueue.storage.fault_injection import StorageHook, StorageHooks
 from kqueue.wire.headers import RequestHeader
 
-if TYPE_CHECKING:
-    from kqueue.api.request_context import RequestContext
-    from kqueue.network.dispatch import Route
-
-Change: TypeAlias = Callable[[Any], Any]
+ResponseChange: TypeAlias = Callable[[Any], Any]
+REPLY_DROPPED = "a hook dropped its reply"
 
 
 class RequestObserver:
-    """Goes along with one request. `changes` are made to its response before it is written;
-    `drops`: then nobody is to get it.
-    """
+    """Accompanies one request until its response is encoded."""
 
     __slots__ = ()
-    changes: Sequence[Change] = ()
-    drops: bool = False
 
-    def answered(self, chunks: Chunks) -> None:
-        """What is sent, as it is sent: not to be changed, and its regions not to be kept."""
+    def response_encoded(self, chunks: Chunks) -> None:
+        """Called with the encoded response, before it is sent. It must not change the chunks, nor
+        keep their regions.
+        """
 
 
 class RequestRecorder(Protocol):
-    """Takes note of each request. `frame` is only lent, and not decoded yet: its body may be
-    anything.
-    """
+    """Records each request before its body is decoded. `frame` is valid during the call only."""
 
     def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver: ...
 
 
-class InterceptedRequest(RequestObserver):
-    """One request that has not been handled yet, as hooks see it.
+class InterceptedRequest:
+    """One request before it is handled. A request hook calls its methods to decide what happens.
 
-    `request` is its decoded body, lent until the hook returns. `passed` is the hooks' own: who has
-    dealt with this request already, where it is shown again after it was held.
+    `request` is the decoded body, valid until the hook returns. `passed` belongs to the hooks: those
+    that have handled this request already, where it is shown to them again after it was held.
     """
 
-    __slots__ = ("call", "changes", "connection", "correlation_id", "cut_reason", "drops", "held", "is_held", "modifiers", "note", "passed",
-                 "refusal", "request", "route", "version")  # fmt: skip
+    __slots__ = ("call", "changes", "connection", "correlation_id", "cut_reason", "drops", "held", "is_held", "modifiers",
+                 "observer", "passed", "refusal", "request", "route", "version")  # fmt: skip
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class InterceptedRequest(RequestObserver):
         request: Any,
         call: RequestContext,
         connection: Connection,
-        note: RequestObserver | None,
+        observer: RequestObserver | None,
     ) -> None:
         self.route = route
         self.version = call.api_version
@@ -69,9 +69,9 @@ class InterceptedRequest(RequestObserver):
         self.request = request
         self.call = call
         self.connection = connection
-        self.note = note
+        self.observer = observer
         self.passed: set[object] = set()
-        self.changes: list[Change] = []
+        self.changes: list[ResponseChange] = []
         self.modifiers: list[Callable[[InterceptedRequest], None]] = []
         self.drops = False
         self.refusal: KqueueError | None = None
@@ -81,115 +81,105 @@ class InterceptedRequest(RequestObserver):
 
     @property
     def api(self) -> str:
+        """The protocol's name of the API, such as ``Produce``."""
         return self.route.served.api.name
 
     @property
     def settled(self) -> bool:
-        """What becomes of it is decided: no other hook is asked."""
+        """Whether a hook has decided what happens. The remaining hooks are not called."""
         return self.is_held or bool(self.cut_reason) or self.refusal is not None
 
     def refuse(self, error: KqueueError) -> None:
-        """It is not handled; the answer tells of `error` at every place where it asked for
-        something.
-        """
+        """Do not handle it; its response reports `error` for every part of the request."""
         self.refusal = error
 
     def modify(self, modifier: Callable[[InterceptedRequest], None]) -> None:
-        """Let `modifier` change `request`, and add to `changes` what is to be made of the response.
+        """Let `modifier` change `request`, and add response changes to `changes`.
 
-        It is called now, and again if the request is read anew because it was held.
+        Called at once, and again when a held request is decoded a second time.
         """
         self.modifiers.append(modifier)
         modifier(self)
 
     def cut(self, reason: str) -> None:
-        """It is not handled, and its connection is closed."""
+        """Do not handle it; close its connection."""
         self.cut_reason = reason
 
     def drop_reply(self) -> None:
-        """It is handled; then its connection is closed in place of an answer."""
+        """Handle it, then close its connection in place of the response."""
         self.drops = True
 
     def hold(self) -> HeldRequest:
-        """It waits, and with it all that its connection sends later; after `HeldRequest.release` it is
-        shown again.
+        """Delay it, and the later requests of its connection, until `HeldRequest.release`. Then the
+        hooks are called again.
         """
         self.is_held = True
         if self.held is None:
             self.held = HeldRequest(self)
         return self.held
 
-    def answered(self, chunks: Chunks) -> None:
-        if self.note is not None:
-            self.note.answered(chunks)
-
 
 RequestHook: TypeAlias = Callable[[InterceptedRequest], None]
 
 
 class HeldRequest(DeferredResponse):
-    """The answer to a request that is not even begun."""
+    """The response to a request that is delayed before it begins."""
 
-    __slots__ = ("_again", "_asked", "_frame")
+    __slots__ = ("_begin", "_frame", "_intercepted")
 
-    def __init__(self, asked: InterceptedRequest) -> None:
-        super().__init__(_nobody, _nobody, overlaps=asked.route.overlaps)
-        self._asked = asked
+    def __init__(self, intercepted: InterceptedRequest) -> None:
+        super().__init__(_not_begun, _not_begun, overlaps=intercepted.route.overlaps)
+        self._intercepted = intercepted
         self._frame = bytearray()
-        self._again: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None] | None = None
+        self._begin: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None] | None = None
 
     def keep(
-        self, frame: memoryview, again: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None]
+        self, frame: memoryview, begin: Callable[[InterceptedRequest, memoryview], Chunks | DeferredResponse | None]
     ) -> HeldRequest:
-        """Hold the connection, until `release` has `again(asked, frame)` begin with a copy of this
-        frame.
-        """
+        """Copy the frame and pause the connection. `release` calls `begin` with the copy."""
         self._frame = bytearray(frame)
-        self._again = again
-        self._asked.connection.hold()
+        self._begin = begin
+        self._intercepted.connection.pause_requests()
         return self
 
     def release(self) -> None:
-        """Begin now. On the owner thread; twice, or after the connection has ended, is harmless."""
-        again, self._again = self._again, None
-        if again is None:
+        """Begin the request. A second call, or one after the connection was closed, does nothing.
+
+        Thread: the owner thread.
+        """
+        begin, self._begin = self._begin, None
+        if begin is None:
             return
-        asked = self._asked
-        asked.is_held = False
+        intercepted = self._intercepted
+        intercepted.is_held = False
         frame, self._frame = memoryview(self._frame), bytearray()
         try:
-            answer = again(asked, frame)
+            response = begin(intercepted, frame)
         except Exception as error:
-            asked.connection.cut_off(str(error))
+            intercepted.connection.cut_off(str(error))
             return
-        if asked.is_held:
+        if intercepted.is_held:
             return
-        asked.connection.let_go()
-        if answer is not self:
-            assert not isinstance(answer, DeferredResponse), "a held request has one answer"
-            self.chunks = answer or []
-            asked.connection.answered()
-
-    def wait_with(self, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> HeldRequest:
-        """It is begun, and its handler waits: from here on this is a `DeferredResponse` as any other."""
-        self._done = done
-        self._failed = failed
-        return self
+        intercepted.connection.resume_requests()
+        if response is not self:
+            assert not isinstance(response, DeferredResponse), "a held request has one response"
+            self.chunks = response or []
+            intercepted.connection.response_ready()
 
     def cancel(self) -> None:
-        self._again = None
+        self._begin = None
         super().cancel()
 
 
-def _nobody(found: Any) -> None:
-    raise AssertionError("nobody waits yet")
+def _not_begun(result: Any) -> None:
+    raise AssertionError("the request has not begun")
 
 
 class BrokerHooks:
-    """The hooks of one broker, which outlive its restarts. `record` is asked first, then `requests`
-    in order, until one settles it.
+    """The hooks of one broker; they outlive its restarts.
 
-    Adding and removing may be done from any thread; what is under way is not affected.
+    `record` is called first, then each of `requests` in order until one settles the request.
+    Thread: any may add and remove hooks; requests under way are not affected.
     """
 
     __slots__ = ("_cancels", "_lock", "record", "requests", "storage")
@@ -202,20 +192,145 @@ class BrokerHooks:
         self._lock = threading.Lock()
 
     def add(self, request: RequestHook, storage: StorageHook, cancel: Callable[[], None] | None = None) -> None:
-        """`cancel` takes back what these hooks do, for `cancel_all`; they stay."""
+        """Add two hooks; `cancel` undoes their effects, for `cancel_all`."""
         with self._lock:
             self._cancels += () if cancel is None else (cancel,)
             self.requests += (request,)
             self.storage.hooks += (storage,)
 
     def remove(self, request: RequestHook, storage: StorageHook, cancel: Callable[[], None] | None = None) -> None:
-        """Twice is harmless."""
+        """Remove what `add` added. A second call does nothing."""
         with self._lock:
-            self._cancels = tuple(one for one in self._cancels if one != cancel)
-            self.requests = tuple(one for one in self.requests if one != request)
-            self.storage.hooks = tuple(one for one in self.storage.hooks if one != storage)
+            self._cancels = tuple(other for other in self._cancels if other != cancel)
+            self.requests = tuple(other for other in self.requests if other != request)
+            self.storage.hooks = tuple(other for other in self.storage.hooks if other != storage)
 
     def cancel_all(self) -> None:
-        """Have all hooks take back what they do. From any thread but the broker's."""
+        """Undo the effects of all hooks; they stay. Thread: any but the broker's."""
         for cancel in self._cancels:
             cancel()
+
+
+class InterceptingDispatcher:
+    """Runs hooks around the steps of a `Dispatcher`."""
+
+    def __init__(self, dispatcher: Dispatcher, hooks: BrokerHooks, client_log: ClientLog) -> None:
+        self._dispatcher = dispatcher
+        self._hooks = hooks
+        self._client_log = client_log
+
+    def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
+        """Serve one request as `Dispatcher.start` does, with the hooks of this broker."""
+        dispatcher, hooks = self._dispatcher, self._hooks
+        route = dispatcher.route_of(frame)
+        header, position = route.read_header(frame, 0)
+        observer = None if hooks.record is None else hooks.record(frame, header, connection.address)
+        try:
+            request, _ = route.read(frame, position)
+        except TooManyItems as error:
+            return dispatcher.refuse_items(route, header.correlation_id, error, connection)
+        call = connection.call
+        if call is None or call.api_version != header.api_version or call.client_id != header.client_id:
+            call = dispatcher.new_call(header, connection)
+        if hooks.requests:
+            intercepted = InterceptedRequest(route, header.correlation_id, request, call, connection, observer)
+            return self._run_hooks(intercepted, frame)
+        encode = partial(self._encode_observed, route, header.correlation_id, request, connection, observer)
+        return self._handle(route, request, call, connection, encode)
+
+    def _run_hooks(self, intercepted: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
+        """RequestContext the hooks, then do what they decided. A hook that raises is logged and ignored."""
+        connection = intercepted.connection
+        for hook in self._hooks.requests:
+            if intercepted.settled:
+                break
+            try:
+                hook(intercepted)
+            except Exception as error:
+                self._client_log.log(
+                    logging.ERROR, connection.address, "a hook failed at %s", intercepted.api, error=error
+                )
+        if intercepted.is_held:
+            return intercepted.hold().keep(frame, self._begin_held)
+        if intercepted.cut_reason:
+            connection.cut_off(intercepted.cut_reason, level=logging.INFO)
+            return None
+        encode = partial(self._encode_intercepted, intercepted)
+        response = self._handle(
+            intercepted.route,
+            intercepted.request,
+            intercepted.call,
+            connection,
+            encode,
+            intercepted.refusal,
+            intercepted.held,
+        )
+        if isinstance(response, DeferredResponse) or not intercepted.drops:
+            return response
+        if response is None:  # nothing was encoded (acks=0)
+            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+        return None
+
+    def _begin_held(self, intercepted: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
+        route = intercepted.route
+        intercepted.request, _ = route.read(frame, route.read_header(frame, 0)[1])
+        intercepted.changes.clear()
+        for modifier in intercepted.modifiers:
+            modifier(intercepted)
+        return self._run_hooks(intercepted, frame)
+
+    def _handle(
+        self,
+        route: Route,
+        request: Any,
+        call: RequestContext,
+        connection: Connection,
+        encode: Callable[[Any], Chunks],
+        refusal: KqueueError | None = None,
+        held: HeldRequest | None = None,
+    ) -> Chunks | DeferredResponse | None:
+        dispatcher = self._dispatcher
+        try:
+            if refusal is not None:
+                raise refusal
+            result = route.handle(request, call)
+        except Exception as error:
+            result = dispatcher.error_response(route, request, error, connection)
+        if result is None:
+            return None
+        if isinstance(result, DelayedOperation):
+            return dispatcher.defer(route, request, result, connection, encode, held)
+        return encode(result)
+
+    def _encode_observed(
+        self,
+        route: Route,
+        correlation_id: int,
+        request: Any,
+        connection: Connection,
+        observer: RequestObserver | None,
+        response: Any,
+    ) -> Chunks:
+        chunks = self._dispatcher.encode(route, correlation_id, request, response, connection)
+        if chunks and observer is not None:
+            observer.response_encoded(chunks)
+        return chunks
+
+    def _encode_intercepted(self, intercepted: InterceptedRequest, response: Any) -> Chunks:
+        route, request, connection = intercepted.route, intercepted.request, intercepted.connection
+        if response is not NO_RESPONSE:
+            try:
+                for change in intercepted.changes:
+                    response = change(response)
+            except Exception as error:
+                response = self._dispatcher.error_response(route, request, error, connection)
+        correlation_id, observer = intercepted.correlation_id, intercepted.observer
+        chunks = self._encode_observed(route, correlation_id, request, connection, observer, response)
+        if intercepted.drops:
+            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+        return chunks
+
+
+def with_hooks(dispatcher: Dispatcher, hooks: BrokerHooks | None, client_log: ClientLog) -> StartRequest:
+    """Return the function that starts requests: the dispatcher's own where there are no hooks."""
+    return dispatcher.start if hooks is None else InterceptingDispatcher(dispatcher, hooks, client_log).start

@@ -1,4 +1,4 @@
-"""Moves the broker's time on the event loop: timers when they are due, waits when they are ready."""
+"""Runs due timers and ready delayed operations on the event loop."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ logger = logging.getLogger("kqueue.server")
 
 
 class LoopDriver:
-    """Sleeps until the first deadline of `timers` by the given clock; runs ready waits once per
-    turn of the loop.
+    """Wakes the loop at the first deadline of `timers`, and once per iteration for the operations
+    of the purgatory that are ready.
 
-    What is due runs for `PASS_S` at most before the loop polls its sockets again; the methods that
-    are public run all of it.
+    The loop's own callbacks run for `PASS_S` at most before the loop polls its sockets again. The
+    public methods run everything that is due.
 
-    `after` is called after either, to send what became answerable. An alarm that is set too early
-    (its timer was cancelled) is left alone and finds nothing to do: re-arming for each cancelled
-    timer would cost more.
+    Args:
+        after: called after each run, to send the responses that became complete.
+        now: seconds of a monotonic clock, for `PASS_S`.
+
+    A cancelled timer leaves its alarm set, which then finds nothing to do. Setting a new alarm for
+    each cancelled timer would cost more.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class LoopDriver:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         timers: Timers,
-        waiting: Purgatory,
+        purgatory: Purgatory,
         after: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -40,37 +43,37 @@ class LoopDriver:
         self._loop = loop
         self._clock = clock
         self._timers = timers
-        self._waiting = waiting
+        self._purgatory = purgatory
         self._after = after
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
-        self._soon: asyncio.Handle | None = None
+        self._next_run: asyncio.Handle | None = None
         self._stopped = False
         timers.on_earlier = self._arm
-        waiting.on_ready = self._run_soon
+        purgatory.on_ready = self._run_soon
         self._arm()
-        if waiting.ready:
+        if purgatory.ready:
             self._run_soon()
 
     def stop(self) -> None:
-        """No more calls; the timers and waits that are left stay where they are."""
+        """Run nothing more. Pending timers and operations stay where they are."""
         self._stopped = True
         self._timers.on_earlier = None
-        self._waiting.on_ready = None
-        for handle in (self._alarm, self._soon):
+        self._purgatory.on_ready = None
+        for handle in (self._alarm, self._next_run):
             if handle is not None:
                 handle.cancel()
 
     def run_now(self) -> None:
-        """Run everything that is due at this moment."""
+        """Run everything that is due or ready now."""
         self._disarm()
         self.run_due(self._clock.monotonic_ms())
         self._arm()
         self.run_ready()
 
     def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> None:
-        """Run the timers that are due; one that fails is logged, and those behind it have their
-        turn with the next call.
+        """Run the timers that are due, until `is_over`. The failure of one is logged; those after
+        it run with the next call.
         """
         try:
             self._timers.run_due(now_ms, is_over)
@@ -79,29 +82,27 @@ class LoopDriver:
         self._after()
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> None:
-        """Run the waits that are ready; one that fails is logged, and the rest have their turn with
-        the next call.
+        """Run the operations that are ready, until `is_over`. The failure of one is logged; those
+        after it run with the next call.
         """
         try:
-            self._waiting.run_ready(is_over)
+            self._purgatory.run_ready(is_over)
         except Exception:
-            logger.exception("work that was put off failed")
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+            logger.exception("a delayed operation failed")
+        if self._next_run is not None:
+            self._next_run.cancel()
+            self._next_run = None
         self._after()
-        if (
-            self._waiting.ready
-        ):  # a failure or the time left the rest of the queue, and nothing else would come back for it
+        if self._purgatory.ready:  # a failure or the time limit left some, and nothing else would run them
             self._run_soon()
 
     @property
     def has_ready(self) -> bool:
-        """Whether a failure left something for another `run_ready`."""
-        return self._waiting.ready
+        """Whether operations are ready."""
+        return self._purgatory.ready
 
-    def wake_anew(self) -> None:
-        """The clock was moved: sleep until the first deadline by what it shows now."""
+    def rearm(self) -> None:
+        """Set the alarm again: the clock was moved."""
         self._disarm()
         self._arm()
 
@@ -115,14 +116,14 @@ class LoopDriver:
             self._alarm.cancel()
         delay_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
         self._alarm_ms = deadline_ms
-        self._alarm = self._loop.call_later(delay_ms / 1000, self._tick)
+        self._alarm = self._loop.call_later(delay_ms / 1000, self._on_alarm)
 
-    def _tick(self) -> None:
+    def _on_alarm(self) -> None:
         self._disarm()
         self.run_due(self._clock.monotonic_ms(), self._one_pass())
         self._arm()
 
-    def _run_some(self) -> None:
+    def _run_one_pass(self) -> None:
         self.run_ready(self._one_pass())
 
     def _one_pass(self) -> Callable[[], bool]:
@@ -135,5 +136,5 @@ class LoopDriver:
             self._alarm = None
 
     def _run_soon(self) -> None:
-        if self._soon is None and not self._stopped:
-            self._soon = self._loop.call_soon(self._run_some)
+        if self._next_run is None and not self._stopped:
+            self._next_run = self._loop.call_soon(self._run_one_pass)

@@ -1,8 +1,7 @@
-"""What a server does when the files of its logs are too many: it closes the connections that hold
-most of them open.
+"""Closes connections when too many log files are open.
 
-An unsent part of a log file (a region) holds a descriptor until it is sent. Clients that do not
-read their answers could so take the descriptors that appends and other readers need; see
+An unsent region of a log file holds a descriptor until it is sent. So clients that do not read
+their responses could use up the descriptors that appends and other readers need; see
 `kqueue.storage.descriptor_cache`.
 """
 
@@ -12,53 +11,56 @@ import asyncio
 import contextlib
 
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.session import Session
+from kqueue.network.contract import ManagedConnection
 from kqueue.storage.descriptor_cache import PROCESS, OpenFiles
 
-REST_S = 0.05
-"""Connections are looked at no more often than this."""
+INTERVAL_S = 0.05
+"""Connections are checked at most this often."""
 READING_BYTES_MIN = 64 * 1024
-"""A client that took so much since the last sweep reads its answers; it is closed after those that
-do not.
+"""A client that received so much since the last sweep reads its responses. It is closed after those
+that do not.
 """
 
 
 class OpenFilesGuard:
-    """Counts the connections of `hub` against the open files, and closes some when files are
-    scarce; `start` and `stop` once each.
+    """Counts connections against the open files, and closes some when files are scarce.
+
+    `start` and `stop` are called once each.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, hub: ConnectionRegistry, open_files: OpenFiles = PROCESS
+        self, loop: asyncio.AbstractEventLoop, registry: ConnectionRegistry, open_files: OpenFiles = PROCESS
     ) -> None:
         self._loop = loop
-        self._hub = hub
+        self._registry = registry
         self._open_files = open_files
-        self._due = False
-        self._rest: asyncio.TimerHandle | None = None
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._open_files.claims.append(self._connections)
-        self._open_files.on_scarce.append(self._scarce)
+        """Watch the open files of this process."""
+        self._open_files.claims.append(self._connection_count)
+        self._open_files.on_scarce.append(self._on_scarce)
 
     def stop(self) -> None:
-        self._open_files.claims.remove(self._connections)
-        self._open_files.on_scarce.remove(self._scarce)
-        if self._rest is not None:
-            self._rest.cancel()
+        """Watch them no more."""
+        self._open_files.claims.remove(self._connection_count)
+        self._open_files.on_scarce.remove(self._on_scarce)
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _connections(self) -> int:
-        return len(self._hub.sessions)
+    def _connection_count(self) -> int:
+        return len(self._registry.sessions)
 
-    def _scarce(self) -> None:
-        """From any thread, and in the middle of a request: connections are closed after it."""
-        if not self._due:
-            self._due = True
+    def _on_scarce(self) -> None:
+        """Schedule the check. Called from any thread, also in the middle of a request."""
+        if not self._scheduled:
+            self._scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                self._loop.call_soon_threadsafe(self._relieve)
+                self._loop.call_soon_threadsafe(self._close_some)
 
-    def _relieve(self) -> None:
-        self._rest = self._loop.call_later(REST_S, self._look_again)
+    def _close_some(self) -> None:
+        self._timer = self._loop.call_later(INTERVAL_S, self._allow_next)
         open_files = self._open_files
         for session in self._holders():
             bound = open_files.bound
@@ -69,14 +71,12 @@ class OpenFilesGuard:
                 f"open and {bound} may be (raise the limit on open files)"
             )
 
-    def _look_again(self) -> None:
-        self._due = False
+    def _allow_next(self) -> None:
+        self._scheduled = False
 
-    def _holders(self) -> list[Session]:
-        """Connections that hold regions back: first those that do not read, of these first those
-        with the most.
+    def _holders(self) -> list[ManagedConnection]:
+        """Return the connections with unsent regions: those that do not read first, of these those
+        with the most regions first.
         """
-        holding = [session for session in self._hub.sessions if session.held_regions]
-        return sorted(
-            holding, key=lambda session: (session.taken_since_sweep >= READING_BYTES_MIN, -session.held_regions)
-        )
+        holders = [session for session in self._registry.sessions if session.held_regions]
+        return sorted(holders, key=lambda one: (one.sent_since_sweep >= READING_BYTES_MIN, -one.held_regions))

@@ -1,8 +1,7 @@
-"""Bytes become frames, without a socket: where the next bytes go, which requests are whole, and
-what is kept of a cut one.
+"""The input of one connection: received bytes become frames. Works without a socket.
 
-A turn is `room`, (receive), `add`, `next` until None, `keep`. Nothing is allocated for a length
-before it was checked, and nothing but the room for what has arrived after it was.
+Protocol of one slice: `space`, receive into it, `added`, `next_frame` until None, `save`. A length
+is checked before anything is allocated for it. Memory is used only for bytes that have arrived.
 """
 
 from __future__ import annotations
@@ -11,23 +10,24 @@ import mmap
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.settings import KiB, MiB
-from kqueue.network.connection_quotas import BudgetWaiter, RequestBudget
+from kqueue.network.contract import BudgetWaiter
+from kqueue.network.memory_budgets import RequestBudget
 from kqueue.wire.frame import LENGTH, LENGTH_SIZE, frame_size
 
 RECEIVE_BYTES = 128 * KiB
-"""Size of the one buffer that all connections of a server receive into, one after another."""
+"""Size of the one buffer into which all connections of a server receive, one after another."""
 HELD_BYTES_MAX = 4 * KiB
-"""The start of a request that is at most so long waits as plain bytes; a longer one gets a buffer
-for the whole of it.
+"""The start of a request of at most this size is saved as plain bytes. A longer request gets a
+buffer for all of it.
 """
 _EMPTY = memoryview(b"")
 
 
 class BufferPool:
-    """BufferPool for single large requests, used again while there is a demand.
+    """Buffers for single large requests, reused while requests are large.
 
-    They are anonymous maps: a page that nothing was written to takes no memory, so a length that
-    lies costs nothing. At most `KEPT_BYTES_MAX` are kept for the next request.
+    They are anonymous maps: a page that was never written takes no memory, so a false length costs
+    nothing. At most `KEPT_BYTES_MAX` are kept for the next request.
     """
 
     KEPT_BYTES_MAX = 16 * MiB
@@ -36,9 +36,10 @@ class BufferPool:
         self._kept: dict[int, list[mmap.mmap]] = {}
         self.kept_bytes = 0
 
-    def take(self, size: int) -> mmap.mmap:
-        """A writable buffer of at least `size` bytes, whose content is anything. Raises OSError:
-        the system refuses so much.
+    def acquire(self, size: int) -> mmap.mmap:
+        """Return a writable buffer of at least `size` bytes, with arbitrary content.
+
+        Raises: OSError: the system refuses so much memory.
         """
         rounded = max(64 * KiB, 1 << (size - 1).bit_length()) if size <= 4 * MiB else -(-size // MiB) * MiB
         kept = self._kept.get(rounded)
@@ -47,174 +48,183 @@ class BufferPool:
             return kept.pop()
         return mmap.mmap(-1, rounded)
 
-    def give_back(self, buffer: mmap.mmap) -> None:
-        """No one uses `buffer` any more."""
+    def release(self, buffer: mmap.mmap) -> None:
+        """Return `buffer` to the pool; the caller uses it no more."""
         size = len(buffer)
         if self.kept_bytes + size <= self.KEPT_BYTES_MAX:
             self._kept.setdefault(size, []).append(buffer)
             self.kept_bytes += size
 
-    def forget(self) -> None:
-        """Keep none; called when it has been quiet."""
+    def clear(self) -> None:
+        """Keep no buffers; called while there are no connections."""
         self._kept.clear()
         self.kept_bytes = 0
 
 
 class ReceiveBuffer:
-    """The input of one connection. `shared` is the server's receive buffer, `who` is resumed when
-    the budget has room again.
+    """Cuts received bytes into frames.
+
+    Args:
+        shared: the server's receive buffer.
+        connection: resumed when `budget` has free memory again.
+        request_bytes_max: limit on the length of a request.
     """
 
     __slots__ = (
         "_arrived",
-        "_at",
         "_budget",
-        "_buffers",
+        "_connection",
         "_end",
-        "_held",
         "_large",
-        "_limit",
+        "_pool",
+        "_position",
+        "_request_bytes_max",
+        "_saved",
         "_shared",
         "_view",
-        "_who",
     )
 
     def __init__(
-        self, shared: memoryview, buffers: BufferPool, budget: RequestBudget, who: BudgetWaiter, request_bytes_max: int
+        self,
+        shared: memoryview,
+        pool: BufferPool,
+        budget: RequestBudget,
+        connection: BudgetWaiter,
+        request_bytes_max: int,
     ) -> None:
         self._shared = shared
-        self._buffers = buffers
+        self._pool = pool
         self._budget = budget
-        self._who = who
-        self._limit = request_bytes_max
-        self._held = b""
+        self._connection = connection
+        self._request_bytes_max = request_bytes_max
+        self._saved = b""
         self._large: mmap.mmap | None = None
         self._view = _EMPTY  # of the large request: all of it
         self._arrived = 0  # of the large request
-        self._at = self._end = 0  # in the shared buffer, during a turn
+        self._position = self._end = 0  # in the shared buffer, during a slice
 
     @property
-    def in_request(self) -> bool:
-        """Whether a part of a request has come and the rest has not."""
-        return bool(self._held) or self._large is not None
+    def has_partial(self) -> bool:
+        """Whether bytes of a request are saved."""
+        return bool(self._saved) or self._large is not None
 
     @property
     def is_large(self) -> bool:
-        """Whether it is a request with a buffer of its own, counted in the budget."""
+        """Whether a request with a buffer of its own, counted in the budget, is arriving."""
         return self._large is not None
 
     @property
     def counted_bytes(self) -> int:
         """Bytes that it holds of the budget."""
-        held = len(self._held)
-        return self._arrived + (held if held > HELD_BYTES_MAX else 0)
+        saved = len(self._saved)
+        return self._arrived + (saved if saved > HELD_BYTES_MAX else 0)
 
     @property
     def missing_bytes(self) -> int:
-        """What is still to come of a large request."""
+        """Bytes of a large request that have not arrived."""
         return len(self._view) - self._arrived if self._large is not None else 0
 
-    def room(self) -> memoryview:
-        """Where the next bytes are to be received; at least one byte long."""
+    def space(self) -> memoryview:
+        """Return where to receive the next bytes; at least one byte long."""
         if self._large is not None:
             return self._view[self._arrived :]
-        held = len(self._held)
-        if not held:
+        saved = len(self._saved)
+        if not saved:
             return self._shared
-        self._shared[:held] = self._held
-        return self._shared[held:]
+        self._shared[:saved] = self._saved
+        return self._shared[saved:]
 
-    def add(self, count: int) -> None:
-        """`count` bytes have been received into `room`."""
+    def added(self, count: int) -> None:
+        """Note that `count` bytes were received into `space`."""
         if self._large is not None:
             self._arrived += count
             self._budget.take(count)
         else:
-            self._at, self._end = 0, len(self._held) + count
+            self._position, self._end = 0, len(self._saved) + count
 
-    def again(self) -> None:
-        """Begin a turn with what was kept, after a pause, and without receiving anything."""
+    def restore(self) -> None:
+        """Begin a slice with the saved bytes, without receiving: after a pause."""
         if self._large is None:
-            self.room()
-            self.add(0)
-            self._hold(b"")
+            self.space()
+            self.added(0)
+            self._save(b"")
 
-    def next(self) -> memoryview | None:
-        """The next whole request, without its length; it may be written into, and is gone after the
-        turn.
+    def next_frame(self) -> memoryview | None:
+        """Return the next whole request without its length; None: it has not arrived.
 
-        Raises: MalformedMessage: a length below 0 or above the limit; nothing after it can be
-        understood.
+        The frame may be written into, and is valid until the end of the slice.
+
+        Raises: MalformedMessage: a length below 0 or above the limit. The bytes after it have no
+            meaning.
         """
         if self._large is not None:
             if self._arrived < len(self._view):
                 return None
             view, self._view = self._view, _EMPTY
             return view if len(view) else None
-        start = self._at + LENGTH_SIZE
+        start = self._position + LENGTH_SIZE
         if start > self._end:
             return None
-        stop = start + self._size_at(self._at)
+        stop = start + self._size_at(self._position)
         if stop > self._end:
             return None
-        self._at = stop
+        self._position = stop
         return self._shared[start:stop]
 
-    def put_back(self, request: memoryview) -> None:
-        """Return the request that `next` just gave; it is the next one again, in this turn or a
-        later one.
+    def put_back(self, frame: memoryview) -> None:
+        """Have `next_frame` return `frame`, which it just returned, again: in this slice or a later
+        one.
         """
         if self._large is not None:
-            self._view = request
+            self._view = frame
         else:
-            self._at -= LENGTH_SIZE + len(request)
+            self._position -= LENGTH_SIZE + len(frame)
 
-    def keep(self) -> None:
-        """End the turn: put away what came of the next requests. Raises OSError: the system has no
-        memory for it.
-        """
+    def save(self) -> None:
+        """End the slice: save the bytes after the last frame. Raises OSError: out of memory."""
         if self._large is not None:
             if not len(self._view):
                 self._drop_large()
             return
-        rest = self._shared[self._at : self._end]
-        self._at = self._end = 0
-        if len(rest) >= LENGTH_SIZE:
-            (size,) = LENGTH.unpack_from(rest)
-            if size > HELD_BYTES_MAX and LENGTH_SIZE + size > len(rest):
-                self._hold(b"")
-                self._begin_large(rest[LENGTH_SIZE:], size)
+        partial = self._shared[self._position : self._end]
+        self._position = self._end = 0
+        if len(partial) >= LENGTH_SIZE:
+            (size,) = LENGTH.unpack_from(partial)
+            if size > HELD_BYTES_MAX and LENGTH_SIZE + size > len(partial):
+                self._save(b"")
+                self._begin_large(partial[LENGTH_SIZE:], size)
                 return
-        self._hold(bytes(rest))
+        self._save(bytes(partial))
 
     def close(self) -> None:
-        """Forget everything."""
-        self._hold(b"")
+        """Drop all bytes, and release their memory."""
+        self._save(b"")
         self._view = _EMPTY
-        self._at = self._end = 0
+        self._position = self._end = 0
         if self._large is not None:
             self._drop_large()
 
-    def _hold(self, data: bytes) -> None:
-        """Keep `data` for the next turn. More than the start of one small request is there only in
-        a pause, and counts.
+    def _save(self, data: bytes) -> None:
+        """Save `data` for the next slice. More than the start of one small request is saved only
+        during a pause, and counts in the budget.
         """
         counted = len(data) if len(data) > HELD_BYTES_MAX else 0
-        before = len(self._held) if len(self._held) > HELD_BYTES_MAX else 0
-        self._held = data
+        counted_before = len(self._saved) if len(self._saved) > HELD_BYTES_MAX else 0
+        self._saved = data
         if counted:
             self._budget.take(counted)
-        if before:
-            self._budget.give_back(self._who, before)
+        if counted_before:
+            self._budget.release_request(self._connection, counted_before)
 
     def _size_at(self, position: int) -> int:
         try:
-            return frame_size(self._shared, position, self._limit)
+            return frame_size(self._shared, position, self._request_bytes_max)
         except MalformedMessage as error:
-            raise MalformedMessage(f"{error}{_guess(bytes(self._shared[position : position + LENGTH_SIZE]))}") from None
+            first_bytes = bytes(self._shared[position : position + LENGTH_SIZE])
+            raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None
 
     def _begin_large(self, start: memoryview, size: int) -> None:
-        self._large = self._buffers.take(size)
+        self._large = self._pool.acquire(size)
         self._view = memoryview(self._large)[:size]
         self._view[: len(start)] = start
         self._arrived = len(start)
@@ -222,16 +232,16 @@ class ReceiveBuffer:
 
     def _drop_large(self) -> None:
         assert self._large is not None
-        self._buffers.give_back(self._large)
+        self._pool.release(self._large)
         self._large, self._view = None, _EMPTY
         arrived, self._arrived = self._arrived, 0
-        self._budget.give_back(self._who, arrived)
+        self._budget.release_request(self._connection, arrived)
 
 
-def _guess(found: bytes) -> str:
-    """What speaks to us, where its first bytes tell."""
-    if found[:2] == b"\x16\x03":
+def _protocol_hint(first_bytes: bytes) -> str:
+    """Return which other protocol these bytes begin; empty: unknown."""
+    if first_bytes[:2] == b"\x16\x03":
         return ": it speaks TLS, this listener does not"
-    if found in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
+    if first_bytes in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
         return ": it speaks HTTP"
     return ""

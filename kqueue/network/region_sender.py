@@ -1,6 +1,4 @@
-"""Parts of log files on their way to a socket: by sendfile where there is a descriptor, else read
-and sent.
-"""
+"""Sends a region of a log file to a socket: by sendfile where possible, else by read and send."""
 
 from __future__ import annotations
 
@@ -13,70 +11,74 @@ from kqueue.base.settings import KiB, MiB
 from kqueue.storage.contract import Region
 
 STEP_BYTES = MiB
-"""Pages are looked for, and read ahead, in steps of this size."""
-PIECE_BYTES = 256 * KiB
-"""Where there is no sendfile, so much is read at a time."""
+"""Cached pages are checked, and missing ones read ahead, in steps of this size."""
+READ_BYTES = 256 * KiB
+"""Without sendfile, so much is read at a time."""
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTSOCK})
 
 
 class RegionSender:
-    """One region, sent from its start to its end in as many calls of `send` as the socket needs."""
+    """Sends one region from start to end, in as many calls of `send` as the socket needs."""
 
-    __slots__ = ("_descriptor", "_end", "_piece", "_position", "_source", "_warm_end")
+    __slots__ = ("_checked_end", "_data", "_descriptor", "_end", "_position", "_source")
 
     def __init__(self, region: Region) -> None:
         self._source = region.source
         self._position = region.position
         self._end = region.position + region.size
-        self._warm_end = region.position
+        self._checked_end = region.position
         self._descriptor = region.fileno() if hasattr(os, "sendfile") else None
-        self._piece = memoryview(b"")
+        self._data = memoryview(b"")
 
     @property
-    def left(self) -> int:
-        """Bytes that are still to be sent."""
+    def remaining_bytes(self) -> int:
+        """Bytes that are not sent."""
         return self._end - self._position
 
-    def cold_step(self) -> Region | None:
-        """The next step, if its pages are not in memory and so sending it would stall; asked once
-        for each step.
+    def uncached_step(self) -> Region | None:
+        """Return the next step if its pages are not in the page cache, where sending would block
+        the loop; None: send it. Each step is reported once.
         """
-        if self._position < self._warm_end:
+        if self._position < self._checked_end:
             return None
-        step = Region(self._source, self._position, min(STEP_BYTES, self.left))
-        self._warm_end += step.size
+        step = Region(self._source, self._position, min(STEP_BYTES, self.remaining_bytes))
+        self._checked_end += step.size
         return None if step.is_cached() else step
 
     def send(self, sock: socket.socket) -> int:
-        """Send what the socket takes of the step that `cold_step` looked at, at least one byte;
-        returns how many.
+        """Send what the socket accepts of the checked step; returns the bytes sent, at least one.
 
-        Raises: BlockingIOError: the socket is full. OSError: the socket or the disk failed, or the
-        file is shorter than the region. StorageFailed: the disk failed.
+        Raises:
+            BlockingIOError: the socket is full.
+            OSError: the socket or the disk failed, or the file is shorter than the region.
+            StorageFailed: the disk failed.
         """
-        sent = self._send_file(sock) if self._descriptor is not None else self._send_piece(sock)
+        sent = self._send_file(sock) if self._descriptor is not None else self._send_data(sock)
         self._position += sent
         return sent
 
     def _send_file(self, sock: socket.socket) -> int:
         assert self._descriptor is not None
         try:
-            sent = os.sendfile(sock.fileno(), self._descriptor, self._position, self._warm_end - self._position)
+            sent = os.sendfile(sock.fileno(), self._descriptor, self._position, self._checked_end - self._position)
         except OSError as error:
             if error.errno not in _NO_SENDFILE:
                 raise
-            self._descriptor = None  # this file system can't; reading always works
-            return self._send_piece(sock)
-        return sent or cut_short()
+            self._descriptor = None  # not supported by this file system; reading always works
+            return self._send_data(sock)
+        return sent or fail_short_file()
 
-    def _send_piece(self, sock: socket.socket) -> int:
-        if not self._piece:
-            self._piece = memoryview(self._source.read_at(self._position, min(PIECE_BYTES, self.left)) or cut_short())
-        sent = sock.send(self._piece)
-        self._piece = self._piece[sent:]
+    def _send_data(self, sock: socket.socket) -> int:
+        if not self._data:
+            size = min(READ_BYTES, self.remaining_bytes)
+            self._data = memoryview(self._source.read_at(self._position, size) or fail_short_file())
+        sent = sock.send(self._data)
+        self._data = self._data[sent:]
         return sent
 
 
-def cut_short() -> NoReturn:
-    """The file gives fewer bytes than the client was told to expect: its connection can't go on."""
-    raise OSError(errno.EIO, "the log file is shorter than what was promised of it")
+def fail_short_file() -> NoReturn:
+    """Raise OSError: the file ends before the region does. The response's length was sent already,
+    so its connection must be closed.
+    """
+    raise OSError(errno.EIO, "the log file is shorter than the length that was sent for it")

@@ -1,8 +1,8 @@
-"""The output of one connection: answers in order, small ones joined into one send, log files
-straight to the socket.
+"""The output of one connection: responses in order, small ones joined into one send, regions of log
+files sent straight from the file.
 
-Nothing here blocks. A socket that is full calls back when it has room; pages that are not in memory
-are read by a job, and the pump goes on when they are. Everything runs on the thread of the loop.
+Nothing here blocks. The loop calls back when a full socket has room again. Pages that are not in
+memory are read by a job, after which sending continues. Everything runs on the thread of the loop.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from collections.abc import Callable, Sequence
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.settings import KiB, MiB
-from kqueue.network.region_sender import RegionSender, cut_short
+from kqueue.network.region_sender import RegionSender, fail_short_file
 from kqueue.schema import Chunk
 from kqueue.storage.contract import Region
 
 JOIN_BYTES_MAX = 256 * KiB
-"""So much is joined into one send; what is larger is sent from where it lies."""
+"""Chunks are joined into sends of at most this size. A larger chunk is sent without copying."""
 READ_BYTES_MAX = 16 * KiB
-"""A smaller region is read and joined to its neighbours: one call for all costs less than one
-sendfile for each.
+"""A smaller region is read and joined to its neighbours, which costs less than a sendfile for each.
 """
 MEMORY = (bytes, bytearray, memoryview)
 REGIONS_MAX = 128
-"""A connection with so many parts of log files unsent begins no request: each may hold a
-descriptor.
-"""
-TURN_BYTES_MAX = 4 * MiB
-"""After so much the other connections have their turn, however fast this client reads."""
+"""A connection with so many unsent regions begins no request: each may hold a descriptor."""
+SLICE_BYTES_MAX = 4 * MiB
+"""After so many bytes other connections are served, however fast this client reads."""
 
 
 class SendQueue:
-    """Sends what `push` was given, in order; `flush` begins, and callbacks of the loop go on with
-    it.
+    """Sends chunks in order. `flush` begins; callbacks of the loop continue.
 
-    `failed(reason)` is called once when nothing can be sent any more, `drained()` each time
-    everything has been. `queued_bytes` counts what is held in memory for the client; `sent_bytes`
-    only grows, so that progress can be seen.
+    Args:
+        failed: called once with the reason when nothing can be sent any more.
+        drained: called each time the queue becomes empty.
+
+    `queued_bytes` is the memory held for the client. `sent_bytes` only grows, so that progress can
+    be measured.
     """
 
     __slots__ = (
@@ -48,13 +47,13 @@ class SendQueue:
         "_current",
         "_drained",
         "_failed",
-        "_held",
         "_jobs",
         "_loop",
         "_reading_ahead",
         "_regions",
         "_registered",
         "_socket",
+        "_suspended",
         "closed",
         "queued_bytes",
         "sent_bytes",
@@ -79,87 +78,87 @@ class SendQueue:
         self._regions = 0
         self._reading_ahead = False
         self._registered = False
-        self._held = False
+        self._suspended = False
         self.closed = False
         self.queued_bytes = 0
         self.sent_bytes = 0
 
     @property
-    def idle(self) -> bool:
-        """Whether everything has been sent."""
+    def is_empty(self) -> bool:
+        """Whether everything was sent."""
         return self._current is None and not self._chunks
 
     @property
-    def backlogged(self) -> bool:
-        """Whether so many parts of log files wait that no more requests should be answered."""
+    def has_many_regions(self) -> bool:
+        """Whether so many regions are unsent that no more requests should begin."""
         return self._regions >= REGIONS_MAX
 
     @property
     def held_regions(self) -> int:
-        """Parts of log files that are not sent yet; each may hold a descriptor."""
+        """Number of regions that are not sent; each may hold a descriptor."""
         return self._regions + isinstance(self._current, RegionSender)
 
     @property
-    def waits_for_room(self) -> bool:
-        """Whether it is the client's turn: its socket is full."""
+    def waits_for_client(self) -> bool:
+        """Whether the socket is full: the client does not read."""
         return self._registered
 
-    def push(self, chunks: Sequence[Chunk]) -> None:
-        """Take one answer; it goes out with the next `flush`. The chunks must not change any more."""
+    def add(self, chunks: Sequence[Chunk]) -> None:
+        """Queue one response, sent by the next `flush`. The chunks must not change afterwards."""
         self._chunks.extend(chunks)
         sizes = [len(chunk) for chunk in chunks if isinstance(chunk, MEMORY)]
         self.queued_bytes += sum(sizes)
         self._regions += len(chunks) - len(sizes)
 
     def flush(self) -> None:
-        """Send as much as the socket takes now; the rest follows by itself."""
+        """Send as much as the socket accepts now; callbacks of the loop send the remainder."""
         if (self._chunks or self._current is not None) and not (
-            self._registered or self._reading_ahead or self._held or self.closed
+            self._registered or self._reading_ahead or self._suspended or self.closed
         ):
-            self._go_on()
+            self._send_some()
 
-    def try_again(self) -> None:
-        """Send even though the socket did not call back: it does that only when a good part of it
-        is free.
+    def retry(self) -> None:
+        """Send although the loop did not call back: it does so only when much of the socket's
+        buffer is free.
         """
         if self._registered and not self.closed:
-            self._go_on()
+            self._send_some()
 
-    def hold(self) -> None:
-        """Send nothing before `let_go`."""
-        self._held = True
-        self._wait_for_room(False)
+    def suspend(self) -> None:
+        """Send nothing until `resume`."""
+        self._suspended = True
+        self._watch_socket(False)
 
-    def let_go(self) -> None:
-        """Go on after `hold`."""
-        self._held = False
+    def resume(self) -> None:
+        """Send again after `suspend`."""
+        self._suspended = False
         self.flush()
 
     def close(self) -> None:
-        """Drop what is not sent; the socket itself is its owner's to close, after this."""
+        """Drop what is not sent. The owner closes the socket, after this."""
         self.closed = True
         self._chunks.clear()
         self._regions = 0
         self._current = None
         self.queued_bytes = 0
-        self._wait_for_room(False)
+        self._watch_socket(False)
 
-    def _go_on(self) -> None:
-        turn = TURN_BYTES_MAX
+    def _send_some(self) -> None:
+        remaining = SLICE_BYTES_MAX
         try:
-            while turn > 0:
+            while remaining > 0:
                 if self._current is None:
                     if not self._chunks:
-                        self._wait_for_room(False)
+                        self._watch_socket(False)
                         self._drained()
                         return
-                    self._take()
+                    self._load_next()
                     continue
                 sent = self._send_memory() if isinstance(self._current, memoryview) else self._send_region()
                 if not sent:
                     break
                 self.sent_bytes += sent
-                turn -= sent
+                remaining -= sent
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
@@ -168,12 +167,12 @@ class SendQueue:
         except StorageFailed as error:
             self._failed(str(error))
             return
-        self._wait_for_room(not self._reading_ahead)
+        self._watch_socket(not self._reading_ahead)
 
     # --- one step
 
-    def _take(self) -> None:
-        """Make the next chunks current, small ones joined; none, if all that was left was empty."""
+    def _load_next(self) -> None:
+        """Make the next chunks current, small ones joined; none where all of them are empty."""
         joined: list[bytes | bytearray | memoryview] = []
         size = 0
         chunks = self._chunks
@@ -191,9 +190,9 @@ class SendQueue:
         if size:
             self._current = memoryview(joined[0] if len(joined) == 1 else b"".join(joined))
         elif chunks:
-            self._take_large(chunks.popleft())
+            self._load_large(chunks.popleft())
 
-    def _take_large(self, chunk: Chunk) -> None:
+    def _load_large(self, chunk: Chunk) -> None:
         if isinstance(chunk, MEMORY):
             self._current = memoryview(chunk)
         else:
@@ -204,7 +203,7 @@ class SendQueue:
     def _read_small(self, region: Region) -> bytes:
         data = region.read()
         if len(data) < len(region):
-            cut_short()
+            fail_short_file()
         self.queued_bytes += len(data)
         return data
 
@@ -225,40 +224,40 @@ class SendQueue:
         """Send once; returns 0 when pages must be read first."""
         region = self._current
         assert isinstance(region, RegionSender)
-        cold = region.cold_step()
-        if cold is not None:
-            self._read_ahead(cold)
+        uncached = region.uncached_step()
+        if uncached is not None:
+            self._read_ahead(uncached)
             return 0
         sent = region.send(self._socket)
-        if not region.left:
+        if not region.remaining_bytes:
             self._current = None
         return sent
 
     # --- waiting
 
-    def _wait_for_room(self, wanted: bool) -> None:
-        if wanted == self._registered:
+    def _watch_socket(self, watch: bool) -> None:
+        if watch == self._registered:
             return
-        self._registered = wanted
-        if wanted:
-            self._loop.add_writer(self._socket, self._go_on)
+        self._registered = watch
+        if watch:
+            self._loop.add_writer(self._socket, self._send_some)
         else:
             self._loop.remove_writer(self._socket)
 
-    def _read_ahead(self, cold: Region) -> None:
+    def _read_ahead(self, uncached: Region) -> None:
         self._reading_ahead = True
-        self._jobs.submit(IoJob("read ahead for a client", cold.read, self._have_read, cold.location))
+        self._jobs.submit(IoJob("read ahead for a client", uncached.read, self._have_read, uncached.location))
 
     def _have_read(self, data: bytes | None, error: BaseException | None) -> None:
         self._reading_ahead = False
-        if self.closed or (self._held and error is None):
+        if self.closed or (self._suspended and error is None):
             return
         if error is not None:
             self._failed(f"reading the log for it failed: {error}")
             return
-        self._go_on()
+        self._send_some()
 
 
 def memory_bytes(chunks: Sequence[Chunk]) -> int:
-    """Bytes of memory that these chunks hold; what lies in files holds none."""
+    """Return the bytes of memory that these chunks hold; regions of files hold none."""
     return sum([len(chunk) for chunk in chunks if isinstance(chunk, MEMORY)])

@@ -1,22 +1,21 @@
-"""One connection: requests begin in the order in which they arrive, and answers are sent in that
-order.
+"""One client connection. Requests begin in the order in which they arrive, and responses are sent
+in that order.
 
-A request begins when all before it are answered, as in Kafka, so it sees all that they changed. One
-exception: a Produce that follows only unanswered Produces begins at once, so that a pipeline of
-them shares one flush. "Answered" means that the response is known, not that it is sent. A request
-that may not begin yet stays in the receive buffer, and the socket is not read meanwhile.
+A request begins when the responses of all earlier ones are complete, as in Kafka, so it sees all
+their changes. One exception: a Produce that follows only deferred Produces begins at once, so that
+a pipeline of them shares one flush. "Complete" means that the response is known, not that it is
+sent. A request that may not begin stays in the receive buffer, and the socket is not read meanwhile.
 
-Requests begin in turns (`server.turns`): a connection that has more to do than fits into one queues
-for the next. All connections of a server receive into one buffer, because one is read at a time; a
-connection that is idle owns none. A handler gets a view of the request that it may write into, and
-that is gone when it returns.
+Requests begin in time slices (`fair_scheduler`). A connection that has more to do than fits into
+one queues for the next. All connections of a server receive into one shared buffer, since one is
+read at a time; an idle connection owns no buffer. A handler gets a view of the request that it may
+write into, and that is invalid after it returns.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import select
 import socket
 from collections import deque
 
@@ -24,478 +23,459 @@ from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.fair_scheduler import UNKNOWN_TURN_S
-from kqueue.network.memory_budgets import OWED_PART, MemoryHolding, ThroughputMeter, unread_bytes
+from kqueue.network.contract import Chunks, MemoryHolding
+from kqueue.network.eviction import ThroughputMeter, peer_has_closed, unread_bytes
+from kqueue.network.fair_scheduler import NEW_SLICE_S
+from kqueue.network.memory_budgets import RESPONSE_SHARE
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
-from kqueue.network.responses import Chunks, DeferredResponse
+from kqueue.network.responses import DeferredResponse
 from kqueue.network.send_queue import SendQueue, memory_bytes
 
 PRODUCE = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
 _EMPTY = memoryview(b"")
 READY_BYTES = 64 * KiB
-"""A sender with so much unread is waiting for the broker, not the other way around."""
+"""A sender with so many unread bytes waits for the broker, and is not slow."""
 DECODED_FACTOR = 4
-"""A request that waits is taken to hold so many times its size, once it is decoded. Produce
-requests keep little while they wait.
+"""A deferred request is assumed to hold so many times its size, once decoded. Produce requests keep
+little while they are deferred.
 """
 
 
 class Session:
-    """A client's connection, from accept to close. `address` is its host and port, for people;
-    `client_host` is as Kafka writes it.
+    """A client's connection, from accept to close; a `ManagedConnection`.
+
+    `address`: host:port, for log lines. `client_host`: the host as Kafka writes it.
     """
 
-    __slots__ = (
-        "_answers",
-        "_answers_bytes",
-        "_blocked",
-        "_closed",
-        "_crowded",
-        "_heard_bytes",
-        "_heard_ms",
-        "_heard_seen",
-        "_held",
-        "_hub",
-        "_intake",
-        "_overlapping",
-        "_owed_bytes",
-        "_owed_bytes_max",
-        "_parked_bytes",
-        "_pump",
-        "_queued",
-        "_reader_meter",
-        "_reading",
-        "_sender_meter",
-        "_sent_ms",
-        "_sent_seen",
-        "_silent",
-        "_socket",
-        "_stopping",
-        "_stuck_ms",
-        "address",
-        "call",
-        "client_host",
-        "host",
-        "listener",
-        "served_s",
-        "turn_s",
-    )
+    __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned", "_output",
+                 "_overlapping", "_parked_bytes", "_queued", "_reader_meter", "_reading", "_received_bytes",
+                 "_received_ms", "_received_swept", "_registry", "_requests_paused", "_responses",
+                 "_responses_bytes", "_sender_meter", "_sent_ms", "_sent_swept", "_socket", "_stopping",
+                 "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory", "address", "call", "client_host",
+                 "host", "listener", "served_s", "slice_s")  # fmt: skip
 
-    def __init__(self, hub: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
-        self._hub = hub
+    def __init__(self, registry: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
+        self._registry = registry
         self._socket = sock
         self.host = host
         self.address = f"{host}:{port}"
         self.client_host = f"/{host}"
         self.listener = listener
         self.call: RequestContext | None = None
-        self._pump = SendQueue(sock, hub.loop, hub.jobs, failed=self._lost, drained=self._resume)
-        self._intake = ReceiveBuffer(hub.received, hub.buffers, hub.budget, self, hub.bounds.request_bytes)
-        self._answers: deque[Chunks | DeferredResponse] = deque()
-        self._answers_bytes = 0
-        self._owed_bytes_max = hub.bounds.response_bytes // 2
-        self._closed = self._stopping = self._crowded = self._held = self._silent = False
+        self._output = SendQueue(sock, registry.loop, registry.jobs, failed=self._lost, drained=self._continue_reading)
+        limits = registry.limits
+        self._input = ReceiveBuffer(
+            registry.received, registry.buffers, registry.request_budget, self, limits.request_bytes
+        )
+        self._responses: deque[Chunks | DeferredResponse] = deque()
+        self._responses_bytes = 0
+        self._unsent_bytes_max = limits.response_bytes // 2
+        self._closed = self._stopping = self._waits_for_memory = self._requests_paused = self._is_partitioned = False
         self._blocked = False  # see _block
-        self._stuck_ms = 0.0  # since when it is blocked, or a request that counts as memory waits
-        self._owed_bytes = 0  # as it is counted in the budget of all
-        self._parked_bytes = 0  # of a decoded request that waits
+        self._blocked_since_ms = 0.0  # also: since when a request that counts as memory is deferred
+        self._unsent_bytes = 0  # as counted in the response budget
+        self._parked_bytes = 0  # of a decoded request that is deferred
         self._sender_meter: ThroughputMeter | None = None
         self._reader_meter: ThroughputMeter | None = None
-        self._queued = False  # in the queue of `FairScheduler`
-        self.served_s, self.turn_s = 0.0, UNKNOWN_TURN_S
-        self._overlapping = False  # all unanswered requests are Produces
-        self._heard_bytes = self._heard_seen = self._sent_seen = 0
-        self._heard_ms = self._sent_ms = hub.clock.monotonic_ms()
+        self._queued = False  # in the queue of the `FairScheduler`
+        self.served_s, self.slice_s = 0.0, NEW_SLICE_S
+        self._overlapping = False  # all incomplete requests are Produces
+        self._received_bytes = self._received_swept = self._sent_swept = 0
+        self._received_ms = self._sent_ms = registry.clock.monotonic_ms()
         self._reading = True
-        hub.loop.add_reader(sock, self._readable)
-        hub.add(self)
+        registry.loop.add_reader(sock, self._readable)
+        registry.add(self)
 
     @property
-    def quiet(self) -> bool:
-        """No request is under way and every answer was sent."""
-        return not self._answers and self._pump.idle
+    def is_idle(self) -> bool:
+        """Whether no request is under way and every response was sent."""
+        return not self._responses and self._output.is_empty
 
     @property
-    def owes_answers(self) -> bool:
-        """Whether there are answers that the client did not take yet."""
-        return not (self._pump.idle or self._silent)
+    def has_unsent(self) -> bool:
+        """Whether there are responses that the client has not received."""
+        return not (self._output.is_empty or self._is_partitioned)
 
     @property
     def held_regions(self) -> int:
-        """Parts of log files that the client did not take yet; see `SendQueue`."""
-        return self._pump.held_regions
+        """Regions of log files that are not sent; see `SendQueue`."""
+        return self._output.held_regions
 
     @property
-    def taken_since_sweep(self) -> int:
-        """Bytes of answers that the client took since the last sweep."""
-        return self._pump.sent_bytes - self._sent_seen
+    def sent_since_sweep(self) -> int:
+        """Bytes of responses that were sent since the last sweep."""
+        return self._output.sent_bytes - self._sent_swept
 
-    # --- requests come in
+    # --- requests arrive
 
     def _readable(self) -> None:
-        intake = self._intake
-        if intake.is_large and not self._hub.budget.may_go_on(self):
-            self._crowded = True
-            self._pause()
+        input_ = self._input
+        if input_.is_large and not self._registry.request_budget.may_read(self):
+            self._waits_for_memory = True
+            self._pause_reading()
             return
         try:
-            count = self._socket.recv_into(intake.room())
+            count = self._socket.recv_into(input_.space())
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._lost(error.strerror or str(error))
             return
         if not count:
-            self._ended()
+            self._peer_closed()
             return
-        self._heard_bytes += count
-        turns = self._hub.turns
-        until = turns.begin(self)
-        intake.add(count)
-        self._take_in(until)
-        turns.end(self)
+        self._received_bytes += count
+        scheduler = self._registry.scheduler
+        until = scheduler.begin(self)
+        input_.added(count)
+        self._begin_requests(until)
+        scheduler.end(self)
 
-    def turn(self) -> None:
-        """Go on with what has come: the next requests, for as long as a turn lasts."""
+    def run_slice(self) -> None:
+        """Begin the requests that have arrived, for one time slice."""
         self._queued = False
         if self._closed:
             return
-        turns = self._hub.turns
-        until = turns.begin(self)
-        took_all = False
-        if not self._busy:
-            self._intake.again()
-            took_all = self._take_in(until)
+        scheduler = self._registry.scheduler
+        until = scheduler.begin(self)
+        began_all = False
+        if not self._is_busy:
+            self._input.restore()
+            began_all = self._begin_requests(until)
         else:
-            self._pump.flush()
-        turns.end(self)
-        if not took_all:
-            self._resume()
-        elif not (self._reading or self._crowded or self._busy):
-            self._read_on()
+            self._output.flush()
+        scheduler.end(self)
+        if not began_all:
+            self._continue_reading()
+        elif not (self._reading or self._waits_for_memory or self._is_busy):
+            self._start_reading()
 
-    def _take_in(self, until: float) -> bool:
-        """Start the requests that are whole, as long as the client is not owed too many answers;
-        then send what is answered.
-
-        Returns whether it started all that were.
+    def _begin_requests(self, until: float) -> bool:
+        """Begin the whole requests while the connection is not busy, then send the complete
+        responses. Returns whether it began all of them.
         """
-        intake, now = self._intake, self._hub.turns.now
+        input_, now = self._input, self._registry.scheduler.now
         frame: memoryview | None = _EMPTY
         try:
-            while not self._busy:
-                frame = intake.next()
+            while not self._is_busy:
+                frame = input_.next_frame()
                 if frame is None:
                     break
                 if now() >= until:
-                    intake.put_back(frame)
-                    self._queue()
+                    input_.put_back(frame)
+                    self._queue_slice()
                     break
-                if self._answers and not (self._overlapping and frame[:2] == PRODUCE):
-                    intake.put_back(frame)
+                if self._responses and not (self._overlapping and frame[:2] == PRODUCE):
+                    input_.put_back(frame)
                     self._block()
                     break
-                self._start(frame)
+                self._begin(frame)
             else:
-                self._pause()
-            intake.keep()
-            if self._answers and not self._overlapping and intake.in_request:
+                self._pause_reading()
+            input_.save()
+            if self._responses and not self._overlapping and input_.has_partial:
                 self._block()
         except KqueueError as error:
             self.cut_off(str(error))
         except OSError as error:
             self.cut_off(f"there is no memory for its request: {error}")
         except Exception as error:
-            self.cut_off("its request met an error that nobody expected", error)
-        self._pump.flush()
-        self._count_owed()
+            self.cut_off("its request failed with an unexpected error", error)
+        self._output.flush()
+        self._count_unsent()
         return frame is None
 
-    def _count_owed(self) -> None:
-        owed = self._pump.queued_bytes + self._answers_bytes
-        if owed != self._owed_bytes:
-            by, self._owed_bytes = owed - self._owed_bytes, owed
-            self._hub.answers.change(by)
+    def _count_unsent(self) -> None:
+        unsent = self._output.queued_bytes + self._responses_bytes
+        if unsent != self._unsent_bytes:
+            by, self._unsent_bytes = unsent - self._unsent_bytes, unsent
+            self._registry.response_budget.change(by)
 
-    def _start(self, frame: memoryview) -> None:
-        answer = self._hub.start(frame, self)
-        if answer is None:
+    def _begin(self, frame: memoryview) -> None:
+        registry = self._registry
+        response = registry.start(frame, self)
+        if response is None:
             return
-        if isinstance(answer, DeferredResponse):
-            self._overlapping = answer.overlaps and (self._overlapping or not self._answers)
-            self._answers.append(answer)
-            self._hub.waiting_requests += 1
-            if not answer.overlaps and len(frame) > HELD_BYTES_MAX:
+        if isinstance(response, DeferredResponse):
+            self._overlapping = response.overlaps and (self._overlapping or not self._responses)
+            self._responses.append(response)
+            registry.waiting_requests += 1
+            if not response.overlaps and len(frame) > HELD_BYTES_MAX:
                 self._parked_bytes = len(frame) * DECODED_FACTOR
-                self._stuck_ms = self._hub.clock.monotonic_ms()
-                self._hub.budget.take(self._parked_bytes)
-        elif self._answers:
-            self._answers.append(answer)
-            self._hub.waiting_requests += 1
-            self._answers_bytes += memory_bytes(answer)
+                self._blocked_since_ms = registry.clock.monotonic_ms()
+                registry.request_budget.take(self._parked_bytes)
+        elif self._responses:
+            self._responses.append(response)
+            registry.waiting_requests += 1
+            self._responses_bytes += memory_bytes(response)
         else:
-            self._pump.push(answer)
+            self._output.add(response)
 
-    def _queue(self) -> None:
-        """Have another turn, and read no more before."""
-        self._pause()
+    def _queue_slice(self) -> None:
+        """Queue for another time slice, and do not read before it."""
+        self._pause_reading()
         if not self._queued:
             self._queued = True
-            self._hub.turns.add(self)
+            self._registry.scheduler.add(self)
 
     def _block(self) -> None:
-        """The next request has come, in part or whole, and may not begin before all others are
-        answered.
+        """Stop reading: the next request has arrived, in part or whole, and may not begin before
+        all others are complete.
         """
         self._blocked = True
         if not self._parked_bytes:
-            self._stuck_ms = self._hub.clock.monotonic_ms()
-        self._pause()
+            self._blocked_since_ms = self._registry.clock.monotonic_ms()
+        self._pause_reading()
 
     @property
-    def _busy(self) -> bool:
-        if self._answers:
+    def _is_busy(self) -> bool:
+        if self._responses:
             if self._blocked:
                 return True
-            bounds = self._hub.bounds
-            if len(self._answers) >= bounds.requests or self._hub.waiting_requests >= bounds.requests_of_all:
+            limits = self._registry.limits
+            if len(self._responses) >= limits.requests or self._registry.waiting_requests >= limits.requests_of_all:
                 return True
-        owed = self._pump.queued_bytes + self._answers_bytes
-        owes_much = owed > self._owed_bytes_max or self._pump.backlogged or owed * OWED_PART >= self._hub.answers.free
-        return owes_much or self._queued or self._held or self._silent or self._stopping or self._closed
+        output = self._output
+        unsent = output.queued_bytes + self._responses_bytes
+        return (
+            unsent > self._unsent_bytes_max
+            or output.has_many_regions
+            or unsent * RESPONSE_SHARE >= self._registry.response_budget.free
+            or self._queued
+            or self._requests_paused
+            or self._is_partitioned
+            or self._stopping
+            or self._closed
+        )
 
-    # --- answers go out
+    # --- responses leave
 
-    def answered(self) -> None:
-        """The answer of a request that waited is there; whatever it held up may go too, with the
-        next `flush`.
-        """
-        answers = self._answers
-        while answers and not self._closed:
-            first = answers[0]
+    def response_ready(self) -> None:
+        """Queue the complete responses for the next flush, up to the first that is incomplete."""
+        responses = self._responses
+        while responses and not self._closed:
+            first = responses[0]
             if isinstance(first, DeferredResponse):
                 if first.chunks is None:
                     break
                 chunks = first.chunks
                 if self._parked_bytes and not first.overlaps:
-                    self._unpark()
+                    self._release_parked()
             else:
                 chunks = first
-                self._answers_bytes -= memory_bytes(chunks)
-            answers.popleft()
-            self._hub.waiting_requests -= 1
-            self._push(chunks)
-        self._hub.will_send(self)
+                self._responses_bytes -= memory_bytes(chunks)
+            responses.popleft()
+            self._registry.waiting_requests -= 1
+            self._send(chunks)
+        self._registry.will_send(self)
 
-    def _unpark(self) -> None:
+    def _release_parked(self) -> None:
         parked, self._parked_bytes = self._parked_bytes, 0
         if parked:
-            self._hub.budget.release(parked)
+            self._registry.request_budget.release(parked)
 
     def flush(self) -> None:
-        """Send what is answered, and read on if that made room."""
-        self._pump.flush()
-        self._resume()
+        """Send the complete responses, and continue to read if that freed memory."""
+        self._output.flush()
+        self._continue_reading()
 
-    def _push(self, chunks: Chunks) -> None:
-        if self._pump.queued_bytes > self._hub.bounds.response_bytes:
-            self.cut_off(
-                f"it does not read its answers: {self._pump.queued_bytes} bytes wait (kqueue.queued.max.response.bytes)"
-            )
+    def _send(self, chunks: Chunks) -> None:
+        queued_bytes = self._output.queued_bytes
+        if queued_bytes > self._registry.limits.response_bytes:
+            self.cut_off(f"it does not read its answers: {queued_bytes} bytes wait (kqueue.queued.max.response.bytes)")
             return
-        self._pump.push(chunks)
+        self._output.add(chunks)
 
     # --- reading, or not
 
-    def _pause(self) -> None:
+    def _pause_reading(self) -> None:
         if self._reading:
             self._reading = False
-            self._hub.loop.remove_reader(self._socket)
+            self._registry.loop.remove_reader(self._socket)
 
-    def _resume(self) -> None:
-        """Read on after a pause, if nothing prevents it; requests that had come already begin
-        first, in a turn.
+    def _continue_reading(self) -> None:
+        """Read after a pause if nothing prevents it. Requests that have arrived already begin
+        first, in a time slice.
         """
-        self._count_owed()
-        if self._reading or self._crowded:
+        self._count_unsent()
+        if self._reading or self._waits_for_memory:
             return
-        if self._busy:
-            if not (self._owed_bytes or self._closed) and self._hub.answers.denies(0):
-                self._hub.answers.wait(self)
+        if self._is_busy:
+            budget = self._registry.response_budget
+            if not (self._unsent_bytes or self._closed) and budget.denies(0):
+                budget.wait(self)
             return
         self._blocked = False
-        if self._intake.in_request:
-            self._queue()
+        if self._input.has_partial:
+            self._queue_slice()
         else:
-            self._read_on()
+            self._start_reading()
 
-    def _read_on(self) -> None:
+    def _start_reading(self) -> None:
         self._reading = True
-        self._hub.loop.add_reader(self._socket, self._readable)
+        self._registry.loop.add_reader(self._socket, self._readable)
 
-    def go_on(self) -> None:
-        """There is room for requests or answers again (see `RequestBudget`, `ResponseBudget`)."""
-        self._crowded = False
-        self._resume()
+    def resume(self) -> None:
+        """Continue: memory for requests or responses is free again (see `memory_budgets`)."""
+        self._waits_for_memory = False
+        self._continue_reading()
 
-    def hold(self) -> None:
-        """Start no more requests before `let_go`; answers go out as before."""
-        self._held = True
+    def pause_requests(self) -> None:
+        """Begin no more requests until `resume_requests`. Responses are still sent."""
+        self._requests_paused = True
 
-    def let_go(self) -> None:
-        """Go on after `hold`."""
-        self._held = False
-        self._resume()
+    def resume_requests(self) -> None:
+        """Begin requests again after `pause_requests`."""
+        self._requests_paused = False
+        self._continue_reading()
 
-    def silence(self) -> None:
-        """Neither read nor send before `speak`, as if nothing came through. Nothing is closed
-        meanwhile, but by `close` and `cut_off`.
+    def suspend_io(self) -> None:
+        """Neither read nor send until `resume_io`: a simulated network partition. Only `close` and
+        `cut_off` close the connection meanwhile.
         """
         if not self._closed:
-            self._silent = True
-            self._pause()
-            self._pump.hold()
+            self._is_partitioned = True
+            self._pause_reading()
+            self._output.suspend()
 
-    def speak(self) -> None:
-        """Go on after `silence`."""
-        if self._silent and not self._closed:
-            self._silent = False
-            self._pump.let_go()
-            self._resume()
+    def resume_io(self) -> None:
+        """Read and send again after `suspend_io`."""
+        if self._is_partitioned and not self._closed:
+            self._is_partitioned = False
+            self._output.resume()
+            self._continue_reading()
 
     def stop_reading(self) -> None:
-        """Start no more requests."""
+        """Begin no more requests, for good."""
         self._stopping = True
-        self._pause()
+        self._pause_reading()
 
     def expire(self) -> None:
-        """Answer what waits with a deadline as if it had come."""
-        for answer in list(self._answers):
-            if isinstance(answer, DeferredResponse):
-                answer.expire()
+        """Complete the deferred responses that have a deadline as if it had passed."""
+        for response in list(self._responses):
+            if isinstance(response, DeferredResponse):
+                response.expire()
 
-    # --- the end
+    # --- the sweep
 
     def check(self, now_ms: float) -> None:
-        """One look in each sweep: is the client idle, too slow to send, or too slow to read? And
-        may a paused one go on?
+        """Close the connection if it is idle, or too slow to send or to read; called by each sweep.
+
+        A paused connection continues here if it may.
         """
         self._measure(now_ms)
-        self._resume()
-        if self._blocked and self._answers and peer_has_closed(self._socket):
+        self._continue_reading()
+        if self._blocked and self._responses and peer_has_closed(self._socket):
             self.expire()  # else a long wait would keep the session of a client that is gone
-        in_request = self._intake.in_request
-        heard = self._heard_bytes - self._heard_seen
-        if (
-            heard or not self._reading or not (in_request or self.quiet)
-        ):  # silence counts only while it is the client's turn
-            self._heard_seen, self._heard_ms = self._heard_bytes, now_ms
-        if self._pump.sent_bytes != self._sent_seen or not self._pump.waits_for_room:
-            self._sent_seen, self._sent_ms = self._pump.sent_bytes, now_ms
-        silent_ms = now_ms - self._heard_ms
-        bounds = self._hub.bounds
-        if now_ms - self._sent_ms >= bounds.slow_reader_ms:
+        has_partial = self._input.has_partial
+        received = self._received_bytes - self._received_swept
+        # time counts as idle only while the client has to send
+        if received or not self._reading or not (has_partial or self.is_idle):
+            self._received_swept, self._received_ms = self._received_bytes, now_ms
+        if self._output.sent_bytes != self._sent_swept or not self._output.waits_for_client:
+            self._sent_swept, self._sent_ms = self._output.sent_bytes, now_ms
+        idle_ms = now_ms - self._received_ms
+        limits = self._registry.limits
+        if now_ms - self._sent_ms >= limits.slow_reader_ms:
             self.cut_off(
-                f"it took no byte of its answers for {bounds.slow_reader_ms} ms (kqueue.slow.reader.timeout.ms)"
+                f"it took no byte of its answers for {limits.slow_reader_ms} ms (kqueue.slow.reader.timeout.ms)"
             )
-        elif in_request and self._reading:
-            if silent_ms >= bounds.slow_sender_ms:
+        elif has_partial and self._reading:
+            if idle_ms >= limits.slow_sender_ms:
                 self.cut_off(
-                    f"it stopped in the middle of a request for {bounds.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)"
+                    f"it stopped in the middle of a request for {limits.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)"
                 )
-        elif bounds.idle_ms is not None and silent_ms >= bounds.idle_ms:
-            self.cut_off(f"it was idle for {bounds.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
+        elif limits.idle_ms is not None and idle_ms >= limits.idle_ms:
+            self.cut_off(f"it was idle for {limits.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
 
     def _measure(self, now_ms: float) -> None:
-        if self._intake.missing_bytes:
-            heard_bytes = self._heard_bytes + unread_bytes(self._socket)
+        if self._input.missing_bytes:
+            received_bytes = self._received_bytes + unread_bytes(self._socket)
             if self._sender_meter is None:
-                self._sender_meter = ThroughputMeter(heard_bytes, now_ms)
-            self._sender_meter.sample(heard_bytes, now_ms)
+                self._sender_meter = ThroughputMeter(received_bytes, now_ms)
+            self._sender_meter.sample(received_bytes, now_ms)
         else:
             self._sender_meter = None
-        if self._owed_bytes and not self._silent:
-            self._pump.try_again()
+        if self._unsent_bytes and not self._is_partitioned:
+            self._output.retry()
             if self._reader_meter is None:
-                self._reader_meter = ThroughputMeter(self._pump.sent_bytes, now_ms)
-            self._reader_meter.sample(self._pump.sent_bytes, now_ms)
+                self._reader_meter = ThroughputMeter(self._output.sent_bytes, now_ms)
+            self._reader_meter.sample(self._output.sent_bytes, now_ms)
         else:
             self._reader_meter = None
 
-    def request_holding(self) -> MemoryHolding | None:
-        """What it holds of the memory for requests; None: nothing, or it is not to blame, or that
-        is not known yet.
+    def request_memory(self) -> MemoryHolding | None:
+        """Return what it holds of the request budget; None: nothing, the broker delays it, or its
+        rate is unknown.
         """
-        held = self._intake.counted_bytes + self._parked_bytes
-        stuck_ms = self._hub.clock.monotonic_ms() - self._stuck_ms
-        if self._answers and (self._blocked or self._parked_bytes) and stuck_ms > self._hub.bounds.slow_holder_ms:
-            return MemoryHolding(held, 0, 0, math.inf)  # its own request waits, and keeps this memory
+        held = self._input.counted_bytes + self._parked_bytes
+        blocked_ms = self._registry.clock.monotonic_ms() - self._blocked_since_ms
+        if (
+            self._responses
+            and (self._blocked or self._parked_bytes)
+            and blocked_ms > self._registry.limits.slow_holder_ms
+        ):
+            return MemoryHolding(held, 0, 0, math.inf)  # its own deferred request keeps this memory
         if self._sender_meter is None or (not self._reading and unread_bytes(self._socket) >= READY_BYTES):
             return None
-        return self._sender_meter.holding(held, self._intake.missing_bytes)
+        return self._sender_meter.holding(held, self._input.missing_bytes)
 
-    def answer_holding(self) -> MemoryHolding | None:
-        """What it holds of the memory for answers; None: nothing, or its rate is not known yet."""
-        return None if self._reader_meter is None else self._reader_meter.holding(self._owed_bytes, self._owed_bytes)
+    def response_memory(self) -> MemoryHolding | None:
+        """Return what it holds of the response budget; None: nothing, or its rate is unknown."""
+        return (
+            None if self._reader_meter is None else self._reader_meter.holding(self._unsent_bytes, self._unsent_bytes)
+        )
+
+    # --- the end
 
     def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
-        """Say why, send what was answered before, and close. With an `error` the line shows where
-        it happened.
-        """
+        """Log `reason`, with the traceback of `error`, send the complete responses, and close."""
         if self._closed:
             return
         level = logging.ERROR if error is not None else level
-        self._hub.client_log.say(
+        self._registry.client_log.log(
             level, self.address, "closed the connection of %s: %s", self.address, reason, error=error
         )
         self._stopping = True
-        self._pump.flush()
+        self._output.flush()
         self.close()
 
     def close(self) -> None:
-        """Close now; requests under way are forgotten, what they have done stays done. Twice is
-        harmless.
+        """Close at once. Deferred responses are cancelled; changes that were made stay. A second
+        call does nothing.
         """
         if self._closed:
             return
         self._closed = True
-        self._pause()
-        for answer in self._answers:
-            if isinstance(answer, DeferredResponse):
-                answer.cancel()
-        self._hub.waiting_requests -= len(self._answers)
-        self._answers.clear()
-        self._answers_bytes = 0
-        self._pump.close()
-        self._intake.close()
-        self._unpark()
-        self._count_owed()
-        self._hub.answers.forget(self)
+        self._pause_reading()
+        for response in self._responses:
+            if isinstance(response, DeferredResponse):
+                response.cancel()
+        self._registry.waiting_requests -= len(self._responses)
+        self._responses.clear()
+        self._responses_bytes = 0
+        self._output.close()
+        self._input.close()
+        self._release_parked()
+        self._count_unsent()
+        self._registry.response_budget.remove_waiter(self)
         self._socket.close()
-        self._hub.remove(self)
+        self._registry.remove(self)
 
-    def abandon(self) -> None:
-        """Close the descriptor alone; see `Server.abandon`."""
+    def close_descriptor(self) -> None:
+        """Close this process's copy of the socket only; see `Server.close_descriptors`."""
         self._socket.close()
 
-    def _ended(self) -> None:
-        """The client closed its side."""
-        if self._intake.in_request:
+    def _peer_closed(self) -> None:
+        if self._input.has_partial:
             self._lost("it ended in the middle of a request")
         else:
             self.close()
 
     def _lost(self, reason: str) -> None:
         if not self._stopping:
-            self._hub.client_log.say(logging.INFO, self.address, "lost the connection of %s: %s", self.address, reason)
+            self._registry.client_log.log(
+                logging.INFO, self.address, "lost the connection of %s: %s", self.address, reason
+            )
         self.close()
-
-
-def peer_has_closed(sock: socket.socket) -> bool:
-    """Whether the peer sends no more, without reading; False where the system can't say."""
-    if not hasattr(select, "POLLRDHUP"):
-        return False
-    poll = select.poll()
-    poll.register(sock, select.POLLRDHUP)
-    return bool(poll.poll(0))

@@ -212,7 +212,7 @@ class Faults:
         """
         which = FaultFilter(client_id=client_id)
         fault = self._add(NetworkPartition(which, self._rng, self._changed, self._on_owner))
-        self._on_owner(lambda: fault.begin(list(self._broker._server.hub.sessions)))
+        self._on_owner(lambda: fault.begin(list(self._broker._server.connections.sessions)))
         return fault
 
     # --- the disk
@@ -320,7 +320,7 @@ class Faults:
 
         async def work() -> None:
             run()
-            self._broker._server.hub.flush()
+            self._broker._server.connections.flush()
 
         with self._broker._lock:
             if self._broker.is_running:

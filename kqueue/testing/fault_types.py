@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Self
 from kqueue.api.errors import CodedError
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
+from kqueue.network.contract import Connection
 from kqueue.network.interception import HeldRequest, InterceptedRequest
-from kqueue.network.responses import Connection
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_responses import PartitionFilter, is_meant, refuse
 from kqueue.wire.error_codes import ErrorCode
@@ -252,12 +252,12 @@ class NetworkPartition(HoldFault):
 
     def _silence(self, connection: Connection) -> None:
         self._silent[connection] = None
-        connection.silence()
+        connection.suspend_io()
 
     def _let_go(self) -> None:
         while self._silent:
             connection, _ = self._silent.popitem()
-            connection.speak()
+            connection.resume_io()
         super()._let_go()
 
 

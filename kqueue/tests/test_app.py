@@ -160,7 +160,7 @@ def test_a_member_that_waits_for_its_group_does_not_hold_up_a_stop() -> None:
                 protocol_type="consumer",
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
             )
-            await until(lambda: any(not session.quiet for session in server.hub.sessions))
+            await until(lambda: any(not session.is_idle for session in server.connections.sessions))
             await asyncio.wait_for(server.stop(), 5)
             assert await client.closed() == b""
 
@@ -174,7 +174,7 @@ def test_a_client_that_does_not_read_holds_up_a_stop_only_so_long(caplog: pytest
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for _ in range(20_000):
                 client.send("ApiVersions", 0)
-            await until(lambda: server.hub.unsent() == 1)
+            await until(lambda: server.connections.unsent() == 1)
             await asyncio.wait_for(server.stop(), 5)
 
     asyncio.run(test())
@@ -291,7 +291,7 @@ def test_the_log_says_where_it_serves_and_that_it_stopped(tmp_path: Path, caplog
 def test_a_limit_on_connections_that_the_system_can_not_hold_is_lowered_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kqueue.app.open_files_max", lambda: 1024)
+    monkeypatch.setattr("kqueue.network.connection_quotas.open_files_max", lambda: 1024)
 
     async def test() -> None:
         async with serving(max_connections=5000):
@@ -301,7 +301,7 @@ def test_a_limit_on_connections_that_the_system_can_not_hold_is_lowered_with_a_w
 
     asyncio.run(test())
     warned = [record.getMessage() for record in caplog.records if "max.connections" in record.getMessage()]
-    assert warned == ["max.connections is 5000, but the limit on open files leaves room for 768"]
+    assert warned == ["max.connections is 5000, but the limit on open files allows only 768"]
 
 
 def test_memory_that_was_given_outlives_the_server() -> None:

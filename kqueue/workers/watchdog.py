@@ -25,7 +25,7 @@ class Watchdog:
     of ours; when it turns again, one line at INFO says how long that took.
 
     Args: sources: gives the plugins, and where they are written; asked only where somebody holds
-    the loop. limit_ms: 0: no thread. `start`, `stop` and `excused` belong to the loop's thread. The
+    the loop. limit_ms: 0: no thread. `start`, `stop` and `suspended` belong to the loop's thread. The
     watching begins with the loop's next turn.
     """
 
@@ -38,8 +38,8 @@ class Watchdog:
         self._sources = sources
         self._stopped = threading.Event()
         self._turned = threading.Event()
-        self._excused = 0
-        self._excused_until_s = 0.0
+        self._suspended = 0
+        self._suspended_until_s = 0.0
         self._first: asyncio.Handle | None = None
         self._thread: threading.Thread | None = None
 
@@ -59,14 +59,14 @@ class Watchdog:
             thread.join()
 
     @contextmanager
-    def excused(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
         """What happens in this `with` may hold the loop for as long as it takes, without a word."""
-        self._excused += 1
+        self._suspended += 1
         try:
             yield
         finally:
-            self._excused_until_s = time.monotonic()
-            self._excused -= 1
+            self._suspended_until_s = time.monotonic()
+            self._suspended -= 1
 
     def _begin(self, loop_thread: int) -> None:
         thread = threading.Thread(target=self._watch, args=(loop_thread,), name="kqueue-watchdog", daemon=True)
@@ -100,7 +100,7 @@ class Watchdog:
         while (holder := self._holder(asked_s, loop_thread)) is None:
             if self._turned.wait(self._look_s):
                 return
-        since_s = max(asked_s, self._excused_until_s)
+        since_s = max(asked_s, self._suspended_until_s)
         logger.warning(
             "the event loop has not turned for %.1f s, so nobody is served: %s holds it",
             time.monotonic() - since_s,
@@ -112,7 +112,7 @@ class Watchdog:
 
     def _holder(self, asked_s: float, loop_thread: int) -> str | None:
         """Who holds the loop; None: nobody does, or may."""
-        if self._excused or time.monotonic() - max(asked_s, self._excused_until_s) < self._limit_s:
+        if self._suspended or time.monotonic() - max(asked_s, self._suspended_until_s) < self._limit_s:
             return None
         frame = _busy_frame(loop_thread)  # None here: it is this thread, or the whole process, that had no turn
         return None if frame is None else blame(frame, self._sources())

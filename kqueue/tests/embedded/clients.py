@@ -93,7 +93,7 @@ class Clients(ABC):
         """
 
     def soon(self, run: Callable[..., T], *args: Any) -> Future[T]:
-        """Call something that waits, in a thread."""
+        """RequestContext something that waits, in a thread."""
         pool = ThreadPoolExecutor(1)
         self.cleanup.callback(pool.shutdown)
         return pool.submit(run, *args)

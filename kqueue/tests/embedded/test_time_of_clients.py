@@ -40,7 +40,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
 
 def sessions(client: Clients) -> set[Session]:
     async def ask() -> set[Session]:
-        return set(client.broker._server.hub.sessions)
+        return set(client.broker._server.connections.sessions)
 
     return client.broker._call(ask)
 
@@ -138,7 +138,7 @@ def test_who_does_not_take_its_answers_is_cut_off() -> None:
         sock.sendall(framed(request_header(API["Fetch"].key, 11, 1, "t") + encode(request, 11)))
 
         async def owes() -> bool:
-            return bool(broker._server.hub.unsent())
+            return bool(broker._server.connections.unsent())
 
         until(lambda: broker._call(owes), "an answer that waits")
         broker.clock.advance(seconds=50)

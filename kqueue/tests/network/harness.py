@@ -18,11 +18,12 @@ from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
 from kqueue.config.properties import SourcedValue, keyword_name, make_config
-from kqueue.network.connection_quotas import ClientLog, RequestBudget
+from kqueue.network.client_log import ClientLog
 from kqueue.network.connections import ConnectionRegistry, SessionLimits
+from kqueue.network.contract import Chunks, Connection
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.loop_driver import LoopDriver
-from kqueue.network.responses import Chunks, Connection, DeferredResponse
+from kqueue.network.responses import DeferredResponse, StartRequest
 from kqueue.network.session import Session
 from kqueue.schema import decode, encode
 from kqueue.testing.manual_clock import ManualClock
@@ -33,8 +34,7 @@ from kqueue.workers.executor import JobExecutor
 KiB = 1024
 MiB = 1024 * KiB
 API = {api.name: api for api in BY_KEY.values()}
-Start = Callable[[memoryview, Connection], Chunks | DeferredResponse | None]
-BOUNDS = SessionLimits(
+LIMITS = SessionLimits(
     request_bytes=4 * MiB,
     requests=100,
     requests_of_all=1000,
@@ -43,6 +43,7 @@ BOUNDS = SessionLimits(
     slow_reader_ms=30_000,
     slow_sender_ms=30_000,
     slow_holder_ms=10_000,
+    response_bytes_of_all=256 * MiB,
 )
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -56,7 +57,7 @@ def request_bytes(api: Api, version: int, request: object, correlation_id: int =
     return framed(request_header(api.key, version, correlation_id, client_id) + encode(request, version))
 
 
-def overwriting(start: Start) -> Start:
+def overwriting(start: StartRequest) -> StartRequest:
     """`start`, after which nothing of the request is left: whoever kept a view of it, instead of a
     copy, would be found out.
     """
@@ -114,32 +115,29 @@ class Client:
 
 
 class Harness:
-    """ConnectionRegistry, dispatcher and clock of one test."""
+    """Registry of connections, dispatcher and clock of one test."""
 
-    def __init__(self, bounds: SessionLimits, budget_bytes: int | None, answers_bytes: int) -> None:
+    def __init__(self, limits: SessionLimits) -> None:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
-        self.waiting = Purgatory(self.timers, self.clock)
+        self.purgatory = Purgatory(self.timers, self.clock)
         self.jobs = JobExecutor(loop, 2)
         self.served: dict[int, ApiHandler] = {}
         self.gone: list[str] = []
-        self.budget = RequestBudget(budget_bytes)
-        client_log = ClientLog(logging.getLogger("kqueue.server"), self.clock)
-        self.dispatcher = Dispatcher(self, self.waiting, client_log, self._lookup)  # type: ignore[arg-type]
-        self.hub = ConnectionRegistry(
+        self.client_log = client_log = ClientLog(logging.getLogger("kqueue.server"), self.clock)
+        self.dispatcher = Dispatcher(self, self.purgatory, client_log, self._lookup)  # type: ignore[arg-type]
+        self.connections = ConnectionRegistry(
             loop,
             self.clock,
             self.timers,
             self.jobs,
-            bounds,
-            self.budget,
-            answers_bytes,
+            limits,
             client_log,
             overwriting(self.dispatcher.start),
             lambda session: self.gone.append(session.host),
         )
-        self.ticker = LoopDriver(loop, self.clock, self.timers, self.waiting, self.hub.flush)
+        self.loop_driver = LoopDriver(loop, self.clock, self.timers, self.purgatory, self.connections.flush)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._listening.setblocking(False)
         self._clients: list[Client] = []
@@ -164,7 +162,7 @@ class Harness:
         accepted.setblocking(False)
         if send_bytes is not None:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
-        session = Session(self.hub, accepted, host, port, "PLAINTEXT")
+        session = Session(self.connections, accepted, host, port, "PLAINTEXT")
         client = Client(*await asyncio.open_connection(sock=sock, limit=64 * KiB))
         self._clients.append(client)
         return client, session
@@ -172,15 +170,20 @@ class Harness:
     async def pass_ms(self, ms: float) -> None:
         """Let time pass, in steps no longer than a sweep, and let what becomes due be done."""
         while ms > 0:
-            step = min(ms, self.hub.bounds.sweep_ms)
+            step = min(ms, self.connections.limits.sweep_ms)
             self.clock.advance(step)
             ms -= step
-            self.ticker.run_now()
+            self.loop_driver.run_now()
             await asyncio.sleep(0)
 
+    async def pass_second(self) -> None:
+        """Let a second pass, and everything be done that becomes due."""
+        await self.pass_ms(1000)
+        await asyncio.sleep(0.005)
+
     async def close(self) -> None:
-        self.hub.close()
-        self.ticker.stop()
+        self.connections.close()
+        self.loop_driver.stop()
         for client in self._clients:
             await client.close()
         self._listening.close()
@@ -195,10 +198,9 @@ class Harness:
 
 
 @contextlib.asynccontextmanager
-async def network_harness(
-    bounds: SessionLimits = BOUNDS, budget_bytes: int | None = None, answers_bytes: int = 256 * MiB
-) -> AsyncIterator[Harness]:
-    harness = Harness(bounds, budget_bytes, answers_bytes)
+async def network_harness(limits: SessionLimits = LIMITS) -> AsyncIterator[Harness]:
+    """A `Harness`, closed at the end."""
+    harness = Harness(limits)
     try:
         yield harness
     finally:
@@ -221,7 +223,7 @@ async def serving(folder: Path | None = None, **settings: object) -> AsyncIterat
         )
     )
     await server.start()
-    server.hub.start = overwriting(server.hub.start)
+    server.connections.start = overwriting(server.connections.start)
     try:
         yield server
     finally:

@@ -14,7 +14,7 @@ from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network import advance as push_module
-from kqueue.network.advance import push
+from kqueue.network.advance import advance_time
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.tests.network.harness import serving, until
 from kqueue.workers.executor import JobExecutor
@@ -29,11 +29,11 @@ class Room:
         loop = asyncio.get_running_loop()
         self.clock = OffsetClock()
         self.timers = Timers(self.clock)
-        self.waiting = Purgatory(self.timers, self.clock)
+        self.purgatory = Purgatory(self.timers, self.clock)
         self.jobs = JobExecutor(loop, 2)
         self.start_ms = self.clock.monotonic_ms()
         self.ran: list[tuple[str, int]] = []
-        self.ticker = LoopDriver(loop, self.clock, self.timers, self.waiting, lambda: None)
+        self.loop_driver = LoopDriver(loop, self.clock, self.timers, self.purgatory, lambda: None)
 
     def note(self, name: str) -> None:
         """That it ran, and when: in whole milliseconds from the start."""
@@ -42,8 +42,8 @@ class Room:
     def after(self, ms: float, run: Callable[[], object]) -> None:
         self.timers.at(self.start_ms + ms, run)
 
-    def push(self, ms: float) -> None:
-        push(ms, self.clock, self.timers, self.ticker, self.jobs)
+    def advance_time(self, ms: float) -> None:
+        advance_time(ms, self.clock, self.timers, self.loop_driver, self.jobs)
 
     def job(self, run: Callable[[], object], then: Callable[[], object]) -> None:
         self.jobs.submit(IoJob("a job", run, lambda result, error: then()))
@@ -55,7 +55,7 @@ def in_room(test: Callable[[Room], Awaitable[None]]) -> None:
         try:
             await test(room)
         finally:
-            room.ticker.stop()
+            room.loop_driver.stop()
             room.jobs.stop()
 
     asyncio.run(run())
@@ -76,12 +76,12 @@ def test_time_stands_still_until_the_jobs_of_a_moment_and_what_they_lead_to_are_
 
         def third() -> None:
             room.note("job's job")
-            room.waiting.defer(lambda: room.note("deferred"))
+            room.purgatory.defer(lambda: room.note("deferred"))
             room.timers.at(room.clock.monotonic_ms() + 60_000, lambda: room.note("a minute later"))
 
         room.after(DAY_MS, first)
         room.after(DAY_MS + 1, lambda: room.note("the next"))
-        room.push(8 * DAY_MS)
+        room.advance_time(8 * DAY_MS)
         assert room.ran == [
             ("timer", DAY_MS),
             ("job", DAY_MS),
@@ -98,8 +98,8 @@ def test_time_stands_still_until_the_jobs_of_a_moment_and_what_they_lead_to_are_
 def test_what_was_under_way_before_is_done_before_time_moves() -> None:
     async def test(room: Room) -> None:
         room.job(int, lambda: room.note("job"))
-        room.waiting.defer(lambda: room.note("deferred"))
-        room.push(DAY_MS)
+        room.purgatory.defer(lambda: room.note("deferred"))
+        room.advance_time(DAY_MS)
         assert [name for name, at in room.ran if at < 1000] == ["deferred", "job"]
 
     in_room(test)
@@ -112,10 +112,10 @@ def test_waits_end_at_their_deadlines() -> None:
         def retry(expired: bool) -> tuple[bool, int] | None:
             return (expired, round(room.clock.monotonic_ms() - room.start_ms)) if expired else None
 
-        room.waiting.add(DelayedOperation(("key",), room.start_ms + 500, retry), answers.append)
-        room.push(499 - (room.clock.monotonic_ms() - room.start_ms))
+        room.purgatory.add(DelayedOperation(("key",), room.start_ms + 500, retry), answers.append)
+        room.advance_time(499 - (room.clock.monotonic_ms() - room.start_ms))
         assert answers == []
-        room.push(DAY_MS)
+        room.advance_time(DAY_MS)
         assert answers == [(True, 500)]
 
     in_room(test)
@@ -124,7 +124,7 @@ def test_waits_end_at_their_deadlines() -> None:
 def test_upkeep_runs_rarely_on_a_long_way_and_in_time_at_its_end() -> None:
     async def test(room: Room) -> None:
         room.timers.every(1000, lambda: room.note("upkeep"))
-        room.push(8 * DAY_MS)
+        room.advance_time(8 * DAY_MS)
         assert len(room.ran) < 300
         end_ms = room.clock.monotonic_ms() - room.start_ms
         assert end_ms - room.ran[-1][1] <= 1100
@@ -137,7 +137,7 @@ def test_upkeep_runs_rarely_on_a_long_way_and_in_time_at_its_end() -> None:
 def test_afterwards_the_loop_sleeps_by_the_clock_as_it_is_now() -> None:
     async def test(room: Room) -> None:
         room.after(DAY_MS + 20, lambda: room.note("soon after"))
-        room.push(DAY_MS - (room.clock.monotonic_ms() - room.start_ms))
+        room.advance_time(DAY_MS - (room.clock.monotonic_ms() - room.start_ms))
         assert room.ran == []
         await until(lambda: bool(room.ran))
 
@@ -151,29 +151,29 @@ def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCapture
 
         room.after(1000, fail)
         room.after(1000, lambda: room.note("behind it"))
-        room.after(2000, lambda: room.waiting.defer(fail))
-        room.after(2000, lambda: room.waiting.defer(lambda: room.note("deferred")))
+        room.after(2000, lambda: room.purgatory.defer(fail))
+        room.after(2000, lambda: room.purgatory.defer(lambda: room.note("deferred")))
         room.after(3000, lambda: room.job(fail, fail))
         room.after(4000, lambda: room.note("last"))
-        room.push(5000)
+        room.advance_time(5000)
         assert room.ran == [("behind it", 1000), ("deferred", 2000), ("last", 4000)]
 
     in_room(test)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert told == [
         "a timer failed",
-        "work that was put off failed",
+        "a delayed operation failed",
         "job a job ended, but its result could not be taken in",
     ]
 
 
 def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_module, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(push_module, "WARN_AFTER_S", 0.01)
     gate = threading.Event()
 
     class Opens(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "time can't go on before these jobs have ended: a job" in record.getMessage():
+            if "time cannot advance before these jobs end: a job" in record.getMessage():
                 gate.set()
 
     handler = Opens()
@@ -181,7 +181,7 @@ def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkey
 
     async def test(room: Room) -> None:
         room.after(1000, lambda: room.job(lambda: gate.wait(20), lambda: room.note("ended")))
-        room.push(2000)
+        room.advance_time(2000)
         assert room.ran == [("ended", 1000)]
 
     try:
@@ -204,7 +204,7 @@ def test_what_is_waited_for_is_excused_and_timers_are_not() -> None:
         said: list[tuple[str, bool]] = []
         room.after(1000, lambda: said.append(("timer", excused[-1])))
         room.after(1000, lambda: room.job(int, lambda: said.append(("job", excused[-1]))))
-        push(2000, room.clock, room.timers, room.ticker, room.jobs, excuse)
+        advance_time(2000, room.clock, room.timers, room.loop_driver, room.jobs, excuse)
         assert said == [("timer", False), ("job", True)]
         assert not excused[-1]
 
@@ -215,12 +215,12 @@ def test_only_a_server_with_such_a_clock_can_be_pushed() -> None:
     async def test() -> None:
         async with serving() as server:
             assert isinstance(server.clock, SystemClock)
-            with pytest.raises(RuntimeError, match="can't be pushed"):
-                await server.push(1000)
+            with pytest.raises(RuntimeError, match="can't be advanced"):
+                await server.advance(1000)
             server.clock = OffsetClock()
             server._stopping = True
             with pytest.raises(RuntimeError, match="is stopping"):
-                await server.push(1000)
+                await server.advance(1000)
             server._stopping = False
 
     asyncio.run(test())

@@ -5,25 +5,30 @@ import asyncio
 import pytest
 
 from kqueue.network.connections import SWEEP_MS, SessionLimits
-from kqueue.tests.network.harness import BOUNDS, network_harness, until
+from kqueue.tests.network.harness import LIMITS, network_harness, until
 from kqueue.tests.network.test_session import heartbeat
 from kqueue.workers.loop_pass import PASS_S
 
 
-def test_the_bounds_are_those_of_the_settings() -> None:
+def test_limits_are_those_of_the_settings() -> None:
     from kqueue.base.settings import Config
     from kqueue.config.catalog import CATALOG
 
-    bounds = SessionLimits.of(
-        Config(CATALOG, {"socket.request.max.bytes": 2048, "queued.max.requests": 7, "connections.max.idle.ms": -1})
-    )
-    assert bounds == SessionLimits(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000, 10_000)
+    settings = {
+        "socket.request.max.bytes": 2048,
+        "queued.max.requests": 7,
+        "connections.max.idle.ms": -1,
+        "queued.max.request.bytes": -1,
+        "kqueue.queued.max.response.bytes.total": 5000,
+    }
+    limits = SessionLimits.of(Config(CATALOG, settings))
+    assert limits == SessionLimits(2048, 7, 100_000, 64 << 20, None, 30_000, 30_000, 10_000, None, 5000)
     assert SessionLimits.of(Config(CATALOG)).idle_ms == 600_000
 
 
 @pytest.mark.parametrize(("idle_ms", "sweep_ms"), [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
 def test_sweeps_come_often_enough_for_the_shortest_limit(idle_ms: int | None, sweep_ms: float) -> None:
-    assert BOUNDS._replace(idle_ms=idle_ms).sweep_ms == sweep_ms
+    assert LIMITS._replace(idle_ms=idle_ms).sweep_ms == sweep_ms
 
 
 def test_there_is_no_timer_while_there_is_no_connection() -> None:
@@ -45,12 +50,12 @@ def test_close_ends_every_connection_and_the_sweep() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
             clients = [(await harness.connect())[0] for _ in range(5)]
-            assert harness.hub.unsent() == 0
-            harness.hub.close()
+            assert harness.connections.unsent() == 0
+            harness.connections.close()
             for client in clients:
                 assert await client.closed() == b""
             assert len(harness.gone) == 5
-            assert not harness.hub.sessions
+            assert not harness.connections.sessions
             assert harness.timers.next_deadline_ms() is None
 
     asyncio.run(test())
@@ -60,7 +65,7 @@ def test_answers_to_many_connections_are_sent_in_passes() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             now_s, sent = 0.0, list[int]()
-            harness.hub.turns.now = lambda: now_s
+            harness.connections.scheduler.now = lambda: now_s
 
             class Slow:
                 def flush(self) -> None:
@@ -69,8 +74,8 @@ def test_answers_to_many_connections_are_sent_in_passes() -> None:
                     sent.append(1)
 
             for _ in range(10):
-                harness.hub.will_send(Slow())  # type: ignore[arg-type]
-            harness.hub.flush()
+                harness.connections.will_send(Slow())  # type: ignore[arg-type]
+            harness.connections.flush()
             assert len(sent) == 4
             await asyncio.sleep(0)
             assert len(sent) == 8

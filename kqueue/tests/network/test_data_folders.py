@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.app import Server, store_folder
+from kqueue.app import Server
 from kqueue.base.errors import StorageFailed
+from kqueue.config.data_folders import metadata_folder
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.log.folders.data_folders import OfflineFolder
 from kqueue.metadata.sqlite import FILE_NAME
@@ -93,7 +94,7 @@ def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> No
     (tmp_path / FILE_NAME).touch()
     error = StorageFailed("meta.properties says that this is the folder of node 7")
     with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
-        store_folder([str(tmp_path)], [OfflineFolder(os.fspath(tmp_path), error)])
+        metadata_folder([str(tmp_path)], [OfflineFolder(os.fspath(tmp_path), error)])
 
 
 def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.errors import MalformedMessage, StorageFailed, UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
-from kqueue.network.connection_quotas import ClientLog
+from kqueue.network.client_log import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.responses import DeferredResponse
 from kqueue.schema import join
@@ -33,7 +33,7 @@ class Caller:
         self.answers = 0
         self.cut: list[str] = []
 
-    def answered(self) -> None:
+    def response_ready(self) -> None:
         self.answers += 1
 
     def cut_off(self, reason: str) -> None:
@@ -42,7 +42,7 @@ class Caller:
 
 class Desk:
     def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
-        self.waiting = Purgatory(Timers(), SystemClock())
+        self.purgatory = Purgatory(Timers(), SystemClock())
         served = ApiHandler(API[api], (0, 4), handle, top_level_error(API[api]))
 
         def lookup(api_key: int, version: int) -> ApiHandler:
@@ -51,7 +51,7 @@ class Desk:
             return served
 
         client_log = ClientLog(logging.getLogger("kqueue.server"), SystemClock())
-        self.dispatcher = Dispatcher("the broker", self.waiting, client_log, lookup)  # type: ignore[arg-type]
+        self.dispatcher = Dispatcher("the broker", self.purgatory, client_log, lookup)  # type: ignore[arg-type]
         self.caller = Caller()
 
     def start(self, version: int = 4, client_id: str = "me", **fields: Any) -> Any:
@@ -98,8 +98,8 @@ def test_a_wait_is_answered_later() -> None:
     later = desk.start(version=0)
     assert isinstance(later, DeferredResponse)
     assert later.chunks is None
-    desk.waiting.wake("k")
-    desk.waiting.run_ready()
+    desk.purgatory.wake("k")
+    desk.purgatory.run_ready()
     assert desk.caller.answers == 1
     assert join(later.chunks or []) == b"\0\0\0\x06\0\0\0\5\0\x09"
 
@@ -107,10 +107,10 @@ def test_a_wait_is_answered_later() -> None:
 def test_a_cancelled_wait_is_never_answered() -> None:
     desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: HeartbeatResponse()))
     desk.start().cancel()
-    desk.waiting.wake("k")
-    desk.waiting.run_ready()
+    desk.purgatory.wake("k")
+    desk.purgatory.run_ready()
     assert desk.caller.answers == 0
-    assert len(desk.waiting) == 0
+    assert len(desk.purgatory) == 0
 
 
 @pytest.mark.parametrize("deadline_ms", [None, 1e18])
@@ -159,8 +159,8 @@ def test_a_late_response_that_can_not_be_written_at_all_ends_the_connection(monk
     desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: object()))
     monkeypatch.setattr(ApiHandler, "error_response", lambda *arguments: object())
     desk.start()
-    desk.waiting.wake("k")
-    desk.waiting.run_ready()
+    desk.purgatory.wake("k")
+    desk.purgatory.run_ready()
     assert desk.caller.answers == 0
     [reason] = desk.caller.cut
     assert "Heartbeat could not be answered" in reason
@@ -255,8 +255,8 @@ def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
     try:
         later = desk.start()
         if end == "answered":
-            desk.waiting.wake("key")
-            desk.waiting.run_ready()
+            desk.purgatory.wake("key")
+            desk.purgatory.run_ready()
             assert later.chunks
         else:
             later.cancel()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.request_context import Call
-from kqueue.network.fair_scheduler import TURN_S, UNKNOWN_TURN_S, FairScheduler
+from kqueue.api.request_context import RequestContext
+from kqueue.network.fair_scheduler import NEW_SLICE_S, SLICE_S, FairScheduler
 from kqueue.tests.network.harness import API, Harness, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import run
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -55,13 +55,13 @@ class Busy:
 
     def __init__(self, world: World, name: str, cost_s: float, requests: int) -> None:
         self.world, self.name, self.cost_s, self.requests = world, name, cost_s, requests
-        self.served_s, self.turn_s = 0.0, UNKNOWN_TURN_S
+        self.served_s, self.slice_s = 0.0, NEW_SLICE_S
 
     def arrives(self, requests: int = 0) -> None:
         self.requests += requests
-        self.turn()
+        self.run_slice()
 
-    def turn(self) -> None:
+    def run_slice(self) -> None:
         turns = self.world.turns
         until = turns.begin(self)
         while self.requests and self.world.now_s < until:
@@ -121,16 +121,16 @@ def test_one_that_was_quiet_for_long_has_no_claim_on_the_time_that_it_did_not_us
 
 def test_while_nobody_queues_a_connection_has_its_turn_at_once_and_a_pass_lets_the_loop_poll() -> None:
     world = World()
-    Busy(world, "a", TURN_S / 4, 0).arrives(3)
+    Busy(world, "a", SLICE_S / 4, 0).arrives(3)
     assert (len(world.log), world.loop.soon) == (3, [])
-    many = Busy(world, "b", TURN_S / 4, 0)
+    many = Busy(world, "b", SLICE_S / 4, 0)
     many.arrives(100)
     assert len(world.served("b")) == 4, "one turn"
     world.loop.poll()
-    assert len(world.served("b")) == 4 + PASS_S / TURN_S * 4
+    assert len(world.served("b")) == 4 + PASS_S / SLICE_S * 4
     world.turns.close()
     world.loop.poll()
-    assert len(world.log) == 3 + 4 + PASS_S / TURN_S * 4
+    assert len(world.log) == 3 + 4 + PASS_S / SLICE_S * 4
 
 
 # --- sessions
@@ -142,10 +142,10 @@ async def with_heavy_requests(test: Callable[[Harness, list[str]], Any]) -> None
     """
     async with network_harness() as harness:
         now_s = 0.0
-        harness.hub.turns.now = lambda: now_s
+        harness.connections.scheduler.now = lambda: now_s
         order: list[str] = []
 
-        def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+        def handle(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
             nonlocal now_s
             order.append(request.group_id)
             now_s += 0.015 if request.member_id == "heavy" else 0.0001

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kqueue.api.handler_table import advertised
+from kqueue.api.handler_table import all_handlers
 from kqueue.app import Server
 from kqueue.tests.golden import FOLDER
 from kqueue.tests.network.harness import Client, connect, framed, serving, until
@@ -30,7 +30,7 @@ from kqueue.tests.test_app import create_topic, produce
 HOSTILE = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 LIMIT = 1 << 20
 DONE_WITHIN_S = 10.0
-SERVED = {row.api.key: row.versions for row in advertised()}
+SERVED = {row.api.key: row.versions for row in all_handlers()}
 
 
 class Room:
@@ -58,8 +58,8 @@ class Room:
         async with asyncio.timeout(DONE_WITHIN_S):
             assert (await self.neighbour.ask("ApiVersions", 0)).error_code == 0
             await produce(self.neighbour, "neighbour", b"undisturbed")
-        await until(lambda: len(self.server.hub.sessions) == 1)
-        assert self.server.hub.budget.used == 0
+        await until(lambda: len(self.server.connections.sessions) == 1)
+        assert self.server.connections.request_budget.used == 0
 
 
 def hostile(test: Callable[[Room], Awaitable[None]]) -> None:
@@ -176,7 +176,7 @@ def test_a_length_that_promises_more_than_comes_takes_no_memory_for_it(caplog: p
         clients = [await connect(room.server) for _ in range(100)]
         for client in clients:
             client.send_raw(LIMIT.to_bytes(4, "big") + b"only this")
-        await until(lambda: room.server.hub.budget.used == 100 * len("only this"))
+        await until(lambda: room.server.connections.request_budget.used == 100 * len("only this"))
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024, "in KiB; 100 MiB were promised"
         assert (await room.neighbour.ask("ApiVersions", 0)).error_code == 0
         for client in clients:

@@ -50,13 +50,13 @@ def test_clients_that_do_not_take_their_answers_share_one_limit_and_give_way(cap
                 hostile.writer.transport.pause_reading()  # type: ignore[attr-defined]
                 for _ in range(200):
                     hostile.send("Metadata", 1, topics=None)
-            await until(lambda: server.hub.answers.is_short, SOON_S)
+            await until(lambda: server.connections.response_budget.is_short, SOON_S)
             good = await connect(server)
-            sessions = len(server.hub.sessions)
-            while len(server.hub.sessions) == sessions:
+            sessions = len(server.connections.sessions)
+            while len(server.connections.sessions) == sessions:
                 async with asyncio.timeout(SOON_S):
                     assert len((await good.ask("Metadata", 1, topics=None)).topics) == 200
-                assert server.hub.answers.used < limit + MiB
+                assert server.connections.response_budget.used < limit + MiB
                 await asyncio.sleep(0.01)
 
     run(test)
@@ -69,7 +69,7 @@ def test_a_large_request_gets_through_beside_slow_senders_of_large_ones(caplog: 
             slow = [await connect(server) for _ in range(3)]
             for client in slow:
                 client.send_raw((8 * MiB).to_bytes(4, "big") + bytes(MiB))
-            await until(lambda: server.hub.budget.used > 2 * MiB, SOON_S)
+            await until(lambda: server.connections.request_budget.used > 2 * MiB, SOON_S)
             trickle = asyncio.ensure_future(keeps_alive(slow))
             good = await connect(server)
             good.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(4 * MiB))))

@@ -11,10 +11,10 @@ import pytest
 
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.network.interception import BrokerHooks, HeldRequest, InterceptedRequest
+from kqueue.network.interception import BrokerHooks, HeldRequest, InterceptedRequest, InterceptingDispatcher
 from kqueue.network.session import Session
 from kqueue.storage.region import Region
-from kqueue.tests.network.harness import BOUNDS, Client, Harness, KiB, network_harness, until
+from kqueue.tests.network.harness import LIMITS, Client, Harness, KiB, network_harness, overwriting, until
 from kqueue.wire.messages.heartbeat import HeartbeatResponse
 
 
@@ -32,7 +32,8 @@ def hooked(harness: Harness, *hooks: Callable[[InterceptedRequest], None]) -> li
     """Serve Heartbeat with these hooks; the groups of handled requests go into the list."""
     handled: list[str] = []
     made = BrokerHooks()
-    harness.dispatcher._hooks = made
+    start = InterceptingDispatcher(harness.dispatcher, made, harness.client_log).start
+    harness.connections.start = overwriting(start)
     for hook in hooks:
         made.add(hook, lambda kind, path, size: None)
 
@@ -62,7 +63,7 @@ async def test_requests_stay_behind_one_that_is_held_and_other_connections_go_on
         await until(lambda: bool(held))
         assert handled == ["other"]
         held[0].release()
-        harness.hub.flush()
+        harness.connections.flush()
         assert [(await client.receive("Heartbeat", 4))[0] for _ in range(3)] == [0, 1, 2]
         assert handled == ["other", "first", "second", "third"]
         held[0].release()
@@ -87,7 +88,7 @@ async def test_a_request_may_be_held_again_and_again() -> None:
                 await asyncio.sleep(0)
             assert handled == []
             held[-1].release()
-        harness.hub.flush()
+        harness.connections.flush()
         assert [(await client.receive("Heartbeat", 4))[0] for _ in range(2)] == [1, 2]
         assert handled == ["a", "b"]
         assert len(set(held)) == 1
@@ -104,7 +105,7 @@ async def test_what_is_held_when_its_connection_ends_is_never_begun() -> None:
         session.close()
         held[0].release()
         assert handled == []
-        assert harness.hub.waiting_requests == 0
+        assert harness.connections.waiting_requests == 0
 
 
 @on_loop
@@ -127,7 +128,7 @@ async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connecti
         client, _ = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
         await until(lambda: bool(held))
-        held[0]._asked.modifiers.append(_fails)
+        held[0]._intercepted.modifiers.append(_fails)
         held[0].release()
         assert await client.closed() == b""
         assert "read anew" in caplog.text
@@ -177,7 +178,7 @@ async def test_a_dropped_reply_waits_for_its_handler() -> None:
         )
         client, session = await harness.connect()
         client.send("Heartbeat", 4, group_id="a")
-        await until(lambda: not session.quiet)
+        await until(lambda: not session.is_idle)
         assert handled == []
         await harness.pass_ms(101)
         assert await client.closed() == b""
@@ -202,22 +203,22 @@ async def test_a_cut_connection_gets_what_was_answered_before() -> None:
 async def silent(harness: Harness) -> tuple[Client, Session]:
     client, session = await harness.connect()
     await client.ask("Heartbeat", 4, group_id="a")
-    session.silence()
+    session.suspend_io()
     return client, session
 
 
 @on_loop
 async def test_a_silent_connection_neither_reads_nor_sends_nor_ends() -> None:
-    async with network_harness(BOUNDS._replace(idle_ms=1_000)) as harness:
+    async with network_harness(LIMITS._replace(idle_ms=1_000)) as harness:
         handled = hooked(harness)
         client, session = await silent(harness)
         client.send("Heartbeat", 4, 5, group_id="b")
-        session.answered()
+        session.response_ready()
         await harness.pass_ms(60_000)
         assert (handled, harness.gone) == (["a"], [])
-        session.speak()
+        session.resume_io()
         assert (await client.receive("Heartbeat", 4))[0] == 5
-        session.speak()
+        session.resume_io()
         await harness.pass_ms(500)
         assert harness.gone == []
         await harness.pass_ms(1_000)
@@ -230,16 +231,16 @@ async def test_an_answer_stops_in_its_middle_and_goes_on() -> None:
     async with network_harness() as harness:
         hooked(harness)
         client, session = await harness.connect(receive_bytes=8 * KiB, send_bytes=8 * KiB)
-        session._pump.push([bytes(size)])
+        session._output.add([bytes(size)])
         session.flush()
-        assert session._pump.waits_for_room
-        session.silence()
-        sent = session._pump.sent_bytes
+        assert session._output.waits_for_client
+        session.suspend_io()
+        sent = session._output.sent_bytes
         await client.reader.readexactly(sent)
         await harness.pass_ms(120_000)
-        assert (session._pump.sent_bytes, harness.gone) == (sent, [])
-        assert not session.owes_answers  # a stop does not wait for it
-        session.speak()
+        assert (session._output.sent_bytes, harness.gone) == (sent, [])
+        assert not session.has_unsent  # a stop does not wait for it
+        session.resume_io()
         await client.reader.readexactly(size - sent)
 
 
@@ -260,12 +261,12 @@ async def test_what_was_read_ahead_waits_too() -> None:
     async with network_harness() as harness:
         hooked(harness)
         client, session = await harness.connect()
-        session._pump.push([Region(Cold(), 0, 100 * KiB)])
+        session._output.add([Region(Cold(), 0, 100 * KiB)])
         session.flush()
-        session.silence()
+        session.suspend_io()
         await harness.jobs.drain()
-        assert session._pump.sent_bytes == 0
-        session.speak()
+        assert session._output.sent_bytes == 0
+        session.resume_io()
         assert len(await client.reader.readexactly(100 * KiB)) == 100 * KiB
 
 
@@ -274,7 +275,7 @@ async def test_the_end_comes_through_silence_all_the_same() -> None:
     async with network_harness() as harness:
         hooked(harness)
         client, session = await silent(harness)
-        harness.hub.close()
-        session.silence()
-        session.speak()
+        harness.connections.close()
+        session.suspend_io()
+        session.resume_io()
         assert await client.closed() == b""

@@ -97,7 +97,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(monkeypatch: pytest.Monke
             client.send("Produce", 9, 1, acks=1, timeout_ms=1000, topic_data=data("a"))
             await until(lambda: server.broker.kept_record_bytes > 0)
         await client.close()
-        await until(lambda: not server.hub.sessions)
+        await until(lambda: not server.connections.sessions)
         assert server.broker.kept_record_bytes == 0
 
     large(monkeypatch, test)

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from kqueue.app import parse_overrides
 from kqueue.base.errors import ListenFailed, SettingError
+from kqueue.network.connection_quotas import parse_overrides
 from kqueue.tests.network.harness import connect, serving, until
 
 
@@ -25,7 +25,7 @@ def test_one_connection_too_many_is_closed_at_once_with_one_line(caplog: pytest.
             assert await third.closed() == b""
             await second.ask("ApiVersions", 0)
             await first.close()
-            await until(lambda: len(server.hub.sessions) == 1)
+            await until(lambda: len(server.connections.sessions) == 1)
             fourth = await connect(server)
             await fourth.ask("ApiVersions", 0)
 
@@ -92,8 +92,8 @@ def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str
     async def test() -> None:
         async with serving(listeners=f"PLAINTEXT://{listen}:0") as server:
             _, writer = await asyncio.open_connection(via, server.bound("PLAINTEXT")[1])
-            await until(lambda: bool(server.hub.sessions))
-            [session] = server.hub.sessions
+            await until(lambda: bool(server.connections.sessions))
+            [session] = server.connections.sessions
             assert session.host == host
             writer.close()
             await writer.wait_closed()
@@ -117,10 +117,10 @@ def test_a_system_without_descriptors_left_is_waited_for(
                 def accept(self) -> object:
                     raise OSError(errno.EMFILE, "Too many open files")
 
-            monkeypatch.setattr("kqueue.network.listener.REST_AFTER_TROUBLE_S", 0.01)
+            monkeypatch.setattr("kqueue.network.listener.RETRY_S", 0.01)
             listener._socket = Exhausted()  # type: ignore[assignment]
             client = await connect(server)
-            await until(lambda: bool(lines(caplog, "no more connections can be accepted for now: Too many open files")))
+            await until(lambda: bool(lines(caplog, "cannot accept more connections for now: Too many open files")))
             listener._socket = sound
             await client.ask("ApiVersions", 0)
 
@@ -136,14 +136,14 @@ def test_a_connection_that_the_loop_can_not_watch_is_closed_and_not_counted(
     async def test() -> None:
         async with serving(max_connections=1) as server:
             with monkeypatch.context() as patch:
-                patch.setattr(server.hub.loop, "add_reader", refuse)
+                patch.setattr(server.connections.loop, "add_reader", refuse)
                 client = await connect(server)
                 assert await client.closed() == b""
-            assert not server.hub.sessions
+            assert not server.connections.sessions
             await (await connect(server)).ask("ApiVersions", 0)
 
     asyncio.run(test())
-    assert len(lines(caplog, "can't be served: No space left on device")) == 1
+    assert len(lines(caplog, ": No space left on device")) == 1
 
 
 def test_socket_buffers_are_set_where_asked_for() -> None:
@@ -151,7 +151,7 @@ def test_socket_buffers_are_set_where_asked_for() -> None:
         async with serving(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=10_000) as server:
             client = await connect(server)
             await client.ask("ApiVersions", 0)
-            [session] = server.hub.sessions
+            [session] = server.connections.sessions
             sock = session._socket
             assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 60_000
             assert 10_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 30_000

@@ -46,7 +46,7 @@ def test_a_thousand_connections_are_held_served_and_cost_little_memory() -> None
                 gc.collect()
                 before = psutil.Process().memory_info().rss
                 await asyncio.gather(*(loop.sock_connect(client, place) for client in clients))
-                await until(lambda: len(server.hub.sessions) == COUNT)
+                await until(lambda: len(server.connections.sessions) == COUNT)
                 for client in clients:
                     client.send(ask)
                 for client in clients:
@@ -55,11 +55,11 @@ def test_a_thousand_connections_are_held_served_and_cost_little_memory() -> None
                 gc.collect()
                 after = psutil.Process().memory_info().rss
                 assert (after - before) / COUNT <= BYTES_EACH_MAX
-                server.ticker.run_now()
-                assert len(server.hub.sessions) == COUNT
+                server.loop_driver.run_now()
+                assert len(server.connections.sessions) == COUNT
             finally:
                 for client in clients:
                     client.close()
-            await until(lambda: not server.hub.sessions)
+            await until(lambda: not server.connections.sessions)
 
     asyncio.run(test())

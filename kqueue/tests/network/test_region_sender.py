@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.network.region_sender import PIECE_BYTES, STEP_BYTES, RegionSender
+from kqueue.network.region_sender import READ_BYTES, STEP_BYTES, RegionSender
 from kqueue.storage import LocalStorage, MemoryStorage, Region
 
 
@@ -33,8 +33,8 @@ def send_all(sender: RegionSender) -> bytes:
     with near, far:
         near.setblocking(False)
         parts = []
-        while sender.left:
-            sender.cold_step()
+        while sender.remaining_bytes:
+            sender.uncached_step()
             sent = sender.send(near)
             while sent:
                 parts.append(far.recv(sent))
@@ -42,7 +42,7 @@ def send_all(sender: RegionSender) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("size", [1, PIECE_BYTES, STEP_BYTES, STEP_BYTES + 1, 3 * STEP_BYTES])
+@pytest.mark.parametrize("size", [1, READ_BYTES, STEP_BYTES, STEP_BYTES + 1, 3 * STEP_BYTES])
 @pytest.mark.parametrize("backend", ["local", "memory"])
 def test_all_bytes_of_a_region_are_sent_and_none_besides(backend: str, size: int, tmp_path: Path) -> None:
     file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("f", create=True)
@@ -54,18 +54,18 @@ def test_all_bytes_of_a_region_are_sent_and_none_besides(backend: str, size: int
 def test_each_step_is_probed_once_and_a_cold_one_is_named() -> None:
     source = Probed(3 * STEP_BYTES, cold_from=STEP_BYTES + 10)
     sender = RegionSender(Region(source, 10, 2 * STEP_BYTES + 5))
-    assert sender.cold_step() is None
-    assert sender.cold_step() is None
+    assert sender.uncached_step() is None
+    assert sender.uncached_step() is None
     near, far = socket.socketpair()
     with near, far:
         near.setblocking(False)
-        while sender.left > STEP_BYTES + 5:
-            assert sender.cold_step() is None
+        while sender.remaining_bytes > STEP_BYTES + 5:
+            assert sender.uncached_step() is None
             far.recv(sender.send(near))
-        cold = sender.cold_step()
+        cold = sender.uncached_step()
         assert cold is not None
         assert (cold.position, cold.size) == (10 + STEP_BYTES, STEP_BYTES)
-        assert sender.cold_step() is None, "asked once; from then on it counts as read"
+        assert sender.uncached_step() is None, "asked once; from then on it counts as read"
     assert source.probes == [(10, STEP_BYTES), (10 + STEP_BYTES, STEP_BYTES)]
 
 
@@ -77,7 +77,7 @@ def test_a_full_socket_is_an_error_that_its_owner_knows() -> None:
         left = []
         with pytest.raises(BlockingIOError):  # noqa: PT012
             while True:
-                sender.cold_step()
+                sender.uncached_step()
                 sender.send(near)
-                left.append(sender.left)
-        assert sender.left == left[-1], "what was not sent is still to be sent"
+                left.append(sender.remaining_bytes)
+        assert sender.remaining_bytes == left[-1], "what was not sent is still to be sent"

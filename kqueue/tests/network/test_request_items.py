@@ -13,7 +13,7 @@ from kqueue.base.clock import SystemClock
 from kqueue.base.errors import TooManyItems
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
-from kqueue.network.connection_quotas import ClientLog
+from kqueue.network.client_log import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.schema import decode
 from kqueue.schema.field_types import ArrayType, StructType

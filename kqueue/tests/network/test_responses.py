@@ -16,9 +16,9 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
-        self.waiting = Purgatory(self.timers, self.clock)
+        self.purgatory = Purgatory(self.timers, self.clock)
         self.told: list[Any] = []
-        self.later = DeferredResponse(self.told.append, self.told.append)
+        self.deferred = DeferredResponse(self.told.append, self.told.append)
 
     def hold(self, deadline_ms: float | None, answer: Any = "early") -> None:
         def retry(expired: bool) -> Any:
@@ -26,11 +26,11 @@ class World:
                 raise answer
             return "late" if expired else answer
 
-        self.later.hold(self.waiting, DelayedOperation(("key",), deadline_ms, retry))
+        self.deferred.watch(self.purgatory, DelayedOperation(("key",), deadline_ms, retry))
 
     def wake(self) -> None:
-        self.waiting.wake("key")
-        self.waiting.run_ready()
+        self.purgatory.wake("key")
+        self.purgatory.run_ready()
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def test_an_answer_comes_when_its_key_is_woken_and_only_once(world: World) -> No
     assert world.told == []
     world.wake()
     world.wake()
-    world.later.expire()
+    world.deferred.expire()
     assert world.told == ["early"]
 
 
 def test_what_has_a_deadline_is_answered_as_at_its_deadline(world: World) -> None:
     world.hold(1000)
-    world.later.expire()
+    world.deferred.expire()
     assert world.told == ["late"]
     world.clock.advance(1000)
     assert world.timers.run_due(1000) == 0
@@ -59,7 +59,7 @@ def test_what_has_a_deadline_is_answered_as_at_its_deadline(world: World) -> Non
 
 def test_what_has_none_waits_on(world: World) -> None:
     world.hold(None)
-    world.later.expire()
+    world.deferred.expire()
     assert world.told == []
     world.wake()
     assert world.told == ["early"]
@@ -68,20 +68,20 @@ def test_what_has_none_waits_on(world: World) -> None:
 def test_an_answer_that_fails_is_told_as_such(world: World) -> None:
     error = ValueError("on purpose")
     world.hold(1000, error)
-    world.later.expire()
+    world.deferred.expire()
     assert world.told == [error]
 
 
 def test_nobody_is_answered_after_a_cancel(world: World) -> None:
     world.hold(1000)
-    world.later.cancel()
-    world.later.cancel()
-    world.later.expire()
+    world.deferred.cancel()
+    world.deferred.cancel()
+    world.deferred.expire()
     world.wake()
     assert world.told == []
 
 
 def test_what_was_never_held_can_be_let_go(world: World) -> None:
-    world.later.cancel()
-    world.later.expire()
+    world.deferred.cancel()
+    world.deferred.expire()
     assert world.told == []

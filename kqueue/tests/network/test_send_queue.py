@@ -22,7 +22,7 @@ from kqueue.workers.executor import JobExecutor
 
 
 class Pipe:
-    """A pump, and the other end of its socket."""
+    """A send queue, and the other end of its socket."""
 
     def __init__(self, jobs: SteppedJobs | JobExecutor | None = None) -> None:
         self.near, self.far = socket.socketpair()
@@ -31,7 +31,7 @@ class Pipe:
         self.jobs = jobs or SteppedJobs()
         self.failures: list[str] = []
         self.drains = 0
-        self.pump = SendQueue(
+        self.queue = SendQueue(
             self.near, asyncio.get_running_loop(), self.jobs, failed=self.failures.append, drained=self._drained
         )
 
@@ -49,7 +49,7 @@ class Pipe:
         return b"".join(parts)
 
     def close(self) -> None:
-        self.pump.close()
+        self.queue.close()
         self.near.close()
         self.far.close()
 
@@ -116,7 +116,7 @@ def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
     async def test() -> None:
         jobs = JobExecutor(asyncio.get_running_loop(), 1)
         pipe = Pipe(jobs)
-        local, memory = LocalStorage(str(tmp_path_factory.mktemp("pump"))), MemoryStorage()
+        local, memory = LocalStorage(str(tmp_path_factory.mktemp("send-queue"))), MemoryStorage()
         expected = b""
         for answer in answers:
             chunks: list[Chunk] = []
@@ -132,12 +132,12 @@ def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
                     chunks.append(Region(ColdSource(b"." + data), 1, size))
                 else:
                     chunks.append({"bytes": bytes, "bytearray": bytearray, "memoryview": memoryview}[kind](data))
-            pipe.pump.push(chunks)
-            pipe.pump.flush()
+            pipe.queue.add(chunks)
+            pipe.queue.flush()
         assert await pipe.read(len(expected)) == expected
-        await until(lambda: pipe.pump.idle)
+        await until(lambda: pipe.queue.is_empty)
         assert pipe.failures == []
-        assert (pipe.pump.sent_bytes, pipe.pump.queued_bytes) == (len(expected), 0)
+        assert (pipe.queue.sent_bytes, pipe.queue.queued_bytes) == (len(expected), 0)
         pipe.close()
         await jobs.drain()
         jobs.stop()
@@ -148,8 +148,8 @@ def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
 def test_small_answers_leave_in_one_send() -> None:
     async def test(pipe: Pipe) -> None:
         for number in range(100):
-            pipe.pump.push([b"%03d" % number, bytearray(b".")])
-        pipe.pump.flush()
+            pipe.queue.add([b"%03d" % number, bytearray(b".")])
+        pipe.queue.flush()
         assert pipe.drains == 1
         # what a non-blocking receive finds at once was sent before it
         assert pipe.far.recv(10_000) == b"".join(b"%03d." % number for number in range(100))
@@ -160,16 +160,16 @@ def test_small_answers_leave_in_one_send() -> None:
 def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
     async def test(pipe: Pipe) -> None:
         data = pattern(8 << 20)
-        pipe.pump.push([data])
-        pipe.pump.flush()
-        assert pipe.pump.waits_for_room
-        assert 0 < pipe.pump.queued_bytes < len(data)
-        pipe.pump.push([b"end"])
-        pipe.pump.flush()
+        pipe.queue.add([data])
+        pipe.queue.flush()
+        assert pipe.queue.waits_for_client
+        assert 0 < pipe.queue.queued_bytes < len(data)
+        pipe.queue.add([b"end"])
+        pipe.queue.flush()
         assert await pipe.read(len(data) + 3) == data + b"end"
-        await until(lambda: pipe.pump.idle)
-        assert not pipe.pump.waits_for_room
-        assert pipe.pump.queued_bytes == 0
+        await until(lambda: pipe.queue.is_empty)
+        assert not pipe.queue.waits_for_client
+        assert pipe.queue.queued_bytes == 0
 
     piped(test)
 
@@ -185,12 +185,12 @@ def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.M
         reads = []
         region = file.region(5, len(data) - 5)
         monkeypatch.setattr(type(region.source), "read_at", lambda *arguments: reads.append(arguments))
-        pipe.pump.push([b"head", region, b"tail"])
-        assert pipe.pump.queued_bytes == 8, "a region holds no memory"
+        pipe.queue.add([b"head", region, b"tail"])
+        assert pipe.queue.queued_bytes == 8, "a region holds no memory"
         file.close()
         del file
         storage.remove("log")
-        pipe.pump.flush()
+        pipe.queue.flush()
         assert await pipe.read(len(data) - 5 + 8) == b"head" + data[5:] + b"tail"
         assert reads == []
 
@@ -206,8 +206,8 @@ def test_where_sendfile_is_refused_the_file_is_read_and_sent(tmp_path: Path, mon
         data = pattern(3 << 20)
         file.append(data)
         monkeypatch.setattr(os, "sendfile", refuse)
-        pipe.pump.push([file.region(0, len(data))])
-        pipe.pump.flush()
+        pipe.queue.add([file.region(0, len(data))])
+        pipe.queue.flush()
         assert await pipe.read(len(data)) == data
 
     piped(test)
@@ -218,12 +218,12 @@ def test_pages_that_are_not_in_memory_are_read_by_a_job_one_step_at_a_time() -> 
 
     async def test(pipe: Pipe) -> None:
         source = ColdSource(pattern(STEP_BYTES + 1000))
-        pipe.pump.push([b"head", Region(source, 0, STEP_BYTES + 1000), b"tail"])
-        pipe.pump.flush()
+        pipe.queue.add([b"head", Region(source, 0, STEP_BYTES + 1000), b"tail"])
+        pipe.queue.flush()
         assert await pipe.read(4) == b"head"
         assert source.reads == [], "nothing is read on the owner thread"
         assert len(jobs.pending) == 1
-        pipe.pump.flush()  # another answer in the meantime changes nothing
+        pipe.queue.flush()  # another answer in the meantime changes nothing
         assert len(jobs.pending) == 1
         assert jobs.step()
         assert await pipe.read(STEP_BYTES) == source.data[:STEP_BYTES]
@@ -239,8 +239,8 @@ def test_a_disk_that_fails_ends_the_connection() -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
-        pipe.pump.push([Region(ColdSource(b"x" * 100, fails=True), 0, 100)])
-        pipe.pump.flush()
+        pipe.queue.add([Region(ColdSource(b"x" * 100, fails=True), 0, 100)])
+        pipe.queue.flush()
         jobs.run_all()
         assert pipe.failures == ["reading the log for it failed: can't read it: EIO"]
 
@@ -253,11 +253,11 @@ def test_a_file_that_is_shorter_than_promised_ends_the_connection(backend: str, 
     async def test(pipe: Pipe) -> None:
         file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("log", create=True)
         file.append(b"x" * size)
-        pipe.pump.push([Region(file.region(0, size).source, 0, size + 10)])
-        pipe.pump.flush()
+        pipe.queue.add([Region(file.region(0, size).source, 0, size + 10)])
+        pipe.queue.flush()
         assert await pipe.read(size if size > READ_BYTES_MAX else 0) == b"x" * (size if size > READ_BYTES_MAX else 0)
         await until(lambda: bool(pipe.failures))
-        assert pipe.failures == ["the log file is shorter than what was promised of it"]
+        assert pipe.failures == ["the log file is shorter than the length that was sent for it"]
 
     piped(test)
 
@@ -265,8 +265,8 @@ def test_a_file_that_is_shorter_than_promised_ends_the_connection(backend: str, 
 def test_a_client_that_is_gone_is_found_out() -> None:
     async def test(pipe: Pipe) -> None:
         pipe.far.close()
-        pipe.pump.push([b"hello"])
-        pipe.pump.flush()
+        pipe.queue.add([b"hello"])
+        pipe.queue.flush()
         assert pipe.failures == ["Broken pipe"]
 
     piped(test)
@@ -276,14 +276,14 @@ def test_after_close_nothing_is_sent_not_even_what_a_job_has_read() -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
-        pipe.pump.push([Region(ColdSource(b"x" * 100), 0, 100)])
-        pipe.pump.flush()
-        pipe.pump.close()
+        pipe.queue.add([Region(ColdSource(b"x" * 100), 0, 100)])
+        pipe.queue.flush()
+        pipe.queue.close()
         jobs.run_all()
-        pipe.pump.flush()
+        pipe.queue.flush()
         with pytest.raises(BlockingIOError):
             pipe.far.recv(1)
-        assert pipe.pump.idle
+        assert pipe.queue.is_empty
         assert pipe.failures == []
 
     piped(test, jobs)
@@ -308,8 +308,8 @@ def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Pa
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         if region.is_cached():
             pytest.skip("this file system keeps it")
-        pipe.pump.push([region])
-        pipe.pump.flush()
+        pipe.queue.add([region])
+        pipe.queue.flush()
         assert len(jobs.pending) == 1
         reading = asyncio.ensure_future(pipe.read(len(data)))
         while not reading.done():
@@ -326,18 +326,18 @@ def test_the_parts_of_files_that_wait_are_counted_until_they_are_sent() -> None:
     sizes = [0, 100, READ_BYTES_MAX + 1, 100, 1 << 19] * (REGIONS_MAX // 5 + 1)
 
     async def test(pipe: Pipe) -> None:
-        pump = pipe.pump
-        pump.push([b"header"])
-        assert (pump.held_regions, pump.backlogged) == (0, False)
-        pump.push([b"header", *(file.region(0, size) for size in sizes)])
-        assert (pump.held_regions, pump.backlogged) == (len(sizes), True)
-        pump.flush()
-        assert 0 < pump.held_regions < len(sizes)
+        queue = pipe.queue
+        queue.add([b"header"])
+        assert (queue.held_regions, queue.has_many_regions) == (0, False)
+        queue.add([b"header", *(file.region(0, size) for size in sizes)])
+        assert (queue.held_regions, queue.has_many_regions) == (len(sizes), True)
+        queue.flush()
+        assert 0 < queue.held_regions < len(sizes)
         await pipe.read(12 + sum(sizes))
-        await until(lambda: pump.idle)
-        assert (pump.held_regions, pump.backlogged) == (0, False)
-        pump.push([b"header", file.region(0, 5)])
-        pump.close()
-        assert pump.held_regions == 0
+        await until(lambda: queue.is_empty)
+        assert (queue.held_regions, queue.has_many_regions) == (0, False)
+        queue.add([b"header", file.region(0, 5)])
+        queue.close()
+        assert queue.held_regions == 0
 
     piped(test)

@@ -14,7 +14,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.network.receive_buffer import RECEIVE_BYTES
 from kqueue.tests.network.harness import (
     API,
-    BOUNDS,
+    LIMITS,
     Client,
     Harness,
     MiB,
@@ -154,7 +154,7 @@ def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_
                 assert (await client.receive("Produce", 9))[0] == number
                 await client.receive("Heartbeat", 4)
             assert names == [records, "m0", records, "m1", records, "m2"]
-            assert harness.budget.used == 0
+            assert harness.connections.request_budget.used == 0
 
     run(test)
 
@@ -207,10 +207,10 @@ def test_a_produce_that_follows_only_produces_begins_at_once_and_answers_keep_th
             for number, key in enumerate(["a", "", "b", ""]):
                 send_produce(client, key, number)
             await until(lambda: len(started) == 4)
-            harness.waiting.wake("b")
+            harness.purgatory.wake("b")
             await asyncio.sleep(0)
             assert not client.reader._buffer  # type: ignore[attr-defined]
-            harness.waiting.wake("a")
+            harness.purgatory.wake("a")
             answers = [await client.receive("Produce", 9) for _ in range(4)]
             assert [(number, response.throttle_time_ms) for number, response in answers] == [
                 (0, 0),
@@ -246,20 +246,20 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
                     key = f"k{number}" if kind == WAITS else ""
                     client.send("Heartbeat", 4, number, group_id=key, generation_id=number)
                 if split:
-                    await until(lambda: bool(session._intake.in_request) or session._heard_bytes > 0)
+                    await until(lambda: bool(session._input.has_partial) or session._received_bytes > 0)
                     await asyncio.sleep(0.001)
             await until(lambda: bool(started))
             await settle()
             overlaps = set(kinds) == {PRODUCE_WAITS}
             for number in range(len(first)):
                 assert len(started) == (len(kinds) if overlaps else len(first)), "the rule"
-                harness.waiting.wake(f"k{number}")
+                harness.purgatory.wake(f"k{number}")
                 await client.receive(
                     "Produce" if kinds[number] == PRODUCE_WAITS else "Heartbeat",
                     9 if kinds[number] == PRODUCE_WAITS else 4,
                 )
             await until(lambda: len(started) == len(kinds))
-            harness.waiting.wake(f"k{len(first)}")
+            harness.purgatory.wake(f"k{len(first)}")
             correlation_id, _ = await client.receive(
                 "Produce" if second == PRODUCE_WAITS else "Heartbeat", 9 if second == PRODUCE_WAITS else 4
             )
@@ -282,17 +282,17 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
             )
             client, session = await harness.connect()
             client.send("Heartbeat", 4, 1, group_id="a", member_id="no deadline")
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             client.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(size)), 2))
             client.send("Heartbeat", 4, 3)
             await settle()
             assert sizes == []
-            assert harness.budget.used <= RECEIVE_BYTES
-            harness.waiting.wake("a")
+            assert harness.connections.request_budget.used <= RECEIVE_BYTES
+            harness.purgatory.wake("a")
             assert (await client.receive("Heartbeat", 4))[0] == 1
             assert (await client.receive("Produce", 9))[0] == 2
             assert (await client.receive("Heartbeat", 4))[0] == 3
-            assert (sizes, harness.budget.used) == ([size], 0)
+            assert (sizes, harness.connections.request_budget.used) == ([size], 0)
 
     run(test)
 
@@ -309,7 +309,7 @@ def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long
             )
             client, session = await harness.connect()
             client.send("Heartbeat", 4, 1)
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             client.send("Heartbeat", 4, 2)
             await settle()
             await client.close()
@@ -333,9 +333,9 @@ def test_a_wait_ends_at_its_deadline() -> None:
             harness.serve("Heartbeat", waits(harness))
             client, session = await harness.connect()
             client.send("Heartbeat", 4, group_id="never")
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             await harness.pass_ms(499)
-            assert not session.quiet
+            assert not session.is_idle
             await harness.pass_ms(1)
             assert (await client.receive("Heartbeat", 4))[1].error_code == 1
 
@@ -348,17 +348,17 @@ def test_a_client_that_leaves_takes_its_waits_along() -> None:
             harness.serve("Heartbeat", waits(harness))
             client, session = await harness.connect()
             client.send("Heartbeat", 4, group_id="a")
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             await client.close()
             await until(lambda: bool(harness.gone))
-            assert len(harness.waiting) == 0
+            assert len(harness.purgatory) == 0
 
     run(test)
 
 
 def test_no_more_requests_are_read_while_too_many_wait() -> None:
     async def test() -> None:
-        async with network_harness(BOUNDS._replace(requests=3)) as harness:
+        async with network_harness(LIMITS._replace(requests=3)) as harness:
             started: list[int] = []
             produce_waits(harness, started)
             client, _ = await harness.connect()
@@ -366,7 +366,7 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
                 send_produce(client, f"g{number}", number)
             await until(lambda: len(started) == 3)
             for number in range(10):
-                harness.waiting.wake(f"g{number}")
+                harness.purgatory.wake(f"g{number}")
                 assert (await client.receive("Produce", 9))[0] == number
                 assert len(started) <= number + 4
             assert started == list(range(10))
@@ -376,7 +376,7 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
 
 def test_when_all_connections_together_wait_too_much_each_may_have_one_request() -> None:
     async def test() -> None:
-        async with network_harness(BOUNDS._replace(requests_of_all=4)) as harness:
+        async with network_harness(LIMITS._replace(requests_of_all=4)) as harness:
             started: list[int] = []
             produce_waits(harness, started)
             greedy, _ = await harness.connect()
@@ -386,18 +386,18 @@ def test_when_all_connections_together_wait_too_much_each_may_have_one_request()
             modest, session = await harness.connect()
             for number in (100, 101):
                 send_produce(modest, "m", number)
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             assert started == [0, 1, 2, 3, 100]
-            harness.waiting.wake("m")
+            harness.purgatory.wake("m")
             assert (await modest.receive("Produce", 9))[0] == 100
             await until(lambda: started[-1] == 101)
             for number in range(10):
-                harness.waiting.wake(f"g{number}")
+                harness.purgatory.wake(f"g{number}")
                 assert (await greedy.receive("Produce", 9))[0] == number
-            assert harness.hub.waiting_requests == 1
+            assert harness.connections.waiting_requests == 1
             await modest.close()
             await harness.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
-            await until(lambda: harness.hub.waiting_requests == 0)
+            await until(lambda: harness.connections.waiting_requests == 0)
 
     run(test)
 
@@ -494,8 +494,8 @@ def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is
             client, _ = await harness.connect()
             client.send("Heartbeat", 4)
             await asyncio.sleep(0)
-            await until(lambda: bool(caplog.records) or len(harness.waiting) == 1)
-            harness.waiting.wake("k")
+            await until(lambda: bool(caplog.records) or len(harness.purgatory) == 1)
+            harness.purgatory.wake("k")
             assert (await client.receive("Heartbeat", 4))[1].error_code == -1
             harness.serve("Heartbeat", heartbeat)
 
@@ -532,16 +532,16 @@ def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_de
             client, session = await harness.connect()
             send_produce(client, "a", 1)
             send_produce(client, "!a", 2)
-            await until(lambda: len(harness.waiting) == 2)
+            await until(lambda: len(harness.purgatory) == 2)
             session.stop_reading()
             session.expire()
-            harness.hub.flush()
+            harness.connections.flush()
             send_produce(client, "", 3)
             assert (await client.receive("Produce", 9))[0] == 1
-            assert not session.quiet
-            harness.waiting.wake("!a")
+            assert not session.is_idle
+            harness.purgatory.wake("!a")
             assert (await client.receive("Produce", 9))[0] == 2
-            assert session.quiet
+            assert session.is_idle
             session.close()
             assert await client.closed() == b""
             assert started == [1, 2]

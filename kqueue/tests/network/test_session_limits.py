@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.api.request_context import RequestContext
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.tests.network.harness import API, BOUNDS, Harness, MiB, network_harness, request_bytes, until
+from kqueue.tests.network.harness import API, LIMITS, Harness, MiB, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import heartbeat, produce_request, run, send_produce, settle, waits
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
@@ -95,7 +95,7 @@ def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
             await until(lambda: len(started) >= 2)
             await settle()
             assert len(started) <= 4
-            harness.waiting.wake("a")
+            harness.purgatory.wake("a")
             for _ in range(51):
                 await client.receive("Produce", 9)
 
@@ -110,17 +110,17 @@ def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptu
             large, _ = await harness.connect()
             small.send_raw(b"\x00\x00")
             large.send_raw((1 * MiB).to_bytes(4, "big") + bytes(100_000))
-            await until(lambda: harness.budget.used == 100_000)
+            await until(lambda: harness.connections.request_budget.used == 100_000)
             await harness.pass_ms(29_000)
             large.send_raw(b"more")
-            await until(lambda: harness.budget.used == 100_004)
+            await until(lambda: harness.connections.request_budget.used == 100_004)
             await harness.pass_ms(2_000)
             await until(lambda: len(harness.gone) == 1)
             await harness.pass_ms(30_000)
             await until(lambda: len(harness.gone) == 2)
             assert await small.closed() == b""
             assert await large.closed() == b""
-            assert harness.budget.used == 0
+            assert harness.connections.request_budget.used == 0
 
     run(test)
     assert len(caplog.records) == 2
@@ -129,18 +129,18 @@ def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptu
 
 def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> None:
     async def test() -> None:
-        async with network_harness(BOUNDS._replace(idle_ms=5_000)) as harness:
+        async with network_harness(LIMITS._replace(idle_ms=5_000)) as harness:
             harness.serve("Heartbeat", waits(harness))
             idle, _ = await harness.connect()
             waiting, session = await harness.connect()
             waiting.send("Heartbeat", 4, group_id="a", member_id="no deadline")
-            await until(lambda: not session.quiet)
+            await until(lambda: not session.is_idle)
             await harness.pass_ms(4_000)
             assert harness.gone == []
             await harness.pass_ms(3_000)
             assert await idle.closed() == b""
             assert len(harness.gone) == 1
-            harness.waiting.wake("a")
+            harness.purgatory.wake("a")
             await waiting.receive("Heartbeat", 4)
             await harness.pass_ms(4_000)
             assert len(harness.gone) == 1, "its own idle time begins with the answer"
@@ -152,24 +152,24 @@ def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> 
 
 def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with network_harness(budget_bytes=1 * MiB) as harness:
+        async with network_harness(LIMITS._replace(request_bytes_of_all=1 * MiB)) as harness:
             harness.serve("Produce", lambda request, call: ProduceResponse())
             stalled = [(await harness.connect())[0] for _ in range(3)]
             for client in stalled:
                 client.send_raw((2 * MiB).to_bytes(4, "big") + bytes(600_000))
-            await until(lambda: harness.budget.used >= 1 * MiB)
+            await until(lambda: harness.connections.request_budget.used >= 1 * MiB)
             honest, _ = await harness.connect()
             honest.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(2 * MiB))))
             small, _ = await harness.connect()
             small.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(100))))
             await small.receive("Produce", 9)  # a request that needs no room of its own never waits
-            await until(lambda: harness.budget.crowded)
+            await until(lambda: harness.connections.request_budget.has_waiters)
             answer = asyncio.ensure_future(honest.receive("Produce", 9))
             async with asyncio.timeout(10):
                 while not answer.done():
                     await harness.pass_ms(100)
                     await asyncio.sleep(0.001)
-            assert harness.budget.used <= 2 * MiB
+            assert harness.connections.request_budget.used <= 2 * MiB
 
     run(test)
     assert caplog.records
@@ -180,17 +180,17 @@ def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with network_harness(BOUNDS._replace(response_bytes=1 * MiB)) as harness:
+        async with network_harness(LIMITS._replace(response_bytes=1 * MiB)) as harness:
             started = big_produce_answers(harness, 3 * MiB)
             client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for key in ("a", "b"):
                 send_produce(client, key)
             await until(lambda: len(started) == 2)
-            harness.waiting.wake("a")
+            harness.purgatory.wake("a")
             await settle()
             assert harness.gone == [], "a single answer may be larger"
-            harness.waiting.wake("b")
+            harness.purgatory.wake("b")
             await until(lambda: bool(harness.gone))
 
     run(test)

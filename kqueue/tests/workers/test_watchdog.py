@@ -16,7 +16,7 @@ from kqueue.base.registry import PluginSource, Registry
 from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
-from kqueue.storage.contract import Entry
+from kqueue.storage.contract import FolderEntry
 from kqueue.workers.watchdog import Watchdog, blame
 
 PATIENCE_S = 20.0
@@ -260,7 +260,7 @@ class Stuck(MemoryStorage):
         super().__init__()
         self.released = threading.Event()
 
-    def list(self, folder: str) -> list[Entry]:
+    def list(self, folder: str) -> list[FolderEntry]:
         if folder.startswith("stuck"):  # its log is opened
             assert self.released.wait(PATIENCE_S)
         return super().list(folder)

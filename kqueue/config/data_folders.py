@@ -1,0 +1,139 @@
+"""Opens the storages and the metadata store of the data folders that the settings name."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kqueue.base.errors import SettingError, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.settings import Config
+from kqueue.config import plugins
+from kqueue.log.manager import OfflineFolder
+from kqueue.metadata import MetadataStore
+from kqueue.storage import LocalStorage, Storage
+from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
+
+logger = logging.getLogger("kqueue.server")
+
+
+def data_folders(config: Config) -> list[str]:
+    """Return the paths of the data folders: `log.dirs`, else `log.dir`."""
+    folders: list[str] = config["log.dirs"] or config["log.dir"]
+    return folders
+
+
+def open_storages(
+    config: Config, objects: plugins.PluginObjects, jobs: Jobs
+) -> tuple[list[Storage], list[OfflineFolder]]:
+    """Open the storage of each data folder; memory has one without a folder.
+
+    Args:
+        jobs: writes back the unsynced files of local folders.
+    Returns: the storages, and the folders that can't be opened, each with its error.
+    Raises: SettingError: no such storage, or a folder is named twice.
+    """
+    make = plugins.storage_factory(config, objects)
+    if config["kqueue.storage"] == "memory":
+        return [make("")], []
+    storages: list[Storage] = []
+    offline = []
+    folders = data_folders(config)
+    for folder in folders:
+        try:
+            if make is LocalStorage:
+                storages.append(LocalStorage(folder, _descriptor_cache(folder, len(folders), jobs)))
+            else:
+                storages.append(make(folder))
+        except StorageFailed as error:
+            offline.append(OfflineFolder(str(Path(folder).absolute()), error))
+    check_distinct(storages)
+    warn_of_open_folders(storages)
+    return storages, offline
+
+
+def open_metadata_store(
+    config: Config, objects: plugins.PluginObjects, offline: Sequence[OfflineFolder]
+) -> MetadataStore:
+    """Open the metadata store that the settings name.
+
+    Raises: SettingError: no such store. StorageFailed: it can't be opened, or its folder is offline.
+    """
+    open_store: Callable[[str], MetadataStore] = plugins.metadata_store_factory(config, objects)
+    folders = data_folders(config)
+    is_sqlite = objects.metadata is None and plugins.metadata_store_name(config) == "sqlite"
+    return open_store(metadata_folder(folders, offline) if is_sqlite else folders[0])
+
+
+def check_distinct(storages: Sequence[Storage]) -> None:
+    """Raise SettingError if two local folders are the same: by another spelling, a symbolic link or
+    a bind mount.
+    """
+    by_inode: dict[tuple[int, int], str] = {}
+    for storage in storages:
+        if isinstance(storage, LocalStorage):
+            status = Path(storage.location).stat()
+            other = by_inode.setdefault((status.st_dev, status.st_ino), storage.location)
+            if other is not storage.location:
+                raise SettingError(f"log.dirs: {other} and {storage.location} are the same folder; name it once")
+
+
+def warn_of_open_folders(storages: Sequence[Storage]) -> None:
+    """Log a warning for each local data folder that other users can list or write to. Its mode is
+    not changed.
+    """
+    for storage in storages:
+        if not isinstance(storage, LocalStorage) or os.name == "nt":
+            continue
+        mode = stat.S_IMODE(Path(storage.location).stat().st_mode)
+        if mode & (stat.S_IRWXO | stat.S_IWGRP):
+            logger.warning(
+                "data folder %s can be used by other users (mode %04o); to keep records private: chmod 700",
+                storage.location,
+                mode,
+            )
+
+
+def metadata_folder(folders: Sequence[str], offline: Sequence[OfflineFolder]) -> str:
+    """Return the folder of the SQLite store: the first that has one, so that the order of `log.dirs`
+    may change; else the first.
+
+    Raises: StorageFailed: the folder is offline, or one that is offline may have the store.
+    """
+    from kqueue.metadata.sqlite import FILE_NAME  # imported on use: a broker in memory does not need it
+
+    errors: dict[str, StorageFailed] = dict(offline)
+    existing = next((path for folder in folders if _exists(path := Path(folder, FILE_NAME))), None)
+    if existing is None and errors:
+        error = next(iter(errors.values()))
+        raise StorageFailed(
+            f"the metadata store ({FILE_NAME}) is in no data folder, and may be in one that can't be used: {error}"
+        )
+    path = existing or Path(folders[0], FILE_NAME)
+    if str(path.parent.absolute()) in errors:
+        error = errors[str(path.parent.absolute())]
+        raise StorageFailed(f"the data folder with the metadata store ({FILE_NAME}) can't be used: {error}")
+    return str(path.parent)
+
+
+def _descriptor_cache(folder: str, folders: int, jobs: Jobs) -> DescriptorCache:
+    descriptors = DescriptorCache(max(default_limit() // folders, LIMIT_MIN))
+    queue = str(Path(folder).absolute())
+    descriptors.sync_with(lambda run: jobs.submit(IoJob("write back unsynced files", run, _written_back, queue)))
+    return descriptors
+
+
+def _written_back(_: None, error: BaseException | None) -> None:
+    """A file's own next use raises its failure. An error here is a defect."""
+    if error is not None:
+        logger.error("unsynced files could not be written back", exc_info=error)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # its folder is not readable
+        return False

@@ -1,0 +1,131 @@
+"""Interfaces between the modules of this package. They are here, below all of them, so that a
+connection, the registry of connections and the memory budgets do not import each other.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, Protocol, TypeAlias
+
+from kqueue.api.request_context import RequestContext
+from kqueue.schema import Chunk
+
+Chunks: TypeAlias = list[Chunk]
+"""One encoded response: bytes, and regions of log files."""
+
+
+class BudgetWaiter(Protocol):
+    """A connection that waits for free memory in a budget."""
+
+    def resume(self) -> None:
+        """Continue: memory is free again."""
+        ...
+
+
+class Connection(Protocol):
+    """The connection of a request, as request handling uses it.
+
+    `address`: host:port, for log lines. `client_host`: the host as Kafka writes it. `listener`: the
+    name of the listener that accepted it. `call`: the context of its previous request, reused while
+    version and client id do not change.
+    """
+
+    address: str
+    client_host: str
+    listener: str
+    call: RequestContext | None
+
+    def response_ready(self) -> None:
+        """Queue the deferred responses that are complete for the next flush."""
+        ...
+
+    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
+        """Log `reason`, send the responses that are complete, and close the connection."""
+        ...
+
+    def pause_requests(self) -> None:
+        """Begin no more requests until `resume_requests`. Responses are still sent."""
+        ...
+
+    def resume_requests(self) -> None:
+        """Begin requests again after `pause_requests`."""
+        ...
+
+    def suspend_io(self) -> None:
+        """Neither read nor send until `resume_io`: a simulated network partition. No timeout closes
+        the connection meanwhile.
+        """
+        ...
+
+    def resume_io(self) -> None:
+        """Read and send again after `suspend_io`."""
+        ...
+
+
+class MemoryHolding(NamedTuple):
+    """Memory that a connection holds, and when it becomes free at the present transfer rate.
+
+    Args:
+        held_bytes: counted in a budget.
+        remaining_bytes: to be transferred before the memory is free.
+        bytes_per_s: present transfer rate.
+        remaining_s: seconds until the memory is free; infinite where nothing is transferred.
+    """
+
+    held_bytes: int
+    remaining_bytes: int
+    bytes_per_s: float
+    remaining_s: float
+
+
+class ManagedConnection(Connection, BudgetWaiter, Protocol):
+    """A connection, as the registry, the sweeps and the server's stop use it."""
+
+    host: str
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there are responses that the client has not received."""
+        ...
+
+    @property
+    def held_regions(self) -> int:
+        """Regions of log files that are not sent; each may hold a descriptor."""
+        ...
+
+    @property
+    def sent_since_sweep(self) -> int:
+        """Bytes of responses that were sent since the last sweep."""
+        ...
+
+    def flush(self) -> None:
+        """Send the responses that are complete, and continue to read if that freed memory."""
+        ...
+
+    def check(self, now_ms: float) -> None:
+        """Close the connection if it is idle or too slow; called by each sweep."""
+        ...
+
+    def request_memory(self) -> MemoryHolding | None:
+        """Return what it holds of the request budget; None: nothing to free, or rate unknown."""
+        ...
+
+    def response_memory(self) -> MemoryHolding | None:
+        """Return what it holds of the response budget; None: nothing, or rate unknown."""
+        ...
+
+    def stop_reading(self) -> None:
+        """Begin no more requests, for good."""
+        ...
+
+    def expire(self) -> None:
+        """Complete the deferred responses that have a deadline as if it had passed."""
+        ...
+
+    def close(self) -> None:
+        """Close at once and cancel its deferred responses. A second call does nothing."""
+        ...
+
+    def close_descriptor(self) -> None:
+        """Close this process's copy of the socket only; see `Server.close_descriptors`."""
+        ...

@@ -1,0 +1,30 @@
+"""A token bucket: events per second, with a bounded burst."""
+
+from __future__ import annotations
+
+from kqueue.base.clock import Clock
+
+
+class RateLimiter:
+    """Allows `per_second` events a second on average, and at most `burst` at once.
+
+    `burst` None: one second's worth, at least one.
+    """
+
+    def __init__(self, per_second: float, clock: Clock, burst: float | None = None) -> None:
+        self._per_ms = per_second / 1000
+        self._burst = max(1.0, per_second if burst is None else burst)
+        self._clock = clock
+        self._tokens = self._burst
+        self._filled_ms = clock.monotonic_ms()
+
+    def wait_ms(self) -> float:
+        """Return the milliseconds until one more event is allowed; 0: it is allowed now."""
+        now_ms = self._clock.monotonic_ms()
+        self._tokens = min(self._burst, self._tokens + (now_ms - self._filled_ms) * self._per_ms)
+        self._filled_ms = now_ms
+        return max(0.0, (1 - self._tokens) / self._per_ms)
+
+    def count(self) -> None:
+        """Count one event."""
+        self._tokens -= 1
