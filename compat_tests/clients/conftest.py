@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients import clients, protocol_client
+from compat_tests.clients import adapters, protocol_client
 from compat_tests.clients.adapters.contract import (
     Admin,
     Client,
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat", "real clients against a real broker")
     group.addoption(
         "--client",
-        choices=sorted(clients.MODULES),
+        choices=sorted(adapters.MODULES),
         default="kafka-python",
         help="the client to run (default: %(default)s)",
     )
@@ -55,13 +55,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    adapter = clients.load(config.getoption("client"))
+    adapter = adapters.load(config.getoption("client"))
     return f"client: {adapter.name} {adapter.version}"
 
 
 @pytest.fixture(scope="session")
 def client(pytestconfig: pytest.Config) -> Client:
-    return clients.load(pytestconfig.getoption("client"))
+    return adapters.load(pytestconfig.getoption("client"))
 
 
 def _external(config: pytest.Config) -> RunningBroker:

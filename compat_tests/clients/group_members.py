@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.clients import clients
+from compat_tests.clients import adapters
 from compat_tests.clients.adapters.contract import Client, Consumer, ConsumerOptions, Place, Record
 
 WAIT_S = 30
@@ -155,7 +155,7 @@ class ConsumerProcess:
 
 def main(client: str, bootstrap: str, topic: str, group: str, session_ms: str) -> None:
     """Be a member until killed; print the assignment, as JSON, whenever it has changed."""
-    consumer = clients.load(client).consumer(bootstrap, ConsumerOptions(group=group, session_ms=int(session_ms)))
+    consumer = adapters.load(client).consumer(bootstrap, ConsumerOptions(group=group, session_ms=int(session_ms)))
     consumer.subscribe([topic])
     held: set[Place] = set()
     end = time.monotonic() + 4 * WAIT_S  # should nobody kill it

@@ -24,19 +24,24 @@ FILE_NAME = "kqueue.db"
 FORMAT = 1
 APPLICATION_ID = 0x6B717565  # "kque"
 BUSY_TIMEOUT_S = 10.0
-BESIDE = ("-wal", "-shm", "-journal")
+IN_MEMORY = ":memory:"
+"""SQLite's name for a database without a file."""
+SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 class SqliteStore:
-    """Implements `MetadataStore` over the file at `path`, which is made if it is not there.
+    """Implements `MetadataStore` over the file at `path`, which is created if it is missing.
 
-    Raises: StorageFailed: not a file of ours, of a newer format, or it can't be opened.
+    A `path` of ``:memory:`` keeps the entries in memory, for tests.
+
+    Raises: StorageFailed: not a file of kqueue's, of a newer format, or it can't be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._lock = threading.Lock()
-        self._make_file()
+        if self.path != IN_MEMORY:
+            self._create_file()
         with self._failing("open"):
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
@@ -46,11 +51,11 @@ class SqliteStore:
             self._db.close()
             raise
 
-    def _make_file(self) -> None:
+    def _create_file(self) -> None:
         """Create the file for this user alone if it is missing; SQLite gives the files beside it
         the same mode. Raises StorageFailed.
         """
-        for path in (self.path, *(self.path + suffix for suffix in BESIDE)):
+        for path in (self.path, *(self.path + suffix for suffix in SIDE_FILE_SUFFIXES)):
             if os.path.islink(path):  # noqa: PTH114
                 raise StorageFailed(f"can't open the metadata store: {path} is a symbolic link, which is not followed")
         try:

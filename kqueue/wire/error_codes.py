@@ -1,4 +1,4 @@
-"""The error codes of the protocol and which of them a client may retry. Source: Kafka 4.3."""
+"""The error codes of the protocol, and which of them a client may retry."""
 
 from __future__ import annotations
 
@@ -181,4 +181,6 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""What a client may send again as it is."""
+"""Errors after which a client may send the same request again. Source: the subclasses of Kafka 4.3's
+RetriableException.
+"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.schema import Chunk
@@ -30,31 +30,3 @@ def frame_length(chunks: Iterable[Chunk]) -> bytes:
     if size >= 1 << 31:
         raise MalformedMessage(f"expected a frame below 2^31 bytes, made one of {size}")
     return LENGTH.pack(size)
-
-
-class Cutter:
-    """Cuts a stream of bytes into frames, for peers whose speed does not matter: it copies what it
-    is fed.
-    """
-
-    def __init__(self, size_max: int) -> None:
-        self.size_max = size_max
-        self._rest = bytearray()
-
-    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-        """Take what arrived; yields the frames that are complete, without their lengths. Raises
-        MalformedMessage: see `frame_size`.
-        """
-        self._rest += data
-        while len(self._rest) >= LENGTH_SIZE:
-            end = LENGTH_SIZE + frame_size(self._rest, 0, self.size_max)
-            if len(self._rest) < end:
-                return
-            frame = bytes(self._rest[LENGTH_SIZE:end])
-            del self._rest[:end]
-            yield frame
-
-    @property
-    def pending(self) -> int:
-        """Bytes that wait for the rest of their frame."""
-        return len(self._rest)

@@ -14,6 +14,7 @@ import pytest
 
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.metadata.sqlite import FORMAT, SqliteStore
+from kqueue.metadata.store import Entry
 
 
 def test_survives_closing(tmp_path: Path) -> None:
@@ -102,3 +103,11 @@ def test_a_failing_disk_is_told_as_storage_failed_and_nothing_is_half_done(tmp_p
         with pytest.raises(StorageFailed, match="full"):
             store.commit({}, {"/b": bytes(100_000)}, ["/a"])
         assert store.read("/") == {"/a": (b"1", 1)}
+
+
+def test_a_store_in_memory_creates_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(SqliteStore(":memory:")) as store:
+        versions = store.commit({}, {"/a": b"1"}, [])
+        assert store.read("/") == {"/a": Entry(b"1", versions["/a"])}
+    assert list(tmp_path.iterdir()) == []
