@@ -1,7 +1,6 @@
-"""Floor 5: Kafka's and kqueue's log folders as files, without a broker: read, dump, verify, export,
-repair.
+"""Tools for log folders of Kafka and kqueue, without a broker: read, dump, verify, repair, export.
 
-`open_log` is the way in for programs; the commands are `kqueue log ...`.
+Programs begin with `open_log`; the commands are `kqueue log ...`.
 """
 
 from __future__ import annotations

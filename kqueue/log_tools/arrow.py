@@ -1,8 +1,7 @@
-"""Records as Apache Arrow's record batches, of bounded size. Needs pyarrow, which the extra
-`kqueue[arrow]` brings.
+"""Records as Apache Arrow record batches of bounded size. Needs pyarrow (the extra `arrow`).
 
-Two ways lead there: row by row, and, where `kqueue[fast]` is installed and worth loading, whole
-batches at a time (`columns`).
+Records are converted row by row, or, where `kqueue[fast]` is installed and the log is large enough,
+whole batches at a time (`columns`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ BYTES_MAX = contract.BYTES_MAX
 _TYPES = {
     "binary": "binary",
     "utf8": "string",
-    "json": "string",  # its text, checked
+    "json": "string",  # the text, validated
     "short": "int16",
     "integer": "int32",
     "long": "int64",
@@ -37,7 +36,7 @@ _TYPES = {
 
 
 def require_pyarrow() -> None:
-    """Raises ExtraNeeded: pyarrow is not installed."""
+    """Raise ExtraNeeded if pyarrow is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ExtraNeeded(
             f"Arrow and Parquet need pyarrow, which is not installed; get it with: {install_hint('arrow')}"
@@ -45,7 +44,12 @@ def require_pyarrow() -> None:
 
 
 def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:
-    """The columns. Raises ExtraNeeded."""
+    """Return the Arrow schema of the columns.
+
+    Args:
+        key_as, value_as: names of `rows.DECODERS`.
+    Raises: ExtraNeeded: pyarrow is not installed.
+    """
     require_pyarrow()
     import pyarrow as pa
 
@@ -69,16 +73,19 @@ def schema(key_as: str = "binary", value_as: str = "binary") -> pa.Schema:
 
 
 def record_batches(
-    found: Iterable[Row], selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+    table_rows: Iterable[Row], selection: Selection, *, rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
 ) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of at most `rows_max` rows, and of about `bytes_max` bytes (one row
-    may be larger). Raises ExtraNeeded.
+    """Return rows as record batches of at most `rows_max` rows and about `bytes_max` bytes.
+
+    A batch exceeds `bytes_max` by at most its last row.
+
+    Raises: ExtraNeeded.
     """
     form = schema(selection.key_as, selection.value_as)
     chunk: list[Row] = []
     size = 0
     append, bytes_type = chunk.append, bytes
-    for row in found:
+    for row in table_rows:
         append(row)
         _, _, _, _, _, key, value, headers, _, _, _, _ = row
         if headers or key.__class__ is not bytes_type or value.__class__ is not bytes_type:
@@ -110,7 +117,7 @@ def _record_batch(chunk: list[Row], form: pa.Schema, selection: Selection) -> pa
 
 
 def _text(name: str) -> str:
-    """A header's name; bytes that are no UTF-8 are replaced, since Arrow's strings can't hold them."""
+    """Return a header's name as valid UTF-8; other bytes, which Arrow rejects, are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -123,19 +130,21 @@ def batches_of_logs(
     progress: Callable[[int], None] | None = None,
     data_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of these partitions, one after another, as record batches.
+    """Return the records of these partitions, one partition after another, as record batches.
 
-    Args: progress: told the bytes of log that were read since the last call. data_bytes: how many
-    there are in all, by which it is decided whether the quicker way is worth loading; None: many.
+    Args:
+        progress: receives the bytes of log that were read since its last call.
+        data_bytes: bytes of all logs, which decide whether the compiled engine is worth its load
+            time; None: many.
     Raises: as `rows`, and ExtraNeeded.
     """
     require_pyarrow()
-    told = progress or (lambda size: None)
+    on_progress = progress or (lambda size: None)
     if is_supported(selection, data_bytes):
         limits = ChunkLimits(min(rows_max, contract.DATA_MAX), min(bytes_max, contract.BYTES_LIMIT))
-        return column_batches(logs, selection, schema(selection.key_as, selection.value_as), limits, told)
-    found = (row for log in logs for row in rows(log, selection, told))
-    return record_batches(found, selection, rows_max=rows_max, bytes_max=bytes_max)
+        return column_batches(logs, selection, schema(selection.key_as, selection.value_as), limits, on_progress)
+    table_rows = (row for log in logs for row in rows(log, selection, on_progress))
+    return record_batches(table_rows, selection, rows_max=rows_max, bytes_max=bytes_max)
 
 
 def arrow_batches(
@@ -146,12 +155,12 @@ def arrow_batches(
     bytes_max: int = BYTES_MAX,
     data_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """A partition's records as record batches; args, raises: as `batches_of_logs`."""
+    """Return a partition's records as record batches. Args, Raises: as `batches_of_logs`."""
     return batches_of_logs([log], selection, rows_max=rows_max, bytes_max=bytes_max, data_bytes=data_bytes)
 
 
 def to_table(log: PartitionLog, selection: Selection, *, data_bytes: int | None = None) -> pa.Table:
-    """A partition's records as one table. Args, raises: as `batches_of_logs`."""
+    """Return a partition's records as one table. Args, Raises: as `batches_of_logs`."""
     form = schema(selection.key_as, selection.value_as)
     import pyarrow as pa
 

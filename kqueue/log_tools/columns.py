@@ -1,5 +1,6 @@
-"""Records of logs as Arrow record batches, whole batches at a time: the quick way of `arrow`, by
-the compiled engine.
+"""Records of logs as Arrow record batches by the compiled engine, whole batches at a time.
+
+It is the fast path of `arrow`.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from kqueue.records.batch import BatchHeader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMS = ("binary", "utf8")  # others are looked at one by one
+FORMS = ("binary", "utf8")  # other forms are converted row by row
 
 
 class RowSource(NamedTuple):
-    """What a run of rows comes from."""
+    """The partition and the batch header that a run of rows comes from."""
 
     log: PartitionLog
     unit: AnyHeader
 
 
 def is_supported(selection: Selection, data_bytes: int | None = None) -> bool:
-    """Whether keys and values are of forms that columns have, and a compiled engine is there and
-    worth loading for so many bytes.
+    """Return whether the compiled engine can and should convert this selection.
 
-    None: there are many.
+    Keys and values must be of `FORMS`, and the engine must be installed and worth its load time for
+    `data_bytes` (None: many).
     """
     return (
         selection.key_as in FORMS
@@ -61,26 +62,31 @@ def column_batches(
     progress: Callable[[int], None],
     engine: EngineName = "auto",
 ) -> Iterator[pa.RecordBatch]:
-    """What `arrow.record_batches` makes of the rows of these logs, without the rows. `form`: the
-    schema. Raises: as `rows`.
+    """Return the same batches as `arrow.record_batches`, without building rows.
+
+    Args:
+        form: the Arrow schema.
+        limits: rows and bytes of a batch.
+        progress: receives the bytes of log that were read since its last call.
+    Raises: as `rows`.
     """
-    found = ColumnDecoder(limits=limits, engine=engine)
+    column_decoder = ColumnDecoder(limits=limits, engine=engine)
     for log in logs:
         batches, start, end = selected_batches(log, selection, progress)
-        found.bounds = RecordRange(start, end, selection.since_ms, selection.until_ms)
+        column_decoder.bounds = RecordRange(start, end, selection.since_ms, selection.until_ms)
         for batch in batches:
             try:
-                for piece in _added(found, log, batch):
+                for piece in _added(column_decoder, log, batch):
                     yield _record_batch(piece, form, selection)
             except CorruptBatch as error:
                 report_damaged_records(batch, error, selection)
-    for piece in found.finish():
+    for piece in column_decoder.finish():
         yield _record_batch(piece, form, selection)
 
 
-def _added(found: ColumnDecoder, log: PartitionLog, batch: ReadableBatch) -> Iterator[ColumnChunk]:
+def _added(column_decoder: ColumnDecoder, log: PartitionLog, batch: ReadableBatch) -> Iterator[ColumnChunk]:
     try:
-        yield from found.add(batch.data(), batch.unit, tag=RowSource(log, batch.unit))
+        yield from column_decoder.add(batch.data(), batch.unit, tag=RowSource(log, batch.unit))
     except CorruptBatch as error:
         raise CorruptBatch(f"{batch.place}, position {batch.position}: {error}") from error
 
@@ -113,22 +119,23 @@ def _record_batch(piece: ColumnChunk, form: pa.Schema, selection: Selection) -> 
             if kind == "utf8":
                 columns[name] = columns[name].cast(pa.string())
     except pa.ArrowInvalid:
-        _tell_undecoded(piece, selection)
+        _raise_undecodable(piece, selection)
         raise
     return pa.RecordBatch.from_arrays([columns[field.name] for field in form], schema=form)
 
 
 def _of_batch(unit: AnyHeader, name: str, given_by: str) -> int | None:
-    """A number of the batch's header; None if there is none, which another, or the same, says by
-    being negative.
+    """Return the header field `name`.
+
+    None if the field `given_by` is negative, or in old formats.
     """
     if not isinstance(unit, BatchHeader) or getattr(unit, given_by) < 0:
         return None
     return int(getattr(unit, name))
 
 
-def _tell_undecoded(piece: ColumnChunk, selection: Selection) -> None:
-    """Raises DecodeError: names the first offset whose key or value can't be decoded."""
+def _raise_undecodable(piece: ColumnChunk, selection: Selection) -> None:
+    """Raise DecodeError with the first offset whose key or value cannot be decoded."""
     key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
     ends = list(accumulate(count for count, _ in piece.runs))
     for row, (offset, key, value) in enumerate(

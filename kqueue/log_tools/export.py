@@ -1,8 +1,7 @@
-"""Records of log folders to a file: Parquet, Arrow, or JSON lines. The file appears under its name
-only when it is whole.
+"""Exports records of log folders to a file: Parquet, Arrow, or JSON lines.
 
-A line of JSON has the columns of a row; bytes are text where they are UTF-8, else ``{"base64":
-"…"}``, as `kqueue produce --format json` reads them.
+The file gets its name only when it is complete. A JSON line has the columns of a row; bytes are
+text if they are UTF-8, else ``{"base64": "…"}``, which `kqueue produce --format json` reads.
 """
 
 from __future__ import annotations
@@ -45,15 +44,16 @@ HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}
 
 @dataclass(slots=True)
 class ExportResult:
-    """What was written. `partitions`: folders that were read."""
+    """The result of an export. `rows`: records written; `partitions`: folders read."""
 
     rows: int = 0
     partitions: list[str] = field(default_factory=list)
 
 
 def format_of(to: str | Path, name: str | None = None) -> Format:
-    """The format of this name, or the one that the file's suffix tells. Raises ValueError: it tells
-    none, or there is none such.
+    """Return the format `name`, or without a name the one that the suffix of `to` selects.
+
+    Raises: ValueError: there is no such format, or the suffix selects none.
     """
     if name is not None:
         known: dict[str, Format] = {format: format for format in SUFFIXES.values()}
@@ -69,11 +69,14 @@ def format_of(to: str | Path, name: str | None = None) -> Format:
 
 
 def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list[LogFolder]:
-    """The partitions that these folders are or hold; of a data folder's, those of `topics`, or all
-    but the internal ones'.
+    """Return the partitions in these folders.
 
-    Raises NotALogFolder: a folder is neither, or a topic is not there. StorageFailed: one can't be
-    read.
+    Args:
+        folders: partition folders or data folders.
+        topics: of a data folder, export these topics; empty: all but internal topics.
+    Raises:
+        NotALogFolder: a folder is neither, or a topic is missing.
+        StorageFailed: a folder cannot be read.
     """
     logs: list[LogFolder] = []
     for folder in folders:
@@ -82,10 +85,10 @@ def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list
             logs.append(open_log(folder))
             continue
         names = [entry.name for entry in target.storage.list("") if entry.is_folder]
-        found = sorted((key, name) for name in names if (key := parse_partition_folder(name)))
-        for (topic, _), name in found:
+        partitions = sorted((key, name) for name in names if (key := parse_partition_folder(name)))
+        for (topic, _), name in partitions:
             if topic in topics if topics else topic not in HIDDEN_TOPICS:
-                with contextlib.suppress(NotALogFolder):  # nothing has been written to it
+                with contextlib.suppress(NotALogFolder):  # the partition is empty
                     logs.append(LogFolder(target.storage, name))
     missing = set(topics) - {log.topic for log in logs}
     if missing:
@@ -105,14 +108,21 @@ def export(
     progress: ProgressCallback | None = None,
     output: IO[bytes] | None = None,
 ) -> ExportResult:
-    """Write records, partition after partition, to the file `to`.
+    """Write records, one partition after another, to the file `to`.
 
-    Args: format: see `format_of`. overwrite: replace a file that is there. rows_max, bytes_max: of
-    a Parquet row group or Arrow batch, which bound the memory that this takes. progress: called
-    with the bytes of log that are done, and those that there are. output: where to write if `to` is
-    "-", JSON lines only. Crash: the old file, or none; at most a file `to`.partial is left. On
-    return the file is on disk. Raises FileExistsError. ExtraNeeded: no pyarrow. ValueError: the
-    format. And as `rows`, OSError; nothing is left of the file then.
+    Args:
+        format: see `format_of`.
+        overwrite: replace an existing file.
+        rows_max, bytes_max: of a Parquet row group or Arrow batch; they bound the memory used.
+        progress: receives the bytes of log that are done, and their total.
+        output: receives the data if `to` is "-"; JSON lines only.
+    Raises:
+        FileExistsError.
+        ExtraNeeded: pyarrow is not installed.
+        ValueError: the format.
+        OSError, and as `rows`: nothing of the file remains.
+    Durability: on return the file is on disk. A crash leaves the old file or none, and at most a
+        file `to`.partial.
     """
     selection = selection or Selection()
     kind = format_of(to, format)
@@ -155,10 +165,10 @@ def _all_batches(
     bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     size = sum(log.size for log in logs)
-    found = batches_of_logs(
+    batches = batches_of_logs(
         _each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size
     )
-    for batch in found:
+    for batch in batches:
         result.rows += batch.num_rows
         yield batch
     meter.finish()
@@ -172,8 +182,9 @@ def _each(logs: Sequence[LogFolder], result: ExportResult) -> Iterator[LogFolder
 
 @contextlib.contextmanager
 def _whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when all is in it and on disk; if anything fails, nothing is left
-    of it.
+    """Yield a file that gets its name once it is complete and on disk.
+
+    It is removed on an error.
     """
     partial = path.with_name(path.name + PARTIAL)
     try:
@@ -189,7 +200,7 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name != "nt":  # Windows has no descriptors of folders
+    if os.name != "nt":  # Windows has no folder descriptors
         fd = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)
@@ -200,19 +211,19 @@ def _sync_folder(folder: Path) -> None:
 # --- formats
 
 
-def _write_parquet(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
+def _write_parquet(batches: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(file, schema(selection.key_as, selection.value_as), compression="zstd") as writer:
-        for batch in found:
+        for batch in batches:
             writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
 
 
-def _write_arrow(found: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
+def _write_arrow(batches: Iterator[pa.RecordBatch], file: IO[bytes], selection: Selection) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_file(file, schema(selection.key_as, selection.value_as)) as writer:
-        for batch in found:
+        for batch in batches:
             writer.write_batch(batch)
 
 
@@ -222,14 +233,14 @@ WRITERS: dict[Format, Callable[[Iterator[pa.RecordBatch], IO[bytes], Selection],
 }
 
 
-def _write_lines(found: Iterator[Row], output: IO[bytes]) -> None:
-    for row in found:
+def _write_lines(table_rows: Iterator[Row], output: IO[bytes]) -> None:
+    for row in table_rows:
         output.write(json_line(row))
     output.flush()
 
 
 def json_line(row: Row) -> bytes:
-    """A row as a line of JSON."""
+    """Return a row as a line of JSON."""
     values = row._asdict()
     values["key"] = _json_of(row.key)
     values["value"] = _json_of(row.value)
@@ -244,10 +255,10 @@ def _json_of(value: Any) -> Any:
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no such numbers
+        return str(value)  # JSON has no infinities and no NaN
     return value
 
 
 def _header_name(name: str) -> str:
-    """Bytes that are no UTF-8 are replaced: JSON has no room for them in a name."""
+    """Return a header's name as valid UTF-8; other bytes, which JSON cannot hold, are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

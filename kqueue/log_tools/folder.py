@@ -1,5 +1,6 @@
-"""A partition's folder, opened read only: its segments, batches and records, of a running or
-stopped Kafka or kqueue.
+"""A partition folder of Kafka or kqueue, opened read-only: its segments, batches and records.
+
+A broker may use the folder at the same time.
 """
 
 from __future__ import annotations
@@ -40,19 +41,20 @@ PAUSES_S = (
     0.01,
     0.02,
     *(0.05,) * 40,
-)  # between looks at a folder whose files get other names: two seconds
+)  # between two listings while a broker renames files; two seconds in all
 
 
 def open_log(folder: str | Path) -> LogFolder:
-    """Open the folder of a partition, such as ``data/orders-0``, to read it; iterating gives its
-    records.
+    """Open the folder of a partition, such as ``data/orders-0``, for reading.
 
-    Nothing is written or locked, so the folder may belong to a running broker, Kafka or kqueue, or
-    lie on a read-only disk. What is there is listed once, now: open it again to see what has come
-    since.
+    Iterate over its records.
 
-    Raises: NotALogFolder: there is no such folder, or it holds no log. StorageFailed: it can't be
-    read.
+    Nothing is written or locked, so a running broker may use the folder, and its disk may be
+    read-only. The segments are listed once; open the folder again to see later ones.
+
+    Raises:
+        NotALogFolder: there is no such folder, or it holds no log.
+        StorageFailed: it cannot be read.
     """
     path = Path(folder).resolve()
     if not path.is_dir():
@@ -65,10 +67,11 @@ def open_log(folder: str | Path) -> LogFolder:
 
 
 class LogFolder:
-    """A partition's log. `topic`, `partition`: what the folder's name says, None: it is no
-    partition's name.
+    """A partition's log.
 
-    `segments`: oldest first; `topic_id`: 16 bytes, None: the folder does not say.
+    `topic`, `partition`: from the folder's name, None if that is another name.
+
+    `segments`: oldest first. `topic_id`: 16 bytes, None if it is not stored.
     """
 
     def __init__(self, storage: Storage, folder: str) -> None:
@@ -100,8 +103,9 @@ class LogFolder:
 
     @property
     def topic_id(self) -> bytes | None:
-        """The 16-byte id that partition.metadata names; None: there is no such file, or it can't be
-        read.
+        """The id that all partitions of the topic share, 16 bytes.
+
+        None: it is not stored or not readable.
         """
         try:
             return decode_partition_metadata(self.storage.read(f"{self.folder}/{PARTITION_METADATA}"))
@@ -110,11 +114,10 @@ class LogFolder:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that counts: the first segment's, or a later one up to which records
-        were deleted.
+        """The first readable offset: the first segment's base, or a later one after DeleteRecords.
 
-        The latter stands in the log-start-offset-checkpoint beside the folder, which a running
-        broker writes once a minute.
+        The latter is in the log-start-offset-checkpoint beside the folder, which a running broker
+        writes once a minute.
         """
         first = self.segments[0].base_offset
         try:
@@ -125,8 +128,9 @@ class LogFolder:
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last whole batch; a batch that is being appended does not count.
-        Raises StorageFailed.
+        """The offset after the last complete batch; a batch that is being appended does not count.
+
+        Raises: StorageFailed.
         """
         return log_end_of(self.segments[-1])
 
@@ -138,15 +142,22 @@ class LogFolder:
         check: bool = True,
         on_damage: OnDamage = "raise",
     ) -> Iterator[Batch]:
-        """The batches, in order, from the one that holds `start_offset` to the last that begins
-        before `end_offset`.
+        """Return the batches between two offsets, in order.
+
+        They begin with the one that holds `start_offset` and end with the last that begins before
+        `end_offset`.
 
         Args:
-            start_offset, end_offset: None = the log's own; in a gap that compaction left the next batch counts.
-            check: compare checksums, which reads every byte; else only headers are read.
-            on_damage: "raise"; "skip": go on with the next sound batch; or a function that is told, and then as "skip".
-        Raises: CorruptBatch: names file, position, what was expected and found. OffsetOutOfRange: below the log's start or
-        negative. StorageFailed. FileNotFoundError: a running broker has deleted a segment meanwhile.
+            start_offset, end_offset: None: the log's own; in a compaction gap the next batch is
+                first.
+            check: verify checksums, which reads every byte; else only headers are read.
+            on_damage: "raise"; "skip": resume at the next valid batch; or a function that receives
+                the damage, and then as "skip".
+        Raises:
+            CorruptBatch: names file, position, expected and found.
+            OffsetOutOfRange: below the log's start, or negative.
+            StorageFailed.
+            FileNotFoundError: a running broker has deleted a segment meanwhile.
         """
         start = self._checked_start(start_offset)
         return self._batches(start, end_offset, check, on_damage)
@@ -161,13 +172,13 @@ class LogFolder:
         on_damage: OnDamage = "raise",
         limit_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> Iterator[Record]:
-        """The records with start_offset <= offset < end_offset, in order, without the brokers' own
-        control records.
+        """Return the records with start_offset <= offset < end_offset; no control records.
 
         Args:
-            isolation: "read_committed" leaves out aborted transactions, and ends before the first that is open; it looks
-                through the headers of the log first. The memory it takes grows with the number of aborted transactions.
-            limit_bytes: what one batch may decompress to.
+            isolation: "read_committed" leaves out aborted transactions and ends before the first
+                open one. It reads all headers of the log first; memory grows with the number of
+                aborted transactions.
+            limit_bytes: bytes to which one batch may decompress.
             others: as `batches`.
         Raises: as `batches`; UnsupportedCodec.
         """
@@ -185,19 +196,21 @@ class LogFolder:
     def arrow_batches(
         self, *, rows_max: int = arrow.ROWS_MAX, bytes_max: int = arrow.BYTES_MAX, **selection: Unpack[SelectionArgs]
     ) -> Iterator[pa.RecordBatch]:
-        """The records as Apache Arrow record batches, of at most `rows_max` rows and about
-        `bytes_max` bytes.
+        """Return the records as Arrow record batches of bounded size.
 
-        Args: selection: as the fields of `kqueue.log_tools.rows.Selection`, start_offset, since_ms,
-        read_committed, value_as and others. Columns: those of `kqueue.log_tools.rows.Row`. Raises: as
-        `records`; ExtraNeeded: pyarrow is not installed.
+        Args:
+            rows_max, bytes_max: of a batch; `bytes_max` is approximate.
+            selection: fields of `kqueue.log_tools.rows.Selection`, such as start_offset and
+                value_as.
+        Returns: batches with the columns of `kqueue.log_tools.rows.Row`.
+        Raises: as `records`; ExtraNeeded: pyarrow is not installed.
         """
         return arrow.arrow_batches(
             self, Selection(**selection), rows_max=rows_max, bytes_max=bytes_max, data_bytes=self.size
         )
 
     def to_arrow(self, **selection: Unpack[SelectionArgs]) -> pa.Table:
-        """All of `arrow_batches` as one table, in memory. Raises: as `arrow_batches`."""
+        """Return all of `arrow_batches` as one table in memory. Raises: as `arrow_batches`."""
         return arrow.to_table(self, Selection(**selection), data_bytes=self.size)
 
     def _checked_start(self, start_offset: int | None) -> int:
@@ -255,8 +268,9 @@ class LogFolder:
 
 
 def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
-    """The segments, oldest first; looked at again while a broker gives files other names. Raises
-    StorageFailed: it does not end.
+    """Return the segments, oldest first; the folder is listed again until the listing is stable.
+
+    Raises: StorageFailed: a broker keeps renaming its files.
     """
     before = storage.list(folder)
     for pause_s in PAUSES_S:
@@ -264,8 +278,8 @@ def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
             segments = _segments_of(storage, folder, before)
         except FileNotFoundError:
             segments = None
-        # a listing may miss a file whose name changes, and what was read since may be another's: it
-        # counts if it is the same after
+        # A listing may miss a file that is being renamed, and a name may have changed since: the
+        # segments are valid only if the listing is the same afterwards.
         now = storage.list(folder)
         if segments is not None and _sealed(before) == _sealed(now):
             return segments
@@ -277,8 +291,9 @@ def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
 
 
 def _sealed(listed: Sequence[FolderEntry]) -> list[tuple[str, int]]:
-    """What must not change while one looks: names, and sizes of logs but of the last, which grows;
-    `.cleaned` files are being made.
+    """Return what must not change between two listings: names, and sizes of sealed log files.
+
+    The last log file grows; `.cleaned` files are incomplete.
     """
     names = [entry.name for entry in listed]
     last = max((name for name in names if name.endswith(LOG)), default="")
@@ -289,12 +304,13 @@ def _sealed(listed: Sequence[FolderEntry]) -> list[tuple[str, int]]:
 
 
 def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -> tuple[Segment, ...]:
-    """The segments among these entries, oldest first. Raises FileNotFoundError: one has gone
-    meanwhile.
+    """Return the segments among these entries, oldest first.
 
-    Where compaction is being installed, or was cut short after its point of no return, the new
-    segments stand for those that they cover: of these some may be gone already. See
-    `kqueue.log.compaction.swap_files` for the names.
+    While a compaction is being installed, or after it was interrupted past its point of no return,
+    the new segments replace those that they cover, some of which may be gone.
+    `kqueue.log.compaction.swap` explains the names.
+
+    Raises: FileNotFoundError: a file was deleted meanwhile.
     """
     found: dict[int, Segment] = {}
     swapped: list[Segment] = []
@@ -306,7 +322,7 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
             entries.setdefault((parsed[0], state), {})[parsed[1]] = entry
     unfinished = min(
         (offset for offset, state in entries if state == CLEANED), default=None
-    )  # swaps from there on do not count
+    )  # a compaction is unfinished from there on: its swap files are ignored
     for (offset, state), files in sorted(entries.items()):
         if (
             LOG not in files

@@ -1,6 +1,4 @@
-"""Where in a segment to begin reading: the offset index as a hint, believed only where the log
-agrees.
-"""
+"""Start positions in a segment: the offset index is a hint that is verified against the log."""
 
 from __future__ import annotations
 
@@ -13,11 +11,15 @@ from kqueue.storage import File
 
 
 def position_of(segment: Segment, offset: int | None) -> int:
-    """Position of a batch at or before the one that holds `offset` (None: the last), 0 where the
-    index does not help.
+    """Return the position of a batch at or before the one that holds `offset`.
 
-    The file may be damaged, missing, or (of a running broker) padded with zeros: an entry counts
-    only if a sound header stands there that says the same. Raises StorageFailed.
+    The index may be damaged, missing, or padded with zeros by a running broker: an entry is used
+    only if a valid header at its position has the entry's offset.
+
+    Args:
+        offset: None: the last indexed batch.
+    Returns: position in bytes; 0 if the index does not help.
+    Raises: StorageFailed.
     """
     if offset is not None and offset <= segment.base_offset:
         return 0
@@ -39,8 +41,9 @@ def position_of(segment: Segment, offset: int | None) -> int:
 
 
 def log_end_of(segment: Segment) -> int:
-    """The offset after the segment's last whole batch; its base if there is none. Reads from the
-    last indexed batch on.
+    """Return the offset after the segment's last complete batch, the base offset if there is none.
+
+    Reads from the last indexed batch on.
     """
     end = segment.base_offset
     for found in segment.walk(position_of(segment, None), check=False):
@@ -50,7 +53,7 @@ def log_end_of(segment: Segment) -> int:
 
 
 def _count(file: File) -> int:
-    """How many entries stand before the zeros at the end."""
+    """Return the number of entries before the zeros at the end."""
     return bisect_right(
         range(file.size // ENTRY.size), False, key=lambda number: number > 0 and _entry(file, number) == (0, 0)
     )

@@ -1,4 +1,4 @@
-"""How far long work has come."""
+"""Progress of long work, in bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ STEP_BYTES = 1024 * 1024
 
 
 class ProgressMeter:
-    """Counts bytes, and tells `progress` of them: each MiB, since a call for each batch would cost
-    more than reading it, and at the end.
+    """Counts bytes and reports them each MiB, and at the end.
+
+    A call for each batch would cost more than reading the batch.
     """
 
     def __init__(self, progress: ProgressCallback | None, total: int) -> None:
@@ -22,7 +23,7 @@ class ProgressMeter:
         self._next = STEP_BYTES if progress is not None else 2**63
 
     def add(self, size: int) -> None:
-        """So many more are done."""
+        """Count `size` more bytes as done."""
         self.done += size
         if self.done >= self._next:
             assert self._progress is not None
@@ -30,6 +31,6 @@ class ProgressMeter:
             self._progress(self.done, self.total)
 
     def finish(self) -> None:
-        """All is done, whatever was passed over."""
+        """Report the total as done, even if some bytes were skipped."""
         if self._progress is not None:
             self._progress(self.total, self.total)

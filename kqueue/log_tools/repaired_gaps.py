@@ -1,8 +1,7 @@
-"""`repaired-gaps`, in a partition's folder: the offsets that were missing after a repair, so that
-they are known to be lost.
+"""The file `repaired-gaps` of a partition folder: offset ranges that a repair found missing.
 
-"0" (version), number of lines, then a line "first end" for each, end exclusive. Brokers pass it
-over.
+Later checks report them as known losses. Brokers ignore the file. Its lines: "0" (version), the
+number of ranges, then "first end" for each range, end exclusive.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ GAPS = "repaired-gaps"
 
 
 def encode_gaps(gaps: Iterable[tuple[int, int]]) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     rows = sorted(set(gaps))
     return ("\n".join(["0", str(len(rows)), *(f"{first} {end}" for first, end in rows)]) + "\n").encode()
 
 
 def decode_gaps(data: bytes) -> list[tuple[int, int]]:
-    """Read such a file. Raises CorruptIndex."""
+    """Return the ranges of such a file. Raises: CorruptIndex."""
     try:
         version, count, *lines = data.decode("ascii").splitlines()
         rows = [(int(first), int(end)) for first, end in (line.split(" ") for line in lines)]

@@ -1,4 +1,4 @@
-"""Records as rows of a table: which of a log's are taken, and what its columns hold."""
+"""Records as rows of a table: the columns, and the selection of records."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from kqueue.records.record import Headers
 
 CREATE_TIME = "CreateTime"
 LOG_APPEND_TIME = "LogAppendTime"
-ROW_BYTES = 100  # about what a row takes besides key, value and headers
+ROW_BYTES = 100  # approximate size of a row without key, value and headers
 
 
 class Row(NamedTuple):
-    """One record. Times in ms since 1970; None where the record, or its format, has no such thing.
+    """One record. Times in ms since 1970; None where the record or its format has no such value.
 
-    `timestamp_type`: whose time it is, the producer's or the broker's. `key`, `value`: bytes, or
-    what they were decoded to.
+    `timestamp_type`: CreateTime or LogAppendTime. `key`, `value`: bytes, or their decoded form.
     """
 
     topic: str | None
@@ -46,12 +45,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records are taken: offsets and times (ms) from the first bound on, and below the
-    second; None: no bound.
+    """The records to read: offsets and times (ms) from the first bound on and below the second.
 
-    Records without a time are not taken where a bound of time is given. `read_committed`: none of
-    transactions that are open or were aborted. `on_damage`: as for `LogFolder.batches`. `key_as`,
-    `value_as`: names of DECODERS. Raises ValueError: no such decoder.
+    A bound of None does not limit. With a time bound, records without a time are left out.
+    `read_committed`: leave out open and aborted transactions. `on_damage`: as for
+    `LogFolder.batches`. `key_as`, `value_as`: names of DECODERS.
+
+    Raises: ValueError: there is no such decoder.
     """
 
     start_offset: int | None = None
@@ -69,7 +69,7 @@ class Selection:
 
 
 class SelectionArgs(TypedDict, total=False):
-    """The fields of `Selection`, as arguments."""
+    """The fields of `Selection` as keyword arguments."""
 
     start_offset: int | None
     end_offset: int | None
@@ -95,7 +95,7 @@ def _json(data: bytes) -> Any:
         raise DecodeError("it is nested too deeply") from None
 
 
-NUMBERS = ("short", "integer", "long", "float", "double")  # as Kafka's own serializers write them
+NUMBERS = ("short", "integer", "long", "float", "double")  # in the format of Kafka's serializers
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "binary": bytes,
     "utf8": _text,
@@ -105,7 +105,10 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
 
 
 def decoder(name: str) -> Callable[[bytes], Any]:
-    """The function that decodes keys or values. Raises ValueError: there is none of this name."""
+    """Return the function that decodes keys or values.
+
+    Raises: ValueError: there is no such name.
+    """
     if name not in DECODERS:
         raise ValueError(
             f"{name!r} is no form of keys and values{did_you_mean(name, DECODERS)} (there are: {', '.join(DECODERS)})"
@@ -117,7 +120,7 @@ def decoder(name: str) -> Callable[[bytes], Any]:
 
 
 class PartitionLog(Protocol):
-    """What rows are made of, such as a `LogFolder`, which says what each of these is."""
+    """A log that rows are read from, such as a `LogFolder`."""
 
     topic: str | None
     partition: int | None
@@ -135,16 +138,21 @@ class PartitionLog(Protocol):
         end_offset: int | None = None,
         check: bool = True,
         on_damage: OnDamage = "raise",
-    ) -> Iterator[ReadableBatch]: ...
+    ) -> Iterator[ReadableBatch]:
+        """Return the batches; see `LogFolder.batches`."""
 
 
 def rows(log: PartitionLog, selection: Selection, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """The rows of a partition, in order of offset.
+    """Return the rows of a partition, in offset order.
 
-    Args: progress: told the bytes of log that were read since the last call. Raises: CorruptBatch:
-    names file and position. DecodeError: a key or value is not what the selection says.
-    UnsupportedCodec, StorageFailed. Memory: one batch, and three numbers per aborted transaction if
-    `read_committed`.
+    Memory: one batch, and with `read_committed` three numbers per aborted transaction.
+
+    Args:
+        progress: receives the bytes of log that were read since its last call.
+    Raises:
+        CorruptBatch: names file and position.
+        DecodeError: a key or value is not in the form that the selection names.
+        UnsupportedCodec, StorageFailed.
     """
     key_of, value_of = decoder(selection.key_as), decoder(selection.value_as)
     return _rows(log, selection, key_of, value_of, progress or (lambda size: None))
@@ -169,11 +177,12 @@ def _rows(
 def selected_batches(
     log: PartitionLog, selection: Selection, progress: Callable[[int], None]
 ) -> tuple[Iterator[ReadableBatch], int, int | None]:
-    """The batches that hold what is selected, and perhaps more; and which offsets are: from the
-    first number on, below the second.
+    """Return the batches that may hold selected records, and the bounds of the selected offsets.
 
-    `progress` is told the bytes of each batch. Raises: as `rows`, now or as the batches are asked
-    for.
+    Args:
+        progress: receives the bytes of each batch.
+    Returns: batches; first offset; end offset, exclusive, None: no bound.
+    Raises: as `rows`, now or while the batches are read.
     """
     start = max(selection.start_offset or 0, log.start_offset)
     end, transactions = selection.end_offset, None
@@ -181,11 +190,11 @@ def selected_batches(
         transactions = TransactionOutcomes(log.batches(check=False, on_damage=selection.on_damage))
         if transactions.first_unstable_offset is not None:
             end = transactions.first_unstable_offset if end is None else min(end, transactions.first_unstable_offset)
-    found = log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage)
-    return _wanted(found, transactions, selection.since_ms, progress), start, end
+    batches = log.batches(start_offset=start, end_offset=end, on_damage=selection.on_damage)
+    return _data_batches(batches, transactions, selection.since_ms, progress), start, end
 
 
-def _wanted(
+def _data_batches(
     batches: Iterator[ReadableBatch],
     transactions: TransactionOutcomes | None,
     since: int | None,
@@ -200,8 +209,9 @@ def _wanted(
 
 
 def report_damaged_records(batch: ReadableBatch, error: CorruptBatch, selection: Selection) -> None:
-    """Tell that the records of a batch whose checksum is right are wrong, as the selection says.
-    Raises `error`.
+    """Report a batch with a right checksum and damaged records, as the selection asks.
+
+    Raises: `error`, if the selection raises on damage.
     """
     if selection.on_damage == "raise":
         raise error
@@ -211,11 +221,12 @@ def report_damaged_records(batch: ReadableBatch, error: CorruptBatch, selection:
 
 
 def timestamp_type(unit: AnyHeader) -> str | None:
-    """Whose time the records of a batch have; None: its format has none."""
+    """Return the timestamp type of a batch's records; None: its format has no timestamps."""
     return LOG_APPEND_TIME if unit.is_log_append_time else CREATE_TIME if unit.magic else None
 
 
 def decode_error(log: PartitionLog, offset: int, error: Exception) -> DecodeError:
+    """Return the error for a key or value that could not be decoded."""
     return DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}")
 
 
@@ -258,7 +269,7 @@ def _of_batch(
 
 
 def size_of(row: Row) -> int:
-    """About how many bytes a row takes."""
+    """Return the approximate size of a row in bytes."""
     size = ROW_BYTES
     for part in (row.key, row.value):
         size += len(part) if isinstance(part, (bytes, str)) else 8

@@ -1,4 +1,4 @@
-"""Which batches of a log belong to aborted transactions, found from the markers in it."""
+"""Finds the batches of aborted transactions from the control batches of a log."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from kqueue.records.record import ABORT, COMMIT, decode_control
 
 
 class AbortedRanges:
-    """Where transactions that were aborted lie, three numbers each: made from their beginnings and
-    markers.
-    """
+    """Offset ranges of aborted transactions by producer, three numbers for each."""
 
     def __init__(self) -> None:
-        self._first: dict[int, array[int]] = {}  # producer id -> first and marker offsets, rising
+        self._first: dict[int, array[int]] = {}  # producer id -> first offsets and marker offsets, ascending
         self._last: dict[int, array[int]] = {}
 
     def add(self, producer_id: int, first: int, marker: int) -> None:
-        """The markers of a producer must rise."""
+        """Add a transaction; the markers of a producer must come in offset order."""
         self._first.setdefault(producer_id, array("q")).append(first)
         self._last.setdefault(producer_id, array("q")).append(marker)
 
     def has(self, batch: ReadableBatch) -> bool:
-        """Whether a batch of data belongs to one of them."""
+        """Return whether a data batch belongs to one of them."""
         header = batch.unit
         if not isinstance(header, BatchHeader) or not header.is_transactional:
             return False
@@ -36,29 +34,30 @@ class AbortedRanges:
 
 
 class TransactionOutcomes:
-    """What the markers in `batches` decide: made in one pass over headers, keeping three numbers
-    per aborted transaction.
+    """The outcomes of the transactions in `batches`, found in one pass over their headers.
 
-    `first_unstable_offset`: the offset at which the first open transaction begins; None: none is open. Raises:
-    as reading the batches does.
+    Memory: three numbers per aborted transaction. `first_unstable_offset`: where the first open
+    transaction begins; None: none is open.
+
+    Raises: as reading the batches does.
     """
 
     def __init__(self, batches: Iterable[ReadableBatch]) -> None:
         self._aborted = AbortedRanges()
-        begun: dict[int, int] = {}
+        open_transactions: dict[int, int] = {}  # producer id -> first offset
         for batch in batches:
             header = batch.unit
             if not isinstance(header, BatchHeader) or not header.is_transactional or not header.record_count:
                 continue
             if not header.is_control:
-                begun.setdefault(header.producer_id, header.base_offset)
+                open_transactions.setdefault(header.producer_id, header.base_offset)
                 continue
             kind = decode_control(next(batch.records()))[0]
-            first = begun.pop(header.producer_id, None) if kind in (ABORT, COMMIT) else None
+            first = open_transactions.pop(header.producer_id, None) if kind in (ABORT, COMMIT) else None
             if kind == ABORT and first is not None:
                 self._aborted.add(header.producer_id, first, header.last_offset)
-        self.first_unstable_offset = min(begun.values(), default=None)
+        self.first_unstable_offset = min(open_transactions.values(), default=None)
 
     def is_aborted(self, batch: ReadableBatch) -> bool:
-        """Whether a batch of data belongs to a transaction that was aborted."""
+        """Return whether a data batch belongs to an aborted transaction."""
         return self._aborted.has(batch)

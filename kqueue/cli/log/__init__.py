@@ -1,5 +1,6 @@
-"""`kqueue log`: work with the files of Kafka's and kqueue's logs, without a broker; one module per
-subcommand.
+"""`kqueue log`: commands for log folders of Kafka and kqueue, without a broker.
+
+Each subcommand has a module of its own.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import click
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "dump": LazyCommand("kqueue.cli.log.dump:dump", "Print what stands in log, index and snapshot files."),
+    "dump": LazyCommand("kqueue.cli.log.dump:dump", "Print the contents of log, index and snapshot files."),
     "verify": LazyCommand("kqueue.cli.log.verify:verify", "Check all files of a log against each other."),
-    "repair": LazyCommand("kqueue.cli.log.repair:repair", "Mend a damaged log, after copying it."),
+    "repair": LazyCommand("kqueue.cli.log.repair:repair", "Repair a damaged log, after a backup."),
     "export": LazyCommand("kqueue.cli.log.export:export", "Write records to Parquet, Arrow or JSON lines."),
 }
 EXAMPLES = """\b
@@ -21,7 +22,7 @@ EXAMPLES = """\b
   kqueue log repair kqueue-data --copy-to kqueue-data-before
   kqueue log export orders-0 --to orders.parquet
 
-None needs a broker. All but repair only read, so that a running broker does no harm; repair wants it stopped."""
+No command needs a broker. All but repair only read, so a broker may use the folder; for repair, stop it."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.log_commands", epilog=EXAMPLES)

@@ -1,6 +1,4 @@
-"""`kqueue log dump`: what stands in log, index and snapshot files, in the lines of Kafka's own
-tool.
-"""
+"""`kqueue log dump`: print log, index and snapshot files in the format of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ NOT_SERVED = {
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[FILE|FOLDER]...")
 @click.option(
-    "--files", "listed", metavar="FILE,FILE...", help="What to dump, as Kafka's tool takes it: separated by commas."
+    "--files", "listed", metavar="FILE,FILE...", help="Files to dump, separated by commas as for Kafka's tool."
 )
 @click.option("--print-data-log", is_flag=True, help="Show keys and values; so does every decoder.")
 @click.option("--deep-iteration", is_flag=True, help="Show each record, not only batches; so does --print-data-log.")
@@ -43,9 +41,7 @@ NOT_SERVED = {
               "or MODULE:FUNCTION of your own, which gets bytes.  [default: string]")  # fmt: skip
 @click.option("--offsets-decoder", is_flag=True, help="Read records as those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Read records as those of __transaction_state.")
-@click.option(
-    "--index-sanity-check", is_flag=True, help="Only look whether a broker would take the indexes as they are."
-)
+@click.option("--index-sanity-check", is_flag=True, help="Only check whether a broker would accept the indexes.")
 @click.option(
     "--verify-index-only", is_flag=True, help="Check the entries of indexes against the log without showing them."
 )
@@ -80,7 +76,7 @@ def dump(
     form: str,
     **refused: bool,
 ) -> None:
-    """Print what stands in the files of a log, as Kafka's kafka-dump-log.sh does.
+    """Print the contents of the files of a log, as Kafka's kafka-dump-log.sh does.
 
     \b
       kqueue log dump orders-0/00000000000000000000.log --print-data-log
@@ -89,17 +85,17 @@ def dump(
       kqueue log dump __consumer_offsets-0 --offsets-decoder
       kqueue log dump orders-0/00000000000000000000.log --print-data-log --format legacy
 
-    A FOLDER is a partition's; all its .log, .index, .timeindex, .txnindex and .snapshot files are
-    dumped. The entries of indexes are checked against the log. Nothing is written and no broker is
-    needed, and one at work does no harm.
+    A FOLDER is that of a partition; all its .log, .index, .timeindex, .txnindex and .snapshot files are
+    dumped. Index entries are checked against the log. Nothing is written, no broker is needed, and a
+    broker may use the folder.
 
-    What is found wrong is told on standard error, and the exit status is 1 then: damaged batches,
-    bytes after the last batch, index entries that do not fit the log. Gaps between offsets are
-    told, too, but every compacted log has them.
+    Errors go to standard error, and the exit status is then 1: damaged batches, bytes after the
+    last batch, index entries that do not match the log. Gaps between offsets are reported too, but
+    are no error: every compacted log has them.
     """
     for name, what in NOT_SERVED.items():
         if refused[name]:
-            raise click.UsageError(f"--{name.replace('_', '-')} is not served: kqueue can't read {what}")
+            raise click.UsageError(f"--{name.replace('_', '-')} is not supported: kqueue cannot decode {what}")
     if offsets_decoder and transaction_log_decoder:
         raise click.UsageError("choose one of --offsets-decoder and --transaction-log-decoder")
     from kqueue.log_tools.dump import DumpOptions
@@ -139,8 +135,9 @@ def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bo
 
 
 def _sources(names: list[str]) -> list[DumpFile]:
-    """The files that are meant. Raises ClickException, UsageError: one is not there, or none is
-    named.
+    """Return the files to dump.
+
+    Raises: ClickException: one is missing; UsageError: none is named.
     """
     from pathlib import Path
 
@@ -169,13 +166,11 @@ def _sources(names: list[str]) -> list[DumpFile]:
 
 
 class _Interrupted(Exception):
-    """Ctrl-C or TERM, between two lines."""
+    """Ctrl-C or TERM between two lines."""
 
 
 class _Printer:
-    """Lines to standard output, some at a time, and sentences to standard error where they belong
-    between them.
-    """
+    """Writes lines to standard output in chunks, and messages to standard error in between."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -184,11 +179,11 @@ class _Printer:
         self._size = 0
 
     def stop(self) -> None:
-        """End after the line that is being printed."""
+        """Stop after the line that is being printed."""
         self.stopped = True
 
     def print(self, lines: Iterable[str]) -> None:
-        """Write all, in constant memory. Raises _Interrupted: `stop` was called."""
+        """Write all lines, in constant memory. Raises: _Interrupted: `stop` was called."""
         for line in lines:
             self._lines.append(line)
             self._size += len(line)
@@ -198,11 +193,12 @@ class _Printer:
                     raise _Interrupted
 
     def complain(self, sentence: str) -> None:
+        """Write a message to standard error, after the lines before it."""
         self.flush()
         click.echo(sentence, err=True)
 
     def flush(self) -> None:
-        """Write what is gathered. Raises BrokenPipeError."""
+        """Write the buffered lines. Raises: BrokenPipeError."""
         self._out.write("".join([f"{line}\n" for line in self._lines]).encode("utf-8", "replace"))
         self._out.flush()
         self._lines.clear()
@@ -210,8 +206,9 @@ class _Printer:
 
 
 def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
-    """Print everything; returns whether something is wrong. Ctrl-C ends after a whole line, a
-    closed pipe without a word.
+    """Print everything; return whether anything is damaged.
+
+    Ctrl-C ends after a complete line; a closed pipe ends silently.
     """
     from kqueue.cli.topic_reader import _discard_stdout
     from kqueue.log_tools.dump import Problems, dump_file
@@ -229,5 +226,5 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         _discard_stdout()
-        return False  # who closed it has seen enough
+        return False  # the reader closed the pipe
     return problems.wrong

@@ -19,7 +19,7 @@ FORMS = ("binary", "utf8", "json", "short", "integer", "long", "float", "double"
 
 
 class InvalidArguments(click.ClickException):
-    """Arguments that can't be: as if the command had been misspelt."""
+    """Invalid arguments; exits as after a usage error."""
 
     exit_code = 2
 
@@ -32,7 +32,7 @@ class InvalidArguments(click.ClickException):
     metavar="FILE",
     help="The file: .parquet, .arrow or .jsonl; - is standard output (JSON lines).",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), help="If the file's name does not tell.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="The format, if the file's suffix does not name it.")
 @click.option(
     "-t",
     "--topic",
@@ -46,9 +46,9 @@ class InvalidArguments(click.ClickException):
 @click.option("--since", metavar="TIME", help="Records of this time (ISO or milliseconds) or later.")
 @click.option("--until", metavar="TIME", help="Records before this time.")
 @click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
-@click.option("--key-as", type=click.Choice(FORMS), default="binary", show_default=True, help="What keys are.")
-@click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="What values are.")
-@click.option("--skip-damaged", is_flag=True, help="Pass over damaged batches, and say so, instead of stopping.")
+@click.option("--key-as", type=click.Choice(FORMS), default="binary", show_default=True, help="The form of keys.")
+@click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="The form of values.")
+@click.option("--skip-damaged", is_flag=True, help="Skip damaged batches and report them, instead of stopping.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
 def export(
     folders: tuple[Path, ...],
@@ -65,7 +65,7 @@ def export(
     skip_damaged: bool,
     overwrite: bool,
 ) -> None:
-    """Write the records of FOLDERs, partitions' or whole data folders, to one file.
+    """Write the records of FOLDERs (of partitions, or data folders) to one file.
 
     \b
       kqueue log export kqueue-data/orders-0 --to orders.parquet
@@ -73,7 +73,7 @@ def export(
       kqueue log export kqueue-data/orders-* --to orders.jsonl --since 2026-01-31T12:00:00Z
 
     Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch,
-    producer_id, producer_epoch, sequence. The file appears under its name when it is whole. Parquet
+    producer_id, producer_epoch, sequence. The file gets its name when it is complete. Parquet
     and Arrow need the extra `arrow` (the README says how to install it).
     """
     from kqueue.log_tools.rows import Selection

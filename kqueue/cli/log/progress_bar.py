@@ -1,4 +1,4 @@
-"""A progress_bar on standard error while a folder is read; nothing where there is no terminal."""
+"""A progress bar on standard error while a folder is read; nothing without a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function to call with the bytes that are done, and those that there are."""
+    """Yield a function that receives the bytes that are done, and their total."""
     console = Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),

@@ -1,4 +1,4 @@
-"""`kqueue log repair`: mend what is damaged, after a copy."""
+"""`kqueue log repair`: repair damaged log folders after a backup."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ if TYPE_CHECKING:
     "--copy-to",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A new or empty folder for the copy that is made first.",
+    help="A new or empty folder for the backup.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what is damaged and what would be lost; change and copy nothing.")
-@click.option("--deep", is_flag=True, help="Look into every record too, and cut batches whose records can't be read.")
+@click.option("--dry-run", is_flag=True, help="Report the damage and what would be lost; change and copy nothing.")
+@click.option("--deep", is_flag=True, help="Decode every record too, and remove batches whose records cannot be read.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
 def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool) -> None:
-    """Mend FOLDER, a partition's or a data folder with all its partitions; the broker must be
-    stopped.
+    """Repair FOLDER: a partition's folder, or a data folder. The broker must be stopped.
 
     \b
       kqueue log repair kqueue-data --dry-run
       kqueue log repair kqueue-data --copy-to kqueue-data-before
 
-    The damaged partitions are copied first, and nothing is touched before the copy is on disk. Then
-    damaged batches are cut out of the logs; all other records keep their offsets, so that a gap
-    stays where records were lost. Indexes, snapshots, leader epochs and checkpoints that are wrong
-    are made anew. What was lost is said. If it is cut short, run it again with another --copy-to.
+    The damaged partitions are copied first; nothing is changed before the copy is on disk. Then
+    damaged batches are removed from the logs. All other records keep their offsets, so lost records
+    leave a gap. Wrong indexes, snapshots, leader epochs and checkpoints are rebuilt. All losses are
+    printed. If a repair is interrupted, run it again with another --copy-to.
 
-    Exit status: 0 if all is sound now, 1 if something is damaged still, 2 if FOLDER holds no logs.
+    Exit status: 0 if nothing is damaged now, 1 if something still is, 2 if FOLDER holds no logs.
     """
     if copy_to is None and not dry_run:
         raise click.UsageError("name a folder for the copy: --copy-to DIR (or only look: --dry-run)")
@@ -58,11 +57,11 @@ def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_
 
 def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> RepairResult:
     from kqueue.cli.log.progress_bar import progress_bar
-    from kqueue.log_tools.repair import repair as mend
+    from kqueue.log_tools.repair import repair as repair_folder
 
     try:
         with progress_bar("Copying") as progress:
-            return mend(folder, copy_to, dry_run=dry_run, deep=deep, allow_gaps=allow_gaps, progress=progress)
+            return repair_folder(folder, copy_to, dry_run=dry_run, deep=deep, allow_gaps=allow_gaps, progress=progress)
     except NotALogFolder as error:
         raise NoLogs(f"{error}.") from None
     except FolderInUse as error:
@@ -83,11 +82,11 @@ def _show(result: RepairResult, dry_run: bool) -> None:
     for done in result.done:
         click.echo(f"{done.file}: {done.what}.")
     for failed in result.failed:
-        click.echo(f"Error: can't mend {failed}", err=True)
+        click.echo(f"Error: can't repair {failed}", err=True)
     if dry_run:
-        click.echo("Nothing was changed. Files that follow from the logs would be made anew where they are wrong.")
+        click.echo("Nothing was changed. Wrong files that derive from the logs would be rebuilt.")
     elif result.is_sound:
-        click.echo("All is sound now.")
+        click.echo("Nothing is damaged now.")
     elif result.after is not None:
         click.echo("Still damaged:")
         show_table(result.after.errors)

@@ -1,4 +1,4 @@
-"""`kqueue log verify`: are these files sound?"""
+"""`kqueue log verify`: check log folders for damage."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ DAMAGED = 1
 
 
 class NoLogs(click.ClickException):
-    """The folder holds no logs: as if the command had been misspelt."""
+    """The folder holds no logs; exits as after a usage error."""
 
     exit_code = 2
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--deep", is_flag=True, help="Look into every record too, not at checksums and headers alone.")
+@click.option("--deep", is_flag=True, help="Decode every record too, not only checksums and headers.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
 def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
-    """Check all files of FOLDER against each other: a partition's, or a data folder with all its
-    partitions.
+    """Check all files of FOLDER, a partition's or a data folder, against each other.
 
     \b
       kqueue log verify kqueue-data
       kqueue log verify kqueue-data/orders-0 --deep
       kqueue log verify kqueue-data --json
 
-    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints by the
-    batches. Nothing is written, and no broker is needed; one may be at work on the folder.
+    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints against
+    the batches. Nothing is written, no broker is needed, and a broker may use the folder.
 
-    Exit status: 0 if all is sound (notes tell what is odd but harmless), 1 if something is damaged,
-    2 if FOLDER holds no logs.
+    Exit status: 0 if nothing is damaged (notes report what is unusual but harmless), 1 if something
+    is damaged, 2 if FOLDER holds no logs.
     """
     report = checked(folder, deep, allow_gaps)
     if as_json:
@@ -56,7 +55,7 @@ def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: boo
 
 
 def checked(folder: Path, deep: bool, allow_gaps: bool) -> VerificationReport:
-    """Verify with a progress_bar. Raises NoLogs, ClickException."""
+    """Verify a folder with a progress bar. Raises: NoLogs, ClickException."""
     from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.verify import verify as check
 
@@ -70,6 +69,7 @@ def checked(folder: Path, deep: bool, allow_gaps: bool) -> VerificationReport:
 
 
 def show(report: VerificationReport, *, quiet: bool) -> None:
+    """Print the report as text; `quiet` prints damage only."""
     findings = report.errors if quiet else sorted(report.findings, key=lambda finding: finding.severity)
     if findings:
         show_table(findings)
@@ -86,7 +86,7 @@ def show(report: VerificationReport, *, quiet: bool) -> None:
 
 
 def show_table(findings: list[Finding]) -> None:
-    """One row for each; wrapped to a terminal, but never in a pipe."""
+    """Print one row for each finding: wrapped on a terminal, one line each in a pipe."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

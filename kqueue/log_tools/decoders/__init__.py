@@ -1,4 +1,4 @@
-"""From the bytes of keys and values to text, for people."""
+"""Decoders from the bytes of keys and values to text for people."""
 
 from __future__ import annotations
 

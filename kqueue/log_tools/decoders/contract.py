@@ -1,4 +1,4 @@
-"""What a decoder is."""
+"""The decoder interface."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ Decoder = Callable[[Record], tuple[str | None, str | None]]
 
 
 class DecodeError(CorruptData):
-    """Bytes that are not what the decoder reads."""
+    """The bytes are not in the format that the decoder reads."""

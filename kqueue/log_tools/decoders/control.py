@@ -1,7 +1,7 @@
-"""What control records say: the ends of transactions, and what Kafka's metadata log keeps about
-itself.
+"""Text of control records: transaction markers, and the control records of Kafka's metadata log.
 
-    key: int16 version, int16 type | value of the end of a transaction: int16 version, int32 coordinator epoch
+    key: int16 version, int16 type | value of a transaction marker: int16 version, int32 coordinator
+        epoch
 
 Source: Kafka ControlRecordType, EndTransactionMarker, ControlRecordUtils.
 """
@@ -29,8 +29,9 @@ _OTHERS = {
 
 
 def control_text(record: Record) -> str:
-    """What follows the sizes in the line of a control record, with a blank before it. Raises
-    CorruptBatch.
+    """Return what follows the sizes in a control record's line, with a leading blank.
+
+    Raises: CorruptBatch.
     """
     kind, _ = decode_control(record)
     value = record.value or b""

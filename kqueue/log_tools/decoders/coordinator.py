@@ -1,7 +1,7 @@
-"""Records of `__consumer_offsets` and `__transaction_state` as Kafka's tool shows them: key and
-value as JSON.
+"""Records of `__consumer_offsets` and `__transaction_state` as JSON, as Kafka's tool prints them.
 
-    key: int16 type, fields of version 0 | value: int16 version, fields of that version; null takes back what the key names
+    key: int16 type, fields of version 0
+    value: int16 version, fields of that version; null deletes the state of the key
 
 Source: Kafka CoordinatorRecordSerde, DumpLogSegments.
 """
@@ -29,7 +29,7 @@ from kqueue.schema import reader
 
 Types = dict[int, tuple[type[Any], type[Any]]]
 DELETE = "<DELETE>"
-GROUP_TYPES: Types = {  # by the type in the key; groups of shares and of streams are not read
+GROUP_TYPES: Types = {  # by the type in the key; share groups and streams groups are not decoded
     0: (OffsetCommitKey, schemas.LegacyOffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
@@ -45,12 +45,18 @@ TRANSACTION_TYPES: Types = {0: (schemas.TransactionLogKey, schemas.TransactionLo
 
 
 def offsets_decoder(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__consumer_offsets`. Raises DecodeError: it has no key."""
+    """Return key and value of a record of `__consumer_offsets`.
+
+    Raises: DecodeError: it has no key.
+    """
     return _decode(record, GROUP_TYPES)
 
 
 def transaction_log_decoder(record: Record) -> tuple[str | None, str | None]:
-    """A record of `__transaction_state`. Raises DecodeError: it has no key."""
+    """Return key and value of a record of `__transaction_state`.
+
+    Raises: DecodeError: it has no key.
+    """
     return _decode(record, TRANSACTION_TYPES)
 
 
@@ -70,17 +76,17 @@ def _decode(record: Record, types: Types) -> tuple[str | None, str | None]:
 
 def _value(cls: type[Any], data: bytes) -> dict[str, Any]:
     version = _short(data)
-    made = _read(cls, version, data)
-    values = struct_to_json(made, version)
-    if isinstance(made, GroupMetadataValue) and made.protocol_type == CONSUMER_PROTOCOL:
-        for member, shown in zip(made.members, values["members"], strict=True):
+    struct = _read(cls, version, data)
+    values = struct_to_json(struct, version)
+    if isinstance(struct, GroupMetadataValue) and struct.protocol_type == CONSUMER_PROTOCOL:
+        for member, shown in zip(struct.members, values["members"], strict=True):
             _replace(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
             _replace(shown, "assignment", ConsumerProtocolAssignment, member.assignment)
     return {"version": str(version), "data": values}
 
 
 def _replace(shown: dict[str, Any], name: str, cls: type[Any], data: bytes) -> None:
-    """Show what a member told its group in place of the bytes; they stay where they can't be read."""
+    """Replace a member's bytes by their decoded form; bytes that cannot be decoded stay."""
     try:
         version = _short(data)
         shown[name] = struct_to_json(_read(cls, version, data), version)
@@ -96,5 +102,8 @@ def _short(data: bytes) -> int:
 
 
 def _read(cls: type[Any], version: int, data: bytes) -> object:
-    """The struct behind the version; bytes after it are a newer version's, and passed over."""
+    """Return the struct after the version.
+
+    Later bytes belong to a newer version and are ignored.
+    """
     return reader(cls, version)(memoryview(data), VERSION.size)[0]

@@ -1,5 +1,6 @@
-"""Structs as JSON in the text that Kafka's tools print: names in camel case, bytes as base64, ids
-in 22 characters, no blanks.
+"""Structs as JSON in the form that Kafka's tools print.
+
+Names are in camel case, bytes in base64, ids in 22 characters; there are no blanks.
 """
 
 from __future__ import annotations
@@ -18,30 +19,31 @@ _ESCAPE = re.compile(r"\\u00[0-9a-f]{2}")
 _PLAIN: dict[str, str] = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
 
 
-def struct_to_json(made: object, version: int) -> dict[str, Any]:
-    """A struct of this version as JSON values; tagged fields only where they are not at their
-    default. Source: Kafka's JsonConverters.
+def struct_to_json(struct: object, version: int) -> dict[str, Any]:
+    """Return a struct of this version as JSON values; tagged fields only if not at their default.
+
+    Source: Kafka's JsonConverters.
     """
-    found = {}
-    for each in schema_of(type(made)).fields:
-        value = getattr(made, each.name)
+    values = {}
+    for each in schema_of(type(struct)).fields:
+        value = getattr(struct, each.name)
         if version not in each.versions or (
             version in each.tagged and (value == each.default or (value == [] and each.default == ()))
         ):
             continue
-        found[camel_case(each.name)] = _value(each.kind, value, version)
-    return found
+        values[camel_case(each.name)] = _value(each.kind, value, version)
+    return values
 
 
 def json_text(values: object) -> str:
-    """JSON in one line, as Jackson writes it."""
+    """Return JSON on one line, with Jackson's escapes."""
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     return _ESCAPE.sub(lambda match: f"\\u00{match[0][-2:].upper()}", text) if "\\u00" in text else text
 
 
 @lru_cache(maxsize=256)
 def camel_case(name: str) -> str:
-    """``group_id`` -> ``groupId``."""
+    """Return ``groupId`` for ``group_id``."""
     first, *rest = name.split("_")
     return _PLAIN.get(name) or first + "".join(map(str.capitalize, rest))
 

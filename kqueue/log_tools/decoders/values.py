@@ -1,5 +1,7 @@
-"""Decoders of single keys and values: Kafka's own, by the names of their classes too, the types of
-its serializers, and the user's.
+"""Decoders of single keys and values.
+
+They are Kafka's own (also by the names of their classes), the types of Kafka's serializers, and
+functions of the user.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from kqueue.log_tools.decoders.contract import DecodeError, Decoder
 from kqueue.records.record import Record
 
 ValueDecoder = Callable[[bytes], object]
-# A surrogate, which UTF-8 has no room for: Java's decoder takes it for one mistake, whole or cut
-# off, Python's for two or three.
+# A surrogate, which is invalid in UTF-8: one error for Java's decoder, whole or truncated, and two
+# or three for Python's.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def java_text(data: bytes) -> str:
-    """UTF-8 as text, with as many replacement characters for what is none as Java puts there."""
+    """Return UTF-8 as text, with Java's number of replacement characters for invalid bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -29,13 +31,13 @@ def java_text(data: bytes) -> str:
 
 
 def text_decoder(record: Record) -> tuple[str | None, str | None]:
-    """Key and value as UTF-8; what is none is shown as a replacement character."""
+    """Return key and value as UTF-8, with replacement characters for invalid bytes."""
     key, value = record.key, record.value
     return None if key is None else java_text(key), None if value is None else java_text(value)
 
 
 def record_decoder(key: ValueDecoder, value: ValueDecoder) -> Decoder:
-    """A decoder of records out of one for keys and one for values."""
+    """Return a decoder of records that combines one of keys and one of values."""
 
     def decode(record: Record) -> tuple[str | None, str | None]:
         return _text(key, record.key), _text(value, record.value)
@@ -79,11 +81,12 @@ _OF_CLASS = {"default": "hex", "bytearray": "hex", "bytes": "hex"}
 
 
 def value_decoder(name: str) -> ValueDecoder:
-    """The decoder of this name: one of `VALUE_DECODERS`, the class of one of Kafka's, or
-    ``module:function`` of one's own.
+    """Return the decoder of this name.
 
-    A function gets the bytes and returns what is to be shown. Raises ValueError: there is none
-    such.
+    Args:
+        name: one of `VALUE_DECODERS`, the name of one of Kafka's decoder or deserializer classes,
+            or ``module:function``; the function receives bytes and returns what to show.
+    Raises: ValueError: there is no such decoder.
     """
     if ":" in name:
         return _imported(name)
@@ -102,16 +105,16 @@ def value_decoder(name: str) -> ValueDecoder:
 def _imported(name: str) -> ValueDecoder:
     module, _, attribute = name.partition(":")
     try:
-        found: ValueDecoder = getattr(importlib.import_module(module), attribute)
+        function: ValueDecoder = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"the decoder {name!r} can't be loaded: {error}") from None
-    if not callable(found):
-        raise ValueError(f"the decoder {name!r} is no function but {found!r}")
+    if not callable(function):
+        raise ValueError(f"the decoder {name!r} is no function but {function!r}")
 
     def decode(data: bytes) -> object:
         try:
-            return found(data)
-        except Exception as error:  # a user's function may fail in any way; one record must not end the dump
+            return function(data)
+        except Exception as error:  # a user's function may raise anything; one record must not end the dump
             raise DecodeError(f"{name} failed: {type(error).__name__}: {error}") from error
 
     return decode

@@ -1,6 +1,4 @@
-"""What stands in the files of a log, as lines of text: those of Kafka 4.3's DumpLogSegments, or of
-the tool of older Kafkas.
-"""
+"""Files of a log as lines of text, as Kafka 4.3's DumpLogSegments or older tools print them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each file is dumped: by the end of its name, as Kafka's tool does."""
+"""Chooses the dump of a file by the suffix of its name, as Kafka's tool does."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from kqueue.log_tools.dump.source_files import DumpFile
 from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
 from kqueue.log_tools.segments import InvalidBytes, walk
 
-CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata: a log by itself
+CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata, in the format of a log
 BOOTSTRAP = "bootstrap.checkpoint"
 
 
 def dump_file(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """The lines of one file. What is wrong goes to `problems`: nothing is raised for what a file
-    holds, or that it can't be read.
+    """Return the lines of one file.
+
+    Damage and read errors go to `problems`; nothing is raised for them.
     """
     dumps: dict[str, Callable[[DumpFile, DumpOptions, Problems], Iterator[str]]] = {
         filenames.LOG: dump_log,
@@ -44,7 +45,7 @@ def dump_file(source: DumpFile, options: DumpOptions, problems: Problems) -> Ite
 
 
 def dump_log(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """A log file, batch by batch; in constant memory."""
+    """Return the lines of a log file, batch by batch, in constant memory."""
     yield _title(source, options)
     file = source.open()
     last = -1

@@ -1,5 +1,6 @@
-"""Offset and time indexes, each entry checked against the log. Source: Kafka DumpLogSegments,
-OffsetIndex, TimeIndex.
+"""Lines of offset and time indexes, with each entry checked against the log.
+
+Source: Kafka DumpLogSegments, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ CHUNK_ENTRIES = 8192
 
 
 def dump_index(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """An offset index: each entry names the last offset of the batch at its position."""
+    """Return the lines of an offset index.
+
+    An entry names the last offset of the batch at its position.
+    """
     base = source.base_offset()
     file = source.open()
     if file.size < INDEX_ENTRY.size:
@@ -41,7 +45,10 @@ def dump_index(source: DumpFile, options: DumpOptions, problems: Problems) -> It
 
 
 def dump_time_index(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """A time index: each entry names the last offset of a batch, and the greatest time in it."""
+    """Return the lines of a time index.
+
+    An entry names a batch's last offset and greatest timestamp.
+    """
     base = source.base_offset()
     file = source.open()
     if options.sanity_only:
@@ -59,11 +66,10 @@ def dump_time_index(source: DumpFile, options: DumpOptions, problems: Problems) 
 
 
 def _entries(file: File, entry: struct.Struct) -> Iterator[tuple[int, int]]:
-    """The entries up to the zeros that a broker at work, or a crash, leaves behind them; the offset
-    of each is its relative one.
+    """Return the entries before the zeros of preallocation or a crash at the end of the file.
 
-    A file is padded with zeros: Kafka's own tool takes an entry after the first that names the base
-    offset for such.
+    The offset of an entry is the relative one. An entry after the first that names the base offset
+    is padding, as in Kafka's own tool.
     """
     relative_at = 0 if entry is INDEX_ENTRY else 1
     count = file.size // entry.size
@@ -94,8 +100,8 @@ def _check_position(
             f"{source.shown}: offset {offset} at position {position}: no batch of at most {options.max_message_size} bytes begins there"
         )
     elif found.last_offset != offset:
-        # In the old formats an entry names the last offset of all that was appended at once, often
-        # several messages.
+        # In the old formats an entry names the last offset of one append, often of several
+        # messages.
         harmless = found.magic < 2 and found.last_offset < offset
         problems.index_mismatch(source.path, offset, found.last_offset, harmless=harmless)
 
@@ -123,8 +129,9 @@ def _check_time(
 
 
 class _Finder:
-    """Finds the first batch that ends at an offset or later, going on from the last one found as
-    long as offsets rise.
+    """Finds the first batch that ends at an offset or later.
+
+    Rising offsets need one pass of the log.
     """
 
     def __init__(self, log: File, place: str) -> None:
@@ -156,7 +163,7 @@ def _sanity(source: DumpFile, problems: Problems, fault: str | None) -> Iterator
 
 
 def _index_fault(source: DumpFile, file: File, base: int) -> str | None:
-    """What a broker would find at its start, after which it makes the index anew; None: nothing."""
+    """Return the error for which a starting broker would rebuild the index; None: there is none."""
     count = file.size // INDEX_ENTRY.size
     relative, _ = INDEX_ENTRY.unpack(file.read_at((count - 1) * INDEX_ENTRY.size, INDEX_ENTRY.size))
     if relative < 0:

@@ -18,7 +18,7 @@ BOOLEAN = ("false", "true")
 
 
 def batch_line(batch: Batch) -> str:
-    """The line for a batch, or for a message of the old formats."""
+    """Return the line of a batch, or of a message of the old formats."""
     unit = batch.unit
     if isinstance(unit, BatchHeader):
         horizon = unit.delete_horizon_ms
@@ -38,20 +38,23 @@ def batch_line(batch: Batch) -> str:
 
 
 def time_kind(batch: Batch) -> str:
-    """What kind of times the records have."""
+    """Return the timestamp type of the batch's records, as Kafka names it."""
     if batch.magic == 0:
         return "NoTimestampType"
     return "LogAppendTime" if batch.unit.is_log_append_time else "CreateTime"
 
 
 def codec_name(codec_id: int) -> str:
+    """Return the name of a codec, or ``unknown(id)``."""
     codec = CODECS.by_id(codec_id)
     return codec.name if codec is not None else f"unknown({codec_id})"
 
 
 def record_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]]:
-    """(offset, line) of each record. Raises: CorruptBatch, UnsupportedCodec; DecodeError after a
-    line without what can't be decoded.
+    """Return (offset, line) of each record.
+
+    Raises: CorruptBatch, UnsupportedCodec. DecodeError: after all lines; the record that could not
+        be decoded has a line without key and payload.
     """
     kind = time_kind(batch)
     contents = options.contents and not batch.is_control
@@ -73,27 +76,30 @@ def record_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]
 
 
 def contents_text(options: DumpOptions, record: Record, prefix: str) -> str:
-    """Key and payload; a null has no place in the line."""
+    """Return key and payload; a null is left out."""
     key, value = options.decode(record)
     text = "" if key is None else f"{prefix}key: {key}"
     return text if value is None else f"{text}{prefix if key is None else ' '}payload: {value}"
 
 
 def sizes(record: Record) -> str:
+    """Return the sizes of key and value, -1 for null."""
     return f"keySize: {size_of(record.key)} valueSize: {size_of(record.value)}"
 
 
 def size_of(data: bytes | None) -> int:
+    """Return the length in bytes, -1 for null."""
     return -1 if data is None else len(data)
 
 
 def records_of(batch: Batch) -> Iterator[tuple[Record, str]]:
-    """Each record with what Kafka tells of it besides, whether the checksum is right or not.
+    """Return each record with the further fields of its line, even if the checksum is wrong.
+
     Raises: as `record_lines`.
     """
     if not isinstance(batch.unit, BatchHeader):
         for entry, offset, timestamp in entries_of(batch):
-            # A message in a wrapper has been checked with it; another is the batch itself.
+            # The wrapper's checksum covers the messages in it.
             note = f" isValid: {BOOLEAN[batch.is_valid]} crc: {entry.crc}"
             yield Record(offset, timestamp, entry.key, entry.value), note
         return
@@ -104,7 +110,8 @@ def records_of(batch: Batch) -> Iterator[tuple[Record, str]]:
 
 
 def entries_of(batch: Batch) -> Iterator[tuple[LegacyEntry, int, int]]:
-    """(entry, absolute offset, timestamp) of a message of old format, or of all in a wrapper.
+    """Return (entry, absolute offset, timestamp) of an old message, or of all in a wrapper.
+
     Raises: as `record_lines`.
     """
     unit = read_entry(batch.data(), 0, batch.size)
@@ -119,6 +126,6 @@ def entries_of(batch: Batch) -> Iterator[tuple[LegacyEntry, int, int]]:
 
 
 def header_keys(record: Record) -> str:
-    """The keys of its headers; what is no UTF-8 is shown as a replacement character, as Java does."""
+    """Return the keys of the headers, with replacement characters for invalid UTF-8, as in Java."""
     text = ",".join([key for key, _ in record.headers])
     return text if text.isascii() else java_text(text.encode("utf-8", "surrogateescape"))

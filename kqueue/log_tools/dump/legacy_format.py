@@ -1,14 +1,17 @@
-"""The lines of the tool of older Kafkas, one per record, as books and guides show them.
+"""The lines of older Kafka tools, one per record, as books and guides show them.
 
-Messages of magic 0 and 1 as Kafka 0.10 printed them, batches of magic 2 as Kafka 1.0 to 2.0 did:
+Messages of magic 0 and 1 have the lines of Kafka 0.10, batches of magic 2 those of Kafka 1.0 to
+2.0:
 
-    offset: 0 position: 0 CreateTime: 1500000000000 isvalid: true payloadsize: 5 magic: 1 compresscodec: NoCompressionCodec
+    offset: 0 position: 0 CreateTime: 1500000000000 isvalid: true payloadsize: 5 magic: 1
+        compresscodec: NoCompressionCodec
         crc: 592888119 keysize: 3 key: abc payload: hello
-    offset: 0 position: 0 CreateTime: 1500000000000 isvalid: true keysize: 3 valuesize: 5 magic: 2 compresscodec: NONE
-        producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: [] key: abc payload: hello
+    offset: 0 position: 0 CreateTime: 1500000000000 isvalid: true keysize: 3 valuesize: 5 magic: 2
+        compresscodec: NONE
+        producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: [] key: abc
+        payload: hello
 
-(each on one line). The position is that of the batch, or of the wrapper around a compressed
-message.
+(each on one line). The position is that of the batch, or of the wrapper of a compressed message.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ OLD_CODECS = ("NoCompressionCodec", "GZIPCompressionCodec", "SnappyCompressionCo
 
 
 def legacy_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]]:
-    """(offset, line) of each record. Raises: as `lines.record_lines`."""
+    """Return (offset, line) of each record. Raises: as `kafka_format.record_lines`."""
     contents = options.contents and not batch.is_control
     place = f"position: {batch.position} {time_kind(batch)}"
     valid = BOOLEAN[batch.is_valid]
@@ -53,7 +56,7 @@ def legacy_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]
 
 
 def _records(batch: Batch) -> Iterator[tuple[Record, str]]:
-    """Each record, and its line from the sizes on."""
+    """Return each record, and its line from the sizes on."""
     unit = batch.unit
     if not isinstance(unit, BatchHeader):
         codec = OLD_CODECS[unit.codec_id] if unit.codec_id < len(OLD_CODECS) else codec_name(unit.codec_id)

@@ -1,4 +1,4 @@
-"""What a dump is to show."""
+"""The options of a dump."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ MAX_BYTES = 2**31 - 1
 class DumpOptions:
     """The options of Kafka's tool; sizes in bytes.
 
-    `records`: go into the batches; `contents`: show keys and values too; `skip_metadata`: show
-    nothing else of them; `decode`: keys and values to text; `sanity_only`, `verify_only`: check
-    indexes without showing their entries; `max_message_size`: how much of the log an index entry is
-    looked up in; `max_bytes`: how much of a log is read, 2**31 - 1: all; `form`: whose lines.
+    `records`: show records. `contents`: show keys and values too. `skip_metadata`: show nothing
+    else of records. `decode`: from record to text. `sanity_only`, `verify_only`: check indexes
+    without showing their entries. `max_message_size`: bytes of log in which the batch of an index
+    entry is looked up. `max_bytes`: bytes of a log that are read; 2**31 - 1: all. `form`: the
+    format of the lines.
     """
 
     records: bool = False
@@ -34,4 +35,5 @@ class DumpOptions:
 
     @property
     def whole_log(self) -> bool:
+        """Whether logs are read to their end."""
         return self.max_bytes >= MAX_BYTES

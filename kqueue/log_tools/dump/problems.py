@@ -1,20 +1,21 @@
-"""What a dump finds wrong, and the lists that Kafka's tool prints at its end."""
+"""The problems that a dump found, and the summaries that Kafka's tool prints at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-PAIRS_MAX = 100_000  # per list and file: a compacted log of any size takes bounded memory
+PAIRS_MAX = 100_000  # per list and file; bounds the memory for a compacted log
 
 
 class MismatchList:
-    """MismatchList of numbers, the first `PAIRS_MAX`; `left_out`: how many more there were."""
+    """Pairs of numbers: the first `PAIRS_MAX`, and in `left_out` the count of the others."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []
         self.left_out = 0
 
     def add(self, first: int, second: int) -> None:
+        """Add a pair, or count it."""
         if len(self.found) < PAIRS_MAX:
             self.found.append((first, second))
         else:
@@ -22,12 +23,14 @@ class MismatchList:
 
 
 class Problems:
-    """Gathers them over all files of a dump. `complain` is told each sentence at once; `wrong`:
-    something is damaged.
+    """The problems of all files of a dump.
 
-    Some of what Kafka's tool lists is as it should be, and not `wrong`: gaps between offsets, which
-    every compacted log has, and entries of older Kafkas, whose indexes named the last offset of
-    several messages, or a record within a batch.
+    Args:
+        complain: receives each sentence about damage as soon as it is found.
+
+    `wrong` says whether anything is damaged. Some entries of Kafka's lists are no damage: offset
+    gaps, which every compacted log has, and index entries of older Kafkas, which named the last
+    offset of several messages or a record within a batch.
     """
 
     def __init__(self, complain: Callable[[str], object]) -> None:
@@ -40,23 +43,28 @@ class Problems:
         self._gaps: dict[str, MismatchList] = {}
 
     def complain(self, sentence: str) -> None:
-        """Something is damaged, in words."""
+        """Report damage in a sentence."""
         self.wrong = True
         self._complain(sentence)
 
     def index_mismatch(self, path: str, index_offset: int, log_offset: int, *, harmless: bool) -> None:
+        """Add an offset index entry whose batch ends at another offset."""
         self._add(self._index, path, index_offset, log_offset, harmless)
 
     def time_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
+        """Add a time index entry whose timestamp is not the batch's greatest."""
         self._add(self._time, path, index_timestamp, log_timestamp, False)
 
     def time_out_of_order(self, path: str, timestamp: int, previous: int) -> None:
+        """Add a time index entry with a timestamp below the previous one."""
         self._add(self._time_order, path, timestamp, previous, False)
 
     def time_offset_not_found(self, path: str, index_offset: int, log_offset: int, *, harmless: bool) -> None:
+        """Add a time index entry whose offset is not the last of a batch."""
         self._add(self._time_offsets, path, index_offset, log_offset, harmless)
 
     def gap(self, path: str, offset: int, following: int) -> None:
+        """Add two successive records whose offsets are not consecutive."""
         self._add(self._gaps, path, offset, following, following > offset)
 
     def _add(self, table: dict[str, MismatchList], path: str, first: int, second: int, harmless: bool) -> None:
@@ -64,7 +72,7 @@ class Problems:
         table.setdefault(path, MismatchList()).add(first, second)
 
     def summary(self) -> Iterator[str]:
-        """The lists, as Kafka's tool prints them."""
+        """Return the lists as Kafka's tool prints them."""
         yield from _listed(self._index, "Mismatches in :", "  Index offset: {}, log offset: {}", newest_first=True)
         yield from _listed(self._time, "Found timestamp mismatch in :", "  Index timestamp: {}, log timestamp: {}")
         yield from _listed(

@@ -1,4 +1,4 @@
-"""Which files can be dumped, by the end of their names, and the other files of the same segment."""
+"""The files that can be dumped, and the other files of their segments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ SUFFIXES = (filenames.LOG, filenames.INDEX, filenames.TIMEINDEX, filenames.TXNIN
 
 
 class DumpFile:
-    """A file to dump. `shown`: its name as the user gave it; `path`: absolute, without looking
-    through links.
+    """A file to dump.
+
+    `shown`: its name as the user gave it. `path`: absolute, links not resolved.
     """
 
     def __init__(self, shown: str) -> None:
@@ -24,21 +25,23 @@ class DumpFile:
 
     @property
     def suffix(self) -> str:
+        """The suffix of the name from its last dot on, which selects the dump."""
         return self.name[self.name.rfind(".") :] if "." in self.name else ""
 
     def open(self, suffix: str | None = None) -> File:
-        """The file itself, or the one of the same segment with another suffix. Raises
-        FileNotFoundError, StorageFailed.
+        """Open the file, or the one of the same segment with another suffix.
+
+        Raises: FileNotFoundError, StorageFailed.
         """
         name = self.name if suffix is None else self.name.split(".")[0] + suffix
         path = Path(self.folder, name)
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-        path = path.resolve()  # the user named it: what a link leads to is what he wants to see
+        path = path.resolve()  # a named link means its target
         return LocalStorage(path.parent).open(path.name)
 
     def base_offset(self) -> int:
-        """The offset that its name begins with. Raises StorageFailed: it does not."""
+        """Return the offset at the beginning of the name. Raises: StorageFailed: there is none."""
         digits = self.name.split(".")[0]
         if not (digits.isascii() and digits.isdecimal()):
             raise StorageFailed(
@@ -48,12 +51,13 @@ class DumpFile:
 
 
 def dump_files_in(folder: str) -> list[DumpFile]:
-    """The files in a folder that can be dumped, sorted by name. Raises StorageFailed: it can't be
-    read.
+    """Return the files of a folder that can be dumped, sorted by name.
+
+    Raises: StorageFailed: the folder cannot be read.
     """
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     except OSError as error:
         raise StorageFailed(f"can't list {folder}: {error.strerror}") from error
-    found = [DumpFile(os.path.join(folder, name)) for name in names]  # noqa: PTH118  shown as it was given
-    return [source for source in found if source.suffix in SUFFIXES and source.name.count(".") == 1]
+    files = [DumpFile(os.path.join(folder, name)) for name in names]  # noqa: PTH118  shown as it was given
+    return [source for source in files if source.suffix in SUFFIXES and source.name.count(".") == 1]

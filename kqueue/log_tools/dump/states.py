@@ -1,4 +1,4 @@
-"""Aborted transactions and producer snapshots. Source: Kafka DumpLogSegments."""
+"""Lines of transaction indexes and producer snapshots. Source: Kafka DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024  # ten million producers; a snapshot is r
 
 
 def dump_transactions(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """An index of aborted transactions. Raises CorruptIndex: size or version."""
+    """Return the lines of an index of aborted transactions.
+
+    Raises: CorruptIndex: size or version.
+    """
     source.base_offset()
     file = source.open()
     for position in range(0, file.size, CHUNK_ENTRIES * ENTRY.size):
@@ -28,7 +31,7 @@ def dump_transactions(source: DumpFile, options: DumpOptions, problems: Problems
 
 
 def dump_snapshot(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
-    """The state of a log's producers. Raises CorruptIndex: size, version, checksum."""
+    """Return the lines of a producer snapshot. Raises: CorruptIndex: size, version or checksum."""
     file = source.open()
     if file.size > SNAPSHOT_BYTES_MAX:
         raise CorruptIndex(

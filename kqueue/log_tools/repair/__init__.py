@@ -1,8 +1,8 @@
-"""Mend the damaged partitions of a data folder, or one of them: never without a copy.
+"""Repairs the damaged partitions of a data folder, or one partition, after making a backup.
 
-The copy comes first, and is whole and on disk before anything else is touched. A repair that is cut
-short can begin again, with a copy of its own: what it has done so far stays, and no step leaves a
-folder that a broker would read wrongly.
+The backup is complete and on disk before anything is changed. An interrupted repair can run again
+with another backup folder: finished steps stay, and no step leaves a folder that a broker would
+read wrongly.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ _COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
 
 @dataclass(slots=True)
 class RepairResult:
-    """What a repair found and did. `copy`: where the copy is, None: nothing was damaged, or it was
-    a trial.
+    """What a repair found and did.
 
-    `lost`: what was cut out of logs; `done`: every change, in order; `failed`: partitions that
-    could not be mended, and why. `before`, `after`: the checks; None: nothing was done.
+    `copy`: the backup folder, None: nothing was damaged, or it was a dry run. `lost`: byte ranges
+    removed from logs. `done`: every change, in order. `failed`: partitions that could not be
+    repaired, with the reason. `before`, `after`: the verifications; `after` is None if nothing was
+    changed.
     """
 
     folder: str
@@ -61,6 +62,7 @@ class RepairResult:
         return (self.after or self.before).is_sound and not self.failed
 
     def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
         return {
             "folder": self.folder,
             "sound": self.is_sound,
@@ -82,18 +84,23 @@ def repair(
     allow_gaps: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RepairResult:
-    """Mend a partition's folder, or the damaged partitions of a data folder, after copying what
-    will be changed to `copy_to`.
+    """Repair a partition folder, or the damaged partitions of a data folder, after a backup.
 
-    Batches that are damaged are cut out; all others keep their offsets, so that a gap stays.
-    Indexes, snapshots, leader epochs and checkpoints that are wrong are made anew. Nothing is
-    copied or changed if nothing is damaged.
+    Damaged batches are removed; all others keep their offsets, so that a gap remains. Wrong
+    indexes, snapshots, leader epochs and checkpoints are rebuilt. If nothing is damaged, nothing is
+    copied or changed.
 
-    Args: copy_to: a folder that is not there, or is empty; it may be None in a dry run. dry_run:
-    only say what would be done to the logs. deep: also cut batches whose checksum is right and
-    whose records can't be read. allow_gaps: see `verify`. progress: of the copy. Raises:
-    NotALogFolder. FolderInUse: a broker is at work. RepairRefused: no room, or no place for the
-    copy. StorageFailed.
+    Args:
+        copy_to: the backup folder, new or empty; may be None in a dry run.
+        dry_run: only report what would be done to the logs.
+        deep: also remove batches with a right checksum whose records cannot be read.
+        allow_gaps: see `verify`.
+        progress: of the backup.
+    Raises:
+        NotALogFolder.
+        FolderInUse: a broker uses the folder.
+        RepairRefused: no space, or no folder for the backup.
+        StorageFailed.
     """
     target = resolve_target(path)
     if dry_run:
@@ -126,8 +133,10 @@ def repair_storage(
     allow_gaps: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RepairResult:
-    """`repair` for storages: `storage` is rooted at the data folder, the copy goes to the folder
-    `name` of `target`; None: a dry run.
+    """Run `repair` on storages: `storage` is rooted at the data folder.
+
+    Args:
+        target, name: the storage and folder of the backup; target None: a dry run.
     """
     if target is not None:
         check_backup_folder(target, name)
@@ -140,8 +149,9 @@ def repair_storage(
 
 
 def _lock(storage: Storage) -> Lock | None:
-    """Keep brokers out; None: what is around the partition is no data folder, so that none can be
-    at work. Raises FolderInUse.
+    """Lock brokers out. Returns: None if the parent folder is no data folder, so that none can run.
+
+    Raises: FolderInUse.
     """
     names = {entry.name for entry in storage.list("")}
     return storage.lock(LOCK) if names & {LOCK, *_COPIED} else None
@@ -177,7 +187,10 @@ class _Repair:
         return result
 
     def _too_short(self, data: DataFolderState, wrong: set[str]) -> set[str]:
-        """Partitions that end before the checkpoints say: a broker would give offsets away twice."""
+        """Return partitions that end before both checkpoints.
+
+        A broker would assign their missing offsets a second time.
+        """
         if self.partition is not None or not wrong & set(CHECKPOINTS):
             return set()
         return {path for path in data.partitions.values() if self._partition(data, path).is_too_short()}
@@ -223,7 +236,7 @@ class _Repair:
             if offsets or self._is_readable(name):
                 changed = self._clamp(name, offsets, data)
             else:
-                changed = ["emptied, since it can't be read: the logs tell what they hold"]
+                changed = ["emptied: it cannot be read, and the logs hold the same information"]
             if changed:
                 self.storage.write_atomic(name, encode_offsets(offsets))
                 self.result.done += [RepairAction(name, what) for what in changed]
@@ -232,14 +245,15 @@ class _Repair:
         try:
             decode_offsets(self.storage.read(name))
         except TooManyOpenFiles:
-            raise  # nothing is known of the file, which would be emptied
+            raise  # the file may be readable, so it must not be emptied
         except (CorruptIndex, StorageFailed, FileNotFoundError):
             return False
         return True
 
     def _clamp(self, name: str, offsets: dict[tuple[str, int], int], data: DataFolderState) -> list[str]:
-        """No offset beyond its log's end; a log start that is beyond would have the whole log
-        dropped, so it goes.
+        """Limit each offset to its log's end. Returns: the changes.
+
+        A log start beyond the end is removed, because a broker would delete the whole log for it.
         """
         changed = []
         for key, offset in list(offsets.items()):
@@ -252,7 +266,7 @@ class _Repair:
             if name == LOG_STARTS:
                 del offsets[key]
                 changed.append(
-                    f"{folder}: {offset} taken out, the log ends at {end_offset}; records that were deleted may be back"
+                    f"{folder}: {offset} removed: the log ends at {end_offset}; deleted records may be readable again"
                 )
             else:
                 offsets[key] = end_offset

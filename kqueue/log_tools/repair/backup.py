@@ -1,6 +1,4 @@
-"""The copy that is made before anything is mended: under its name only when it is whole and on
-disk.
-"""
+"""The backup that precedes a repair; its folder gets its name once it is complete and on disk."""
 
 from __future__ import annotations
 
@@ -11,22 +9,25 @@ from kqueue.storage import Storage
 
 PARTIAL = ".partial"
 CHUNK_BYTES = 4 * 1024 * 1024
-ROOM_BYTES = 16 * 1024 * 1024  # for what file systems need besides, and for the small files that are made
+RESERVE_BYTES = 16 * 1024 * 1024  # file system overhead, and the small files that are rebuilt
 
 
 def check_free_space(source: Storage, target: Storage, copy_bytes: int, work_bytes: int) -> None:
-    """Whether there is room for a copy of `copy_bytes`, and for a new segment of `work_bytes`
-    beside the old. Raises RepairRefused.
+    """Raise RepairRefused unless there is space for the backup and for one rewritten segment.
+
+    Args:
+        copy_bytes: size of the backup.
+        work_bytes: size of the largest segment.
     """
-    # the two may share a disk, so the copy's needs room for both
-    for storage, needed in ((target, copy_bytes + work_bytes + ROOM_BYTES), (source, work_bytes + ROOM_BYTES)):
+    # both may be on one disk, so the backup's storage needs the space for both
+    for storage, needed in ((target, copy_bytes + work_bytes + RESERVE_BYTES), (source, work_bytes + RESERVE_BYTES)):
         free = storage.free_bytes()
         if free is not None and free < needed:
             raise RepairRefused(f"a repair needs {needed} bytes in {storage.location}, {free} are free")
 
 
 def check_backup_folder(target: Storage, name: str) -> None:
-    """The copy's folder must not be there, or be empty. Raises RepairRefused."""
+    """Raise RepairRefused unless the backup's folder is missing or empty."""
     if target.exists(name):
         try:
             entries = target.list(name)
@@ -39,10 +40,11 @@ def check_backup_folder(target: Storage, name: str) -> None:
 def copy_files(
     source: Storage, files: Sequence[str], target: Storage, name: str, progress: Callable[[int], None]
 ) -> None:
-    """Copy these files to the folder `name`, with the folders that they are in.
+    """Copy these files, with their parent folders, to the folder `name`.
 
-    Crash: before it returns there is at most a folder `name`.partial, which the next try takes
-    over; afterwards all of it is durable. Raises StorageFailed.
+    Durability: a crash before the return leaves at most a folder `name`.partial, which the next
+        attempt reuses; after it everything is on disk.
+    Raises: StorageFailed.
     """
     partial = name + PARTIAL
     target.make_folder(partial)

@@ -1,6 +1,4 @@
-"""Log files without the bytes that are no batches: what stays, what is lost, and the new file in
-place of the old.
-"""
+"""Rewrites log files without their damaged byte ranges, and reports what is lost."""
 
 from __future__ import annotations
 
@@ -21,11 +19,10 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class LostRange(NamedTuple):
-    """Bytes that were cut out of a log file. `first_offset`, `end_offset`: the offsets that went
-    with them at most, the end exclusive.
+    """Bytes removed from a log file, and the offsets lost with them at most (end exclusive).
 
-    `end_offset` None: nobody knows how far they reached, since nothing comes after; equal to the
-    first: no offset went.
+    `end_offset` None: the end is unknown, since no batch follows; equal to `first_offset`: no
+    offset is lost.
     """
 
     file: str
@@ -50,8 +47,10 @@ class LostRange(NamedTuple):
 
 @dataclass(slots=True)
 class LogRewrite:
-    """How a log file has to change. `kept`: (position, end) of what stays, in order; `stamped`:
-    what is put right in place, by position.
+    """How a log file must change.
+
+    `kept`: (position, end) of the byte ranges that stay, in order. `stamped`: header corrections by
+    position.
     """
 
     base: int
@@ -62,6 +61,7 @@ class LogRewrite:
 
     @property
     def is_needed(self) -> bool:
+        """Whether anything changes."""
         return bool(self.lost or self.stamped)
 
 
@@ -75,10 +75,13 @@ def plan_rewrite(
     epochs: LeaderEpochCache | None = None,
     deep: bool = False,
 ) -> LogRewrite:
-    """Read a segment's log file, and say what has to go. Args: as those of `validated_batches`.
+    """Read a segment's log file and return how it must change.
 
-    Raises StorageFailed: also where several whole batches in a row don't fit the file's name, so
-    that it is the name that must be wrong. FileNotFoundError.
+    Args:
+        limit, first, epochs, deep: as those of the header validation.
+    Raises:
+        StorageFailed: also if several valid batches in a row do not fit the file's name, so that
+        the name must be wrong. FileNotFoundError.
     """
     name = f"{folder}/{file_name(base, LOG)}"
     file = storage.open(name)
@@ -108,8 +111,10 @@ def plan_rewrite(
 
 
 def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
-    """One batch may be damaged in its base offset; several in a row are in the wrong file, and too
-    much to throw away unasked.
+    """Raise StorageFailed if two batches in a row are misplaced.
+
+    One misplaced batch may have a damaged base offset; several are in the wrong file, and too much
+    data to remove without a decision of the user.
     """
     if [one.is_misplaced for one in broken[-2:]] == [True, True]:
         where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
@@ -119,7 +124,10 @@ def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
 
 
 def _lost(name: str, broken: list[CorruptRange], first: int, end: int | None) -> Iterator[LostRange]:
-    """Several stretches in a row share the offsets that are missing; the first is told with them."""
+    """Return the lost ranges.
+
+    Adjacent ranges share the missing offsets, which the first one names.
+    """
     for number, one in enumerate(broken):
         start = first if number == 0 or end is None else end
         yield LostRange(name, one.position, one.end - one.position, start, end, one.expected, one.found)
@@ -133,10 +141,11 @@ def _keep(kept: list[tuple[int, int]], position: int, end: int) -> None:
 
 
 def apply_rewrite(storage: Storage, folder: str, cut: LogRewrite) -> None:
-    """Put a log file with what stays in place of the old one; its indexes are gone then.
+    """Replace a log file by one with the kept ranges, and remove its indexes.
 
-    Crash: the old file or the new one, whole; never the new one with the old one's indexes. Durable
-    on return. Raises StorageFailed.
+    Durability: on return. A crash leaves the old file or the new one, never the new one with the
+        old indexes.
+    Raises: StorageFailed.
     """
     name = f"{folder}/{file_name(cut.base, LOG)}"
     old, new = storage.open(name), storage.open(name + TEMPORARY_SUFFIX, create=True)
@@ -156,7 +165,7 @@ def apply_rewrite(storage: Storage, folder: str, cut: LogRewrite) -> None:
 
 
 def _append(old: File, position: int, end: int, new: File, stamped: dict[int, HeaderFix]) -> None:
-    """Copy a stretch; where a batch is stamped anew, it begins a chunk of its own."""
+    """Copy a byte range; a batch with a corrected header begins a chunk of its own."""
     while position < end:
         stop = min((at for at in stamped if position < at < end), default=end)
         data = bytearray(old.read_at(position, min(CHUNK_BYTES, stop - position)))

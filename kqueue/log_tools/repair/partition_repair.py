@@ -1,8 +1,7 @@
-"""One partition made sound: cut what is damaged, then make anew what follows from the batches.
-Every step is durable before the next.
+"""Repairs one partition: removes damaged ranges, then rebuilds the files that derive from batches.
 
-What is sound stays, also where it knows more than what is left of the log: a snapshot, or an index
-of aborted transactions.
+Every step is durable before the next. Valid files stay even if they know more than what remains of
+the log, such as a snapshot or an index of aborted transactions.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ ROUNDS_MAX = 5
 
 
 class RepairAction(NamedTuple):
-    """A file, and what was done to it."""
+    """A change of one file."""
 
     file: str
     what: str
@@ -48,15 +47,16 @@ class RepairAction(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionRepairResult:
-    """What became of a partition. `lost`: what was cut out; `done`: all that was changed."""
+    """The result for one partition. `lost`: removed byte ranges; `done`: all changes."""
 
     lost: list[LostRange] = field(default_factory=list)
     done: list[RepairAction] = field(default_factory=list)
 
 
 class PartitionRepair:
-    """`plan` reads only; `mend` changes the folder. Raise StorageFailed, FileNotFoundError: a file
-    can't be read or written.
+    """Plans or performs the repair of one partition.
+
+    Raises: StorageFailed, FileNotFoundError: a file cannot be read or written.
     """
 
     def __init__(self, storage: Storage, folder: str, data: DataFolderState, *, deep: bool, allow_gaps: bool) -> None:
@@ -69,26 +69,32 @@ class PartitionRepair:
         self.result = PartitionRepairResult()
 
     def plan(self) -> PartitionRepairResult:
-        """Say what `mend` would do to the logs."""
+        """Return what `mend` would do to the logs; only reads."""
         cuts, end = self._plan()
         for cut in cuts:
-            self._tell(cut)
+            self._report(cut)
         if end is not None:
             self.result.done.append(
-                RepairAction(self._path(file_name(end, LOG)), "would be made, empty: the log was known to reach there")
+                RepairAction(
+                    self._path(file_name(end, LOG)),
+                    "would be created, empty: the log is known to have reached this offset",
+                )
             )
         return self.result
 
     def mend(self) -> PartitionRepairResult:
-        """Crash: what was done stays, and the next repair goes on."""
-        for _ in range(ROUNDS_MAX):  # once, but that a batch is judged by its neighbours, which may be others then
+        """Repair the folder.
+
+        Durability: after a crash the finished steps stay, and the next repair resumes.
+        """
+        for _ in range(ROUNDS_MAX):  # a batch is validated by its neighbours, which a removal changes
             cuts, end = self._plan()
             if end is not None:
                 self._begin_at(end)
             for cut in cuts:
                 if cut.is_needed:
                     apply_rewrite(self.storage, self.folder, cut)
-                    self._tell(cut)
+                    self._report(cut)
             if not any(cut.is_needed for cut in cuts):
                 break
         self._remove_orphans()
@@ -98,8 +104,9 @@ class PartitionRepair:
         return self.result
 
     def is_too_short(self) -> bool:
-        """Whether the log ends before both checkpoints say that it did; False: not, or nobody can
-        tell.
+        """Return whether the log ends before both checkpoints.
+
+        False if that cannot be determined.
         """
         try:
             return self._known_end() > 0 and self._plan()[1] is not None
@@ -118,8 +125,9 @@ class PartitionRepair:
     # --- logs
 
     def _plan(self) -> tuple[list[LogRewrite], int | None]:
-        """What each log file needs, and where an empty segment must follow, so that no offset is
-        given away twice; None: nowhere.
+        """Return the change of each log file, and the base of an empty segment that must follow.
+
+        The empty segment prevents that offsets are assigned twice; None: it is not needed.
         """
         bases, epochs = self._bases(), self._epochs()
         cuts: list[LogRewrite] = []
@@ -144,8 +152,9 @@ class PartitionRepair:
         return None
 
     def _known_end(self) -> int:
-        """How far the log reached for sure: two checkpoints must say so, since one of them alone
-        may be what is damaged.
+        """Return the end offset that both checkpoints confirm.
+
+        A single checkpoint may be damaged itself.
         """
         offsets = self.data.offsets
         return min(offsets[RECOVERY_POINTS].get(self.key, 0), offsets[HIGH_WATERMARKS].get(self.key, 0))
@@ -158,18 +167,18 @@ class PartitionRepair:
         self.storage.sync_folder(self.folder)
         self._did(
             file_name(offset, LOG),
-            "made, empty: the log was known to reach there, and no offset may be given away twice",
+            "created, empty: the log is known to have reached this offset, and no offset may be assigned twice",
         )
 
-    def _tell(self, cut: LogRewrite) -> None:
+    def _report(self, cut: LogRewrite) -> None:
         name = file_name(cut.base, LOG)
         if cut.lost:
             self.result.lost += cut.lost
-            self._did(name, f"{sum(lost.size for lost in cut.lost)} bytes cut out")
+            self._did(name, f"{sum(lost.size for lost in cut.lost)} bytes removed")
         for position, stamp in cut.stamped.items():
             self._did(
                 name,
-                f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch} put right at position {position}",
+                f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch} corrected at position {position}",
             )
 
     def _did(self, name: str, what: str) -> None:
@@ -182,21 +191,21 @@ class PartitionRepair:
         for name in sorted(names):
             parsed = parse_file_name(name)
             if parsed and parsed[1] in SEGMENT_SUFFIXES and file_name(parsed[0], LOG) not in names:
-                self._remove(name, "removed: it belongs to no log")
+                self._remove(name, "removed: it has no log file")
 
     def _remove(self, name: str, what: str) -> None:
         self.storage.remove(self._path(name))
         self._did(name, what)
 
     def _check(self) -> tuple[PartitionVerifier, list[str]]:
-        """Check the partition; returns the names of the files that are wrong."""
+        """Verify the partition; return the verifier and the names of wrong files."""
         report = VerificationReport(self.folder)
         check = PartitionVerifier(self.storage, self.folder, report, self.known, deep=self.deep)
         check.run()
         return check, sorted({finding.file.rpartition("/")[2] for finding in report.errors})
 
     def _note_gaps(self) -> None:
-        """Write down which offsets are missing, so that nobody takes them for a new loss."""
+        """Record the missing offsets, so that later checks do not report them as a new loss."""
         check, _ = self._check()
         if check.compacted or not check.gaps:
             return
@@ -207,8 +216,8 @@ class PartitionRepair:
         missing = [gap for gap in check.gaps if not any(first <= gap[0] and gap[1] <= end for first, end in known)]
         if missing:
             self.storage.write_atomic(self._path(GAPS), encode_gaps([*known, *missing]))
-            told = ", ".join(f"{first} to {end - 1}" for first, end in missing)
-            self._did(GAPS, f"offsets {told} noted as lost")
+            ranges = ", ".join(f"{first} to {end - 1}" for first, end in missing)
+            self._did(GAPS, f"offsets {ranges} recorded as lost")
 
     def _rebuild(self) -> None:
         _, wrong = self._check()
@@ -222,21 +231,22 @@ class PartitionRepair:
         if PARTITION_METADATA in wrong:
             self._mend_topic_id()
         if GAPS in wrong:
-            self._remove(GAPS, "removed: it can't be read")
+            self._remove(GAPS, "removed: it cannot be read")
 
     def _put(self, name: str, data: bytes | None) -> None:
-        """Write a file that was made anew; a snapshot or transaction index that has nothing to say
-        goes.
-        """
+        """Write a rebuilt file; remove a snapshot or transaction index that would be empty."""
         if data is None or (not data and name.endswith(TXNINDEX)):
             if name in self._names():
-                self._remove(name, "removed: it says nothing that the log has")
+                self._remove(name, "removed: the log has nothing to store in it")
             return
         self.storage.write_atomic(self._path(name), data)
-        self._did(name, "made anew")
+        self._did(name, "rebuilt")
 
     def _mend_topic_id(self) -> None:
-        """The other partitions of the topic know its id; without any, the broker writes it again."""
+        """Copy the topic id from another partition.
+
+        Without one, remove the file: a broker writes it again.
+        """
         for (topic, _), folder in sorted(self.data.partitions.items()):
             if topic != self.key[0] or folder == self.folder:
                 continue
@@ -248,6 +258,6 @@ class PartitionRepair:
             except (FileNotFoundError, CorruptIndex, StorageFailed):
                 continue
             self.storage.write_atomic(self._path(PARTITION_METADATA), data)
-            self._did(PARTITION_METADATA, f"made anew, with the topic id that {folder} has")
+            self._did(PARTITION_METADATA, f"rebuilt, with the topic id that {folder} has")
             return
-        self._remove(PARTITION_METADATA, "removed: the broker, which knows the topic's id, writes it again")
+        self._remove(PARTITION_METADATA, "removed: the broker knows the topic's id and writes it again")

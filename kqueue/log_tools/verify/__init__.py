@@ -1,7 +1,6 @@
-"""Check all files of a partition's folder, or of a whole data folder, against each other; without a
-broker, and without writing.
+"""Verifies the files of a partition folder or data folder against each other, without a broker.
 
-A broker may be at work on the folder: what it has not finished then counts as a note.
+Nothing is written. A broker may use the folder: what it has not finished is a note, not an error.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ __all__ = [
 
 
 class VerificationTarget:
-    """What is to be looked at: `storage` is rooted at the data folder; `partition`: the one folder
-    in it that counts, None: all.
+    """What to verify.
+
+    `storage`: rooted at the data folder. `partition`: one folder in it, None: all.
     """
 
     def __init__(self, storage: Storage, partition: str | None) -> None:
@@ -45,10 +45,11 @@ class VerificationTarget:
 
 
 def resolve_target(path: str | Path) -> VerificationTarget:
-    """Tell what a path is: a partition's folder, which holds logs, or a data folder, which holds
-    such folders.
+    """Return whether a path is a partition folder or a data folder.
 
-    Raises NotALogFolder: neither of them, or nothing is there. StorageFailed: it can't be listed.
+    Raises:
+        NotALogFolder: it is neither, or does not exist.
+        StorageFailed: it cannot be listed.
     """
     folder = Path(path).resolve()
     if not folder.is_dir():
@@ -69,14 +70,17 @@ def resolve_target(path: str | Path) -> VerificationTarget:
 def verify(
     path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: ProgressCallback | None = None
 ) -> VerificationReport:
-    """Check a partition's folder, or a data folder with all partitions in it.
+    """Verify a partition folder, or a data folder with all partitions in it.
 
-    Args: deep: also decompress and decode every record, and compare what it says with its batch's
-    header. allow_gaps: all logs are compacted, so that missing offsets are no loss, although the
-    data folder does not say so. progress: called now and then with the bytes that are done, and
-    those that there are. Returns: all that was found; `report.is_sound`: nothing is damaged. Never
-    writes, never locks. Raises NotALogFolder: there are no logs. StorageFailed: the folder can't be
-    listed (of single files that is a finding).
+    Args:
+        deep: also decompress and decode every record and compare it with its batch's header.
+        allow_gaps: all logs are compacted, so that missing offsets are no loss, although the data
+            folder does not say so.
+        progress: receives the bytes that are done, and their total.
+    Returns: the findings; `report.is_sound`: nothing is damaged.
+    Raises:
+        NotALogFolder: there are no logs.
+        StorageFailed: the folder cannot be listed. Unreadable files are findings.
     """
     target = resolve_target(path)
     return verify_storage(target.storage, target.partition, deep=deep, allow_gaps=allow_gaps, progress=progress)
@@ -90,8 +94,10 @@ def verify_storage(
     allow_gaps: bool = False,
     progress: ProgressCallback | None = None,
 ) -> VerificationReport:
-    """`verify` for any storage that is rooted at a data folder. `partition`: path of the one folder
-    to check; None: all of them.
+    """Run `verify` on any storage that is rooted at a data folder.
+
+    Args:
+        partition: path of the one folder to verify; None: all of them.
     """
     report = VerificationReport(storage.location if partition is None else f"{storage.location}/{partition}")
     if partition is None:
@@ -116,7 +122,7 @@ def verify_storage(
 
 
 def _around(storage: Storage) -> DataFolderState:
-    """What the data folder around a partition says; what is wrong there was not asked for."""
+    """Return the state of the data folder around a partition; its own damage is not reported."""
     try:
         return read_data_folder(storage, VerificationReport(""))
     except (StorageFailed, FileNotFoundError):

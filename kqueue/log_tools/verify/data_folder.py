@@ -1,6 +1,4 @@
-"""The files of a data folder itself: who it belongs to, how it was left, and its checkpoints
-against the logs.
-"""
+"""Verifies a data folder's own files: identity, clean shutdown, checkpoints against the logs."""
 
 from __future__ import annotations
 
@@ -30,9 +28,9 @@ from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 CLEANED_TO = "cleaner-offset-checkpoint"
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED_TO)
-FOLDERS_SET_ASIDE = {
-    "-stray": "a partition that no topic claimed, set aside",
-    "-future": "a copy of a partition on its way from another data folder",
+RENAMED_FOLDERS = {
+    "-stray": "a stray partition: no topic claimed it",
+    "-future": "a partition that is being moved from another data folder",
 }
 _IDENTITY = ("cluster.id",)
 T = TypeVar("T")
@@ -41,10 +39,11 @@ Key = tuple[str, int]
 
 @dataclass(slots=True)
 class DataFolderState:
-    """What a data folder says. `partitions`: their folders; `offsets`: what each checkpoint file
-    holds, empty where it can't be read.
+    """The state that a data folder stores.
 
-    `is_one`: whether it has any of a data folder's own files. `clean`: the last stop was.
+    `partitions`: their folders. `offsets`: by checkpoint file; empty if the file cannot be read.
+    `is_one`: it has at least one of a data folder's own files. `clean`: the last shutdown was
+    clean.
     """
 
     partitions: dict[Key, str] = field(default_factory=dict)
@@ -53,7 +52,7 @@ class DataFolderState:
     clean: bool = False
 
     def known(self, folder: str, *, allow_gaps: bool = False) -> CheckpointedState:
-        """What it says of a partition's folder."""
+        """Return what the checkpoints say about a partition's folder."""
         key = parse_partition_folder(folder)
         if not self.is_one or key is None:
             return CheckpointedState(cleaned=allow_gaps)
@@ -64,8 +63,9 @@ class DataFolderState:
 
 
 def read_data_folder(storage: Storage, report: VerificationReport) -> DataFolderState:
-    """Read and check what needs no log. Raises StorageFailed, FileNotFoundError: the folder can't
-    be listed.
+    """Read the data folder and verify what needs no log.
+
+    Raises: StorageFailed, FileNotFoundError: the folder cannot be listed.
     """
     folder = DataFolderState()
     names = set()
@@ -75,7 +75,7 @@ def read_data_folder(storage: Storage, report: VerificationReport) -> DataFolder
         if key is not None:
             folder.partitions[key] = entry.name
         elif entry.is_folder and (
-            why := next((why for suffix, why in FOLDERS_SET_ASIDE.items() if entry.name.endswith(suffix)), None)
+            why := next((why for suffix, why in RENAMED_FOLDERS.items() if entry.name.endswith(suffix)), None)
         ):
             report.add(Finding(entry.name, None, "partitions in use", why, NOTE))
         elif entry.name.endswith(TEMPORARY_SUFFIX):
@@ -134,28 +134,28 @@ def _check_marker(storage: Storage, names: set[str], report: VerificationReport)
             Finding(
                 CLEAN_SHUTDOWN,
                 None,
-                "the mark of a clean stop",
-                "none: a broker is at work here, or was cut short",
+                "the marker of a clean shutdown",
+                "none: a broker uses the folder, or crashed",
                 NOTE,
             )
         )
         return
     data = _read(storage, CLEAN_SHUTDOWN, bytes, "", report)
     try:
-        if data:  # older Kafkas leave it empty
+        if data:  # empty in older Kafkas
             json.loads(data)
     except ValueError:
         report.add(Finding(CLEAN_SHUTDOWN, None, "JSON, or nothing", repr(data[:40] if data else data), NOTE))
 
 
 def _check_topic_ids(storage: Storage, folder: DataFolderState, report: VerificationReport) -> None:
-    """All partitions of a topic must name the same id."""
+    """Report partitions of one topic with different topic ids."""
     ids: dict[str, tuple[bytes, str]] = {}
     for (topic, _), path in sorted(folder.partitions.items()):
         try:
             topic_id = decode_partition_metadata(storage.read(f"{path}/{PARTITION_METADATA}"))
         except (FileNotFoundError, CorruptIndex, StorageFailed):
-            continue  # the partition's own check tells of it
+            continue  # the partition's own verification reports it
         first, where = ids.setdefault(topic, (topic_id, path))
         if topic_id != first:
             report.add(Finding(f"{path}/{PARTITION_METADATA}", None, f"the topic id that {where} has", "another one"))
@@ -164,8 +164,9 @@ def _check_topic_ids(storage: Storage, folder: DataFolderState, report: Verifica
 def check_checkpoints(
     folder: DataFolderState, bounds: Mapping[Key, LogRange | None], report: VerificationReport
 ) -> None:
-    """Compare the checkpoints with where the logs begin and end. After a crash the logs may have
-    lost what they say; then it is a note.
+    """Compare the checkpoints with the offset ranges of the logs.
+
+    After a crash the logs may have lost what the checkpoints name; then it is a note.
     """
     severity = ERROR if folder.clean else NOTE
     for name in CHECKPOINTS:

@@ -1,8 +1,8 @@
-"""The indexes of a segment against its batches, entry by entry while these go by.
+"""Verifies the indexes of a segment against its batches, entry by entry in one pass.
 
 An index may name the last offset of several batches that were appended at once (followers, old
-formats), and compaction leaves the last offset that it kept: such entries lead to the right place
-all the same, and count as `loose`.
+formats), and compaction leaves the last offset that it kept. Such entries lead to the right
+position; they count as `loose`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ ReportMismatch = Callable[[int | None, str, str], None]
 
 
 class _Entries:
-    """The entries of an index file, one after another. `padded`: how many of zeros end it, which a
-    broker at work allocates beforehand.
+    """The entries of an index file in order.
+
+    `padded`: entries of zeros at the end (preallocation).
     """
 
     def __init__(self, data: memoryview, entry: struct.Struct) -> None:
@@ -39,20 +40,18 @@ class _Entries:
         return found
 
     def stands_out(self, entry: tuple[int, ...], last: tuple[int, ...]) -> bool:
-        """Whether the entry after `entry` fits to the one before (`last`), but not to this: then it
-        is this one that is wrong.
-        """
+        """Return whether `entry` is the wrong one: the next entry fits `last`, but not `entry`."""
         ahead = self._ahead
         return ahead is not None and any(map(operator.le, ahead, entry)) and all(map(operator.gt, ahead, last))
 
     @property
     def position(self) -> int:
-        """Of the entry that came last."""
+        """Position of the last returned entry, bytes."""
         return self.number * self._size
 
 
 def _without_zeros(data: memoryview, size: int) -> int:
-    """How many entries there are before the zeros at the end."""
+    """Return the number of entries before the zeros at the end."""
     count = len(data) // size
     step = 4096
     zeros = bytes(step * size)
@@ -65,8 +64,13 @@ def _without_zeros(data: memoryview, size: int) -> int:
 
 
 class OffsetIndexVerifier:
-    """`.index`: each entry is the last offset of a batch and where that begins. `found` takes what
-    is wrong, `loose` what may be.
+    """Verifies `.index`: each entry is the last offset of a batch and the batch's position.
+
+    Args:
+        data: the file.
+        base: base offset of the segment.
+        found: receives errors.
+        loose: receives entries that are errors only in a log that was never compacted.
     """
 
     def __init__(self, data: memoryview, base: int, found: ReportMismatch, loose: ReportMismatch) -> None:
@@ -76,7 +80,7 @@ class OffsetIndexVerifier:
         self._found = found
         self._loose = loose
         self._last = (-1, 0)
-        self._before = base - 1  # last offset of the batch before
+        self._before = base - 1  # last offset of the previous batch
         self._owed: int | None = None  # an entry's offset that must be a later batch's last
         self.next_position = -1
         self._offset = 0
@@ -89,7 +93,7 @@ class OffsetIndexVerifier:
         self._advance()
 
     def batch(self, position: int, last_offset: int) -> None:
-        """The next batch."""
+        """Verify the entries up to the next batch."""
         if self._owed is not None and last_offset >= self._owed:
             if last_offset > self._owed:
                 self._loose(None, f"the last offset of a batch, such as {last_offset}", str(self._owed))
@@ -108,13 +112,13 @@ class OffsetIndexVerifier:
         self._before = last_offset
 
     def skip(self, end: int) -> None:
-        """Pass over bytes that are no batches: what leads there can't be judged."""
+        """Skip the entries that lead into damaged bytes, which end at position `end`."""
         while 0 <= self.next_position < end:
             self._advance()
         self._owed = None
 
     def close(self, size: int) -> None:
-        """The log file ends."""
+        """Report the entries beyond the log file, which has `size` bytes."""
         if self._owed is not None:
             self._found(None, f"offsets up to {self._before}", str(self._owed))
         while self.next_position >= 0:
@@ -139,7 +143,7 @@ class OffsetIndexVerifier:
 
 
 class TimeIndexVerifier:
-    """`.timeindex`: each entry is the greatest timestamp up to an offset."""
+    """Verifies `.timeindex`: each entry is the greatest timestamp up to an offset."""
 
     def __init__(self, data: memoryview, base: int, found: ReportMismatch) -> None:
         self._entries = _Entries(data, TIME_ENTRY)
@@ -148,7 +152,7 @@ class TimeIndexVerifier:
         self._found = found
         self._last = (NO_TIMESTAMP, 0)
         self.greatest = NO_TIMESTAMP
-        self._uncertain = False  # batches were passed over, with times that nobody knows
+        self._uncertain = False  # batches with unknown timestamps were skipped
         self._skipping = False
         self.next_offset = -1
         self._timestamp = NO_TIMESTAMP
@@ -161,7 +165,7 @@ class TimeIndexVerifier:
         self._advance()
 
     def batch(self, first_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """The next batch."""
+        """Verify the entries up to the next batch."""
         while self._skipping and 0 <= self.next_offset < first_offset:
             self._advance()
         self._skipping = False
@@ -178,12 +182,14 @@ class TimeIndexVerifier:
             self._advance()
 
     def skip(self) -> None:
-        """Pass over bytes that are no batches."""
+        """Note that damaged bytes were skipped, whose timestamps are unknown."""
         self._uncertain = self._skipping = True
 
     def close(self, last_offset: int, *, sealed: bool) -> None:
-        """The log file ends with `last_offset`. `sealed`: there must be an entry for its greatest
-        timestamp.
+        """Verify the end of the index against the log's `last_offset`.
+
+        Args:
+            sealed: the index must end with an entry for the segment's greatest timestamp.
         """
         beyond = False
         while self.next_offset >= 0:

@@ -1,7 +1,6 @@
-"""All files of one partition's folder against each other.
+"""Verifies the files of one partition folder against each other, in one pass.
 
-The batches are the truth: what they say of themselves is checked by their sums, and all other files
-by them. Only one pass is made.
+The batches are verified by their checksums; all other files are verified against the batches.
 """
 
 from __future__ import annotations
@@ -46,25 +45,25 @@ from kqueue.storage import File, Storage
 from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 DAMAGED = ".damaged"
-STATE_BYTES_MAX = 256 * 1024 * 1024  # no snapshot, checkpoint or txnindex is anywhere near this
-LEFT_OVERS = {
-    SWAP: "part of a compaction that was cut short; the next start completes it",
-    CLEANED: "part of a compaction that was cut short; the next start removes it",
-    TEMPORARY_SUFFIX: "a file that was never finished; the next start removes it",
-    DAMAGED: "what a start set aside because it was damaged",
+STATE_BYTES_MAX = 256 * 1024 * 1024  # far above any snapshot, checkpoint or transaction index
+LEFTOVERS = {
+    SWAP: "part of an interrupted compaction; the next start completes it",
+    CLEANED: "part of an interrupted compaction; the next start removes it",
+    TEMPORARY_SUFFIX: "an unfinished file; the next start removes it",
+    DAMAGED: "a damaged file that a start quarantined",
 }
-LEFT_OVERS_NAMED = 3  # of a kind; the others are counted
+LEFTOVERS_NAMED = 3  # per kind; the others are counted
 KAFKAS_OWN = {EPOCHS, PARTITION_METADATA, GAPS, "quorum-state"}
 _KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointedState:
-    """What the data folder says of a partition.
+    """What the data folder says about a partition.
 
-    `clean`: the last stop was; otherwise only what lies below `recovery_point` was flushed for
-    sure. `log_start`: None: it says nothing. `cleaned`: its log was compacted, so that gaps are as
-    they should be.
+    `clean`: the last shutdown was clean; otherwise only data below `recovery_point` is known to be
+    flushed. `log_start`: None: unknown. `cleaned`: the log was compacted, so offset gaps are
+    expected.
     """
 
     clean: bool = True
@@ -74,7 +73,7 @@ class CheckpointedState:
 
 
 class LogRange(NamedTuple):
-    """What was found of a log: its first offset, and where it ends (exclusive)."""
+    """The offsets of a log: the first one, and its end (exclusive)."""
 
     first_offset: int
     end_offset: int
@@ -82,7 +81,7 @@ class LogRange(NamedTuple):
 
 @dataclass(slots=True)
 class _Folder:
-    """What is there, by kind. `segments`: base -> suffix -> size."""
+    """The files of the folder by kind. `segments`: base offset -> suffix -> size."""
 
     segments: dict[int, dict[str, int]] = field(default_factory=dict)
     snapshots: list[int] = field(default_factory=list)
@@ -91,8 +90,10 @@ class _Folder:
 
 
 class PartitionVerifier:
-    """`run` once. Findings go to `report`; `progress` is told the bytes of log that were read.
-    Reads only.
+    """Verifies one partition; call `run` once.
+
+    Findings go to `report`; `progress` receives the bytes of log that were read. Nothing is
+    written.
     """
 
     def __init__(
@@ -114,16 +115,19 @@ class PartitionVerifier:
         named = parse_partition_folder(folder.rpartition("/")[2])
         self.compacted = known.cleaned or (named is not None and named[0] in INTERNAL_TOPICS)
         self.producers = ProducerStateManager()
-        self.whole = True  # all batches that ever were have been replayed
-        self.damaged = False  # batches are missing that were there, so what follows from them can't be judged
+        self.whole = True  # all batches that the log ever had were applied
+        self.damaged = False  # batches are missing, so files that derive from them cannot be verified
         self.epochs: LeaderEpochCache | None = None
-        self.gaps: list[tuple[int, int]] = []  # first offset that is missing, and the next that is there
+        self.gaps: list[tuple[int, int]] = []  # first missing offset, next existing offset
         self._if_not_compacted: list[Finding] = []
         self._snapshots: dict[int, ProducerStateManager] = {}
         self._aborted: list[AbortedTxn] = []
 
     def run(self) -> LogRange | None:
-        """None: there is no log. Raises StorageFailed: the folder can't be listed."""
+        """Verify the partition. Returns: its offsets, None if there is no log.
+
+        Raises: StorageFailed: the folder cannot be listed.
+        """
         found = self._list()
         self.report.partitions += 1
         bases = sorted(base for base, files in found.segments.items() if LOG in files)
@@ -133,7 +137,7 @@ class PartitionVerifier:
         if not bases:
             self._find("", None, "a log", "no segment", NOTE)
             return None
-        self._begin(bases[0])
+        self._begin_at(bases[0])
         end_offset = bases[0]
         for base, following in zip(bases, [*bases[1:], None], strict=True):
             end_offset = self._segment(base, following, found, end_offset)
@@ -155,7 +159,7 @@ class PartitionVerifier:
 
     def _list(self) -> _Folder:
         folder = _Folder()
-        left_over: dict[str, list[str]] = {}
+        leftovers: dict[str, list[str]] = {}
         for entry in self.storage.list(self.folder):
             name = entry.name
             parsed = parse_file_name(name)
@@ -167,22 +171,22 @@ class PartitionVerifier:
             elif parsed and parsed[1] == SNAPSHOT:
                 folder.snapshots.append(parsed[0])
             elif name.endswith(DELETED):
-                continue  # waits for `file.delete.delay.ms`, as after every deletion
-            elif kind := next((suffix for suffix in LEFT_OVERS if name.endswith(suffix)), None):
-                left_over.setdefault(kind, []).append(name)
+                continue  # deleted after `file.delete.delay.ms`
+            elif kind := next((suffix for suffix in LEFTOVERS if name.endswith(suffix)), None):
+                leftovers.setdefault(kind, []).append(name)
             elif name not in KAFKAS_OWN and not name.endswith(_KAFKAS_SUFFIX):
                 self._find(name, None, "files of a log only", "a file of another kind", NOTE)
-        for kind, names in left_over.items():
-            for name in names[:LEFT_OVERS_NAMED]:
-                self._find(name, None, "nothing left over", LEFT_OVERS[kind], NOTE)
-            if len(names) > LEFT_OVERS_NAMED:
-                self._find("", None, "nothing left over", f"{len(names) - LEFT_OVERS_NAMED} more {kind} files", NOTE)
-        if SWAP in left_over:
+        for kind, names in leftovers.items():
+            for name in names[:LEFTOVERS_NAMED]:
+                self._find(name, None, "nothing left over", LEFTOVERS[kind], NOTE)
+            if len(names) > LEFTOVERS_NAMED:
+                self._find("", None, "nothing left over", f"{len(names) - LEFTOVERS_NAMED} more {kind} files", NOTE)
+        if SWAP in leftovers:
             folder.swapping = self.compacted = True
         for base, files in folder.segments.items():
             if LOG not in files and not folder.swapping:
                 for suffix in files:
-                    # a deletion takes the log first
+                    # a deletion removes the log file first
                     severity = ERROR if self.known.clean else NOTE
                     self._find(
                         file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity
@@ -190,7 +194,7 @@ class PartitionVerifier:
         return folder
 
     def _read(self, name: str) -> bytes | None:
-        """A small file; None: it can't be read, which has been told."""
+        """Return a small file; None: it cannot be read, which is reported."""
         try:
             file = self.storage.open(self._path(name))
             if file.size > STATE_BYTES_MAX:
@@ -202,13 +206,17 @@ class PartitionVerifier:
             return None
 
     def _unless_at_work(self, offset: int) -> str:
-        """How grave it is if something that belongs to `offset` is not whole: a broker at work has
-        not flushed it, perhaps.
+        """Return the severity of an incomplete file for `offset`.
+
+        It is NOTE if a broker may not have flushed the file yet.
         """
         return ERROR if self.known.clean or offset < self.known.recovery_point else NOTE
 
     def _unreadable(self, name: str, error: Exception) -> None:
-        """A file that was listed: a broker at work may have deleted it since."""
+        """Report a listed file that cannot be read.
+
+        NOTE if a running broker may have deleted it.
+        """
         gone = isinstance(error, FileNotFoundError) and not self.known.clean
         self._find(name, None, "a file that can be read", str(error), NOTE if gone else ERROR)
 
@@ -247,12 +255,13 @@ class PartitionVerifier:
 
     # --- segments
 
-    def _begin(self, base: int) -> None:
-        """Where the log does not begin at 0, what went before is known from the snapshot there, if
-        at all.
+    def _begin_at(self, base: int) -> None:
+        """Begin at `base`.
+
+        A log that does not begin at 0 takes its producer state from the snapshot there.
         """
         for offset in [offset for offset in self._snapshots if offset < base]:
-            del self._snapshots[offset]  # of segments that are gone; nothing is left to compare it with
+            del self._snapshots[offset]  # its segment was deleted, so it cannot be verified
         snapshot = self._snapshots.pop(base, None)
         if snapshot is not None:
             self.producers = snapshot
@@ -260,7 +269,7 @@ class PartitionVerifier:
         self.whole = base == 0
 
     def _segment(self, base: int, following: int | None, found: _Folder, end_offset: int) -> int:
-        """Check one segment; returns the offset at which it ends."""
+        """Verify one segment; return the offset at which it ends."""
         self.report.segments += 1
         name, files = file_name(base, LOG), found.segments[base]
         if base > end_offset:
@@ -276,10 +285,10 @@ class PartitionVerifier:
         return end
 
     def _gap(self, name: str, position: int | None, start: int, end: int) -> None:
-        """Offsets from `start` to `end` (exclusive) are missing."""
+        """Report that the offsets from `start` to `end` (exclusive) are missing."""
         self.gaps.append((start, end))
         if any(first <= start and end <= last for first, last in self._gaps):
-            self.damaged = True  # of producers and transactions the files may know more than what is left of the log
+            self.damaged = True  # state files may know more than what remains of the log
             self._find(
                 name,
                 position,
@@ -298,7 +307,7 @@ class PartitionVerifier:
         return found
 
     def _transactions(self, base: int, is_there: bool) -> None:
-        """A segment's index of aborted transactions against those that ended in it."""
+        """Verify a segment's transaction index against the transactions that ended in it."""
         name, shown, self._aborted = file_name(base, TXNINDEX), self._aborted, []
         said: list[AbortedTxn] = []
         if is_there:
@@ -323,7 +332,7 @@ class PartitionVerifier:
     # --- what follows from the batches
 
     def count(self, file: File, whole: ScannedBatch, name: str) -> None:
-        """Count a batch for its producer, its transaction and its leader."""
+        """Apply a batch to the state of producers, transactions and leader epochs."""
         unit = whole.header
         self.report.batches += 1
         self.report.records += whole.record_count
@@ -362,16 +371,14 @@ class PartitionVerifier:
         self._find(EPOCHS, None, expected, str(said), severity)
 
     def _log_start(self) -> int:
-        """Below it the epochs may be forgotten already."""
-        if self.known.log_start is not None and self.known.clean:  # a broker at work moves it on
+        """Return the offset below which leader epochs may be missing."""
+        if self.known.log_start is not None and self.known.clean:  # a running broker advances it
             return self.known.log_start
         entries = self.epochs.entries() if self.epochs is not None else []
         return entries[0][1] if entries else 0
 
     def _snapshots_up_to(self, offset: int) -> None:
-        """Compare the snapshots that were taken at or before `offset`, up to which all batches are
-        counted.
-        """
+        """Compare the snapshots at or before `offset`; all batches below it have been applied."""
         while self._snapshots and (at := next(iter(self._snapshots))) <= offset:
             snapshot = self._snapshots.pop(at)
             if self.damaged or self.compacted:
@@ -397,7 +404,7 @@ class PartitionVerifier:
 
 
 class _SegmentPass:
-    """One segment's log file with its two indexes, from the first byte to the last."""
+    """Verifies one segment's log file together with its two indexes, in one pass."""
 
     def __init__(
         self, partition: PartitionVerifier, base: int, following: int | None, files: dict[str, int], found: _Folder
@@ -407,13 +414,14 @@ class _SegmentPass:
         self.following = following
         self.size = 0
         self.name = file_name(base, LOG)
-        self.lenient = following is None and not partition.known.clean  # a broker is at work here, or was cut short
+        self.lenient = following is None and not partition.known.clean  # a broker runs, or crashed
         self.files = files
         self.found = found
 
     def run(self, expected: int) -> int:
-        """Check all; returns the offset at which the segment ends. Raises StorageFailed,
-        FileNotFoundError.
+        """Verify the segment; return the offset at which it ends.
+
+        Raises: StorageFailed, FileNotFoundError.
         """
         partition = self.partition
         index = OffsetIndexVerifier(
@@ -424,7 +432,7 @@ class _SegmentPass:
         self._padding(TIMEINDEX, times.padded)
         file = partition.storage.open(
             partition._path(self.name)
-        )  # after its indexes, which never know of more than it holds
+        )  # opened after its indexes, which then never exceed it
         self.size = file.size
         after_damage = False
         for one in validated_batches(
@@ -460,8 +468,10 @@ class _SegmentPass:
         return expected
 
     def _broken(self, file: File, one: CorruptRange) -> bool:
-        """Tell of bytes that are no batch; True: they are the end that a broker at work, or a
-        crash, leaves.
+        """Report damaged bytes.
+
+        Returns: True if they are the incomplete end that a running broker or a crash
+        leaves.
         """
         partition = self.partition
         tail = one.end == self.size and self.following is None and one.fix is None

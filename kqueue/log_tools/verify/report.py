@@ -1,6 +1,4 @@
-"""What is wrong in a folder of log files, and what was looked at: the results of `verify`, for
-people and for programs.
-"""
+"""The result of a verification: its findings, and how much was read."""
 
 from __future__ import annotations
 
@@ -10,15 +8,14 @@ from typing import Any, NamedTuple
 
 ERROR = "error"
 NOTE = "note"
-PER_FILE_MAX = 20  # a file that is wrong everywhere need not fill the screen
+PER_FILE_MAX = 20  # a file with many errors must not flood the output
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be.
+    """One deviation from the expected content.
 
-    `file`: path below the data folder; `position`: in bytes, None: the file as a whole. `severity`:
-    ERROR: a broker would read something wrong, or could not read it. NOTE: worth knowing, and
-    harmless.
+    `file`: path below the data folder. `position`: bytes, None: the whole file. `severity`: ERROR:
+    a broker would read wrong data or fail; NOTE: harmless.
     """
 
     file: str
@@ -34,8 +31,9 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class VerificationReport:
-    """What `verify` found. `folder`: where; `batches`, `records`, `bytes`: how much of log was read
-    (records as the batches count them).
+    """The findings of `verify` in `folder`.
+
+    `batches`, `records`, `bytes`: how much of the log was read (records as the headers count them).
     """
 
     folder: str
@@ -49,26 +47,28 @@ class VerificationReport:
 
     @property
     def errors(self) -> list[Finding]:
+        """The findings that are damage."""
         return [finding for finding in self.findings if finding.severity == ERROR]
 
     @property
     def notes(self) -> list[Finding]:
+        """The findings that are harmless."""
         return [finding for finding in self.findings if finding.severity == NOTE]
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is damaged; notes don't count."""
+        """Whether nothing is damaged; notes do not count."""
         return not any(finding.severity == ERROR for finding in self.findings)
 
     def add(self, finding: Finding) -> None:
-        """Keep a finding; of one file at most PER_FILE_MAX of a kind, the others are counted."""
+        """Add a finding: at most PER_FILE_MAX per file and severity; further ones are counted."""
         key = finding.file, finding.severity
         self._per_file[key] += 1
         if self._per_file[key] <= PER_FILE_MAX:
             self.findings.append(finding)
 
     def close(self) -> None:
-        """Say for which files there was more to find."""
+        """Add the counts of the findings that were left out."""
         for (file, severity), count in sorted(self._per_file.items()):
             if count > PER_FILE_MAX:
                 self.findings.append(
@@ -77,7 +77,7 @@ class VerificationReport:
         self._per_file.clear()
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the report as JSON values."""
         return {
             "folder": self.folder,
             "sound": self.is_sound,

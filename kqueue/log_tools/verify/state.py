@@ -1,4 +1,4 @@
-"""What a log says of its producers, transactions and leaders, against the files that say it too."""
+"""Compares the state of producers and transactions in a log with the files that store it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ Difference = tuple[str, str]
 def producer_differences(
     snapshot: ProducerStateManager, replayed: ProducerStateManager, *, whole: bool
 ) -> Iterator[Difference]:
-    """What a snapshot says otherwise than the batches up to its offset.
+    """Return how a snapshot differs from the batches up to its offset.
 
-    Args: whole: all batches that the log ever had were replayed. A producer that the snapshot lacks
-    may have expired, unless it has an open transaction, or expired and come back, without the
-    coordinator epoch then; one that the log lacks may stem from before its start.
+    A producer that the snapshot lacks may have expired, unless it has an open transaction; or
+    expired and returned, then without a coordinator epoch. A producer that the log lacks may be
+    older than the log's start.
+
+    Args:
+        whole: all batches that the log ever had were replayed.
     """
     for producer_id, said in snapshot.items():
         shown = replayed.by_id.get(producer_id)
@@ -47,11 +50,11 @@ def _text(producer: ProducerStateEntry) -> str:
 def transaction_differences(
     said: list[AbortedTxn], shown: list[AbortedTxn], *, whole: bool, compacted: bool
 ) -> Iterator[tuple[int | None, str, str]]:
-    """(number of the entry, expected, found) where a segment's index of aborted transactions is
-    wrong.
+    """Return (entry number, expected, found) for each wrong entry of a segment's transaction index.
 
-    Args: whole: all of the log was replayed; compacted: data of aborted transactions may be gone
-    while their entries are still there.
+    Args:
+        whole: all of the log was replayed.
+        compacted: data of aborted transactions may be gone while their entries remain.
     """
     by_end = {one.last_offset: one for one in shown}
     before = -1

@@ -73,15 +73,15 @@ def test_indexes_are_checked_against_the_log(damaged: Path, name: str, args: lis
         (
             "crc",
             [
-                "position 3180: expected checksum 0xd9b2b51e, found 0x613cfcb1",
-                "position 22840: expected a batch of 1720 bytes, found 1710 bytes until the end",
+                "position 3180: expected checksum 0xd9b2b51e, found bytes that give 0x613cfcb1",
+                "position 22840: expected a batch of 1720 bytes, found 1710 bytes up to the end of the file",
             ],
         ),
         (
             "old",
             [
-                "position 0: expected checksum 0x16e9ab37, found 0xda43aba9",
-                "position 15865: expected a batch of 104 bytes, found 101 bytes until the end",
+                "position 0: expected checksum 0x16e9ab37, found bytes that give 0xda43aba9",
+                "position 15865: expected a batch of 104 bytes, found 101 bytes up to the end of the file",
             ],
         ),
     ],

@@ -62,10 +62,10 @@ def test_a_folder_stands_for_its_files() -> None:
         (
             ["here", "--cluster-metadata-decoder"],
             2,
-            "Error: --cluster-metadata-decoder is not served: kqueue can't read the records",
+            "Error: --cluster-metadata-decoder is not supported: kqueue cannot decode the records",
         ),
-        (["here", "--remote-log-metadata-decoder"], 2, "Error: --remote-log-metadata-decoder is not served"),
-        (["here", "--share-group-state-decoder"], 2, "Error: --share-group-state-decoder is not served"),
+        (["here", "--remote-log-metadata-decoder"], 2, "Error: --remote-log-metadata-decoder is not supported"),
+        (["here", "--share-group-state-decoder"], 2, "Error: --share-group-state-decoder is not supported"),
         (["here", "--format", "new"], 2, "Error: Invalid value for '--format'"),
     ],
 )

@@ -29,8 +29,8 @@ def test_it_says_what_was_lost_and_done(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert f"to {tmp_path / 'copy'}.\n" in result.stdout
     assert f"Lost: {NONE}.log at position 3180: offsets 40 to 79, 3206 bytes" in result.stdout
-    assert f"{NONE}.index: made anew.\n" in result.stdout
-    assert result.stdout.endswith("All is sound now.\n")
+    assert f"{NONE}.index: rebuilt.\n" in result.stdout
+    assert result.stdout.endswith("Nothing is damaged now.\n")
     assert "Nothing is damaged" in run(folder, "--copy-to", tmp_path / "again").stdout
 
 

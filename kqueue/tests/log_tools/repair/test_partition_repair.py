@@ -72,8 +72,8 @@ def test_what_is_lost_is_cut_out_made_anew_and_noted() -> None:
     storage, values = made()
     harm(storage, FIRST, 70)
     done = mend(storage)
-    assert done[file_name(0, INDEX)] == done[file_name(0, TIMEINDEX)] == "made anew"
-    assert done[GAPS] == "offsets 0 to 2 noted as lost"
+    assert done[file_name(0, INDEX)] == done[file_name(0, TIMEINDEX)] == "rebuilt"
+    assert done[GAPS] == "offsets 0 to 2 recorded as lost"
     assert decode_gaps(content(storage, GAPS)) == [(0, 3)]
     assert errors(storage) == []
     assert mend(storage) == {}, "a repair has nothing to do after a repair"
@@ -85,7 +85,7 @@ def test_gaps_of_two_repairs_are_noted_together() -> None:
     harm(storage, FIRST, 70)
     mend(storage)
     harm(storage, file_name(9, LOG), 70)
-    assert mend(storage)[GAPS] == "offsets 9 to 11 noted as lost"
+    assert mend(storage)[GAPS] == "offsets 9 to 11 recorded as lost"
     assert decode_gaps(content(storage, GAPS)) == [(0, 3), (9, 12)]
 
 
@@ -130,7 +130,7 @@ def test_an_end_that_was_lost_is_told_with_its_offsets() -> None:
 def test_what_belongs_to_no_log_goes() -> None:
     storage, _ = made()
     replace(storage, file_name(700, INDEX), b"")
-    assert mend(storage) == {file_name(700, INDEX): "removed: it belongs to no log"}
+    assert mend(storage) == {file_name(700, INDEX): "removed: it has no log file"}
     assert not storage.exists(f"{FOLDER}/{file_name(700, INDEX)}")
 
 
@@ -146,7 +146,7 @@ def test_a_topic_id_comes_from_another_partition(has_other: bool) -> None:
         storage.write_atomic(f"t-1/{PARTITION_METADATA}", good)
     done = mend(storage)[PARTITION_METADATA]
     if has_other:
-        assert done == "made anew, with the topic id that t-1 has"
+        assert done == "rebuilt, with the topic id that t-1 has"
         assert content(storage, PARTITION_METADATA) == good
     else:
         assert done.startswith("removed: the broker")

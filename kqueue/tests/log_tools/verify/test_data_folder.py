@@ -81,7 +81,7 @@ def test_without_the_mark_of_a_clean_stop_there_is_a_note() -> None:
     folder, told = read(a_folder(clean=False))
     assert not folder.clean
     assert not folder.known("t-0").clean
-    assert told == [(NOTE, CLEAN_SHUTDOWN, "none: a broker is at work here, or was cut short")]
+    assert told == [(NOTE, CLEAN_SHUTDOWN, "none: a broker uses the folder, or crashed")]
 
 
 def test_what_is_set_aside_is_no_partition() -> None:
