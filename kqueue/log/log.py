@@ -192,7 +192,7 @@ class Log:
         the first flush. Blocks while a log is recovered. Raises StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = log_loader.load(
+        loaded = log_loader.load_log(
             storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
             high_watermark=high_watermark,
         )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Opening a log: what is whole, what is damaged, what becomes of either."""
+"""Opens logs: recovery after a crash, damage in sealed segments, verification before reads."""

@@ -1,7 +1,7 @@
-"""Indexes that a read found wrong, made anew while the log is in use.
+"""Rebuilds an index that a read found wrong, while the log is in use.
 
-Reads go on meanwhile, from further back. Crash: an index that is half written is wrong again, which
-the next read finds.
+Reads continue meanwhile, from an earlier index entry. Durability: after a crash a half-written
+index is wrong again, which the next read finds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ logger = logging.getLogger("kqueue.log")
 
 
 def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
-    """Start rebuilding the index of the first sealed segment of `log` whose index leads astray, if there is one; it
-    is read whole, in a job.
+    """Start a job for the first sealed segment of `log` whose index does not fit its batches.
 
-    The active segment is sealed first where its index leads astray. Belongs to the owner thread. A
-    segment that is gone, or was replaced, when the job ends is left alone.
+    Rolls the log first if this is the active segment. The job reads the segment whole. A segment
+    that was deleted or replaced when the job ends is left alone.
+
+    Returns: whether a job was started.
+    Thread: the owner.
     """
     if log.offline is None and log.active.index_mismatch:
         with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it
@@ -41,7 +43,7 @@ def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
 
 
 def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[None]:
-    # the region keeps the file open for the thread, whatever becomes of the segment
+    # the region keeps the file open for the job's thread, even if the segment is deleted
     source = segment.log.region(0, segment.size).source
     rebuild = IndexRebuilder(
         segment, log.folder, log.config.index_interval_bytes, ProducerStateManager(), LeaderEpochCache(), source
@@ -49,7 +51,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
 
     def finish(_: None, error: BaseException | None) -> None:
         if error is not None:
-            logger.error("%r: its index could not be made anew: %s", segment, error)
+            logger.error("%r: its index could not be rebuilt: %s", segment, error)
             return
         if log.offline is not None or not log.has_sealed([segment]) or not segment.index_mismatch:
             return
@@ -59,7 +61,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
             logger.error("%r: its index could not be written: %s", segment, failed)
             return
         segment.mark_indexes_rebuilt()
-        logger.warning("%r: its index was wrong and has been made anew", segment)
+        logger.warning("%r: its index was wrong and has been rebuilt", segment)
         files = segment.files()[1:]
         jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.location))
 
@@ -73,4 +75,4 @@ def _sync(files: list[File]) -> None:
 
 def _synced(_: None, error: BaseException | None) -> None:
     if error is not None:
-        logger.error("an index that was made anew is not on disk, the next start may have to do it again: %s", error)
+        logger.error("a rebuilt index is not synced, the next start may have to rebuild it again: %s", error)

@@ -1,20 +1,22 @@
-"""Opening a log: what its folder holds, and after a crash, what of it is whole.
+"""Opens a log: reads what its folder holds and, after a crash, finds where it ends.
 
-After a clean stop the last few batches and the newest snapshot are read, no more. Otherwise every
-segment that reaches the recovery point or goes beyond it is read and its sums are checked; indexes
-of these segments, leader epochs and producer state are made anew on the way. What is found wrong
-there was either flushed before or not:
+After a clean stop only the last few batches and the newest snapshot are read. Otherwise every
+segment that reaches the recovery point or lies beyond it is read and its checksums are compared;
+its indexes, the leader epochs and producer state are rebuilt on the way. Damage found there was
+either flushed before or not:
 
-    segments      sealed       sealed       sealed       last but one      last
-                  |------------|------------|------------|-----------------|------------
-                               recovery point
-    damage        kept and told, readers go on behind it | the log ends there, what follows is set aside under `.damaged`
-                  (all of it was flushed)                | (but before the recovery point: kept and told)
+    segments    sealed     sealed     sealed     last but one    last
+                |----------|----------|----------|---------------|----------
+                           recovery point
+    damage      reported and kept, reads         | the log ends there, the rest is
+                continue behind it               | quarantined as `.damaged` (but before
+                (all of it was flushed)          | the recovery point: reported and kept)
 
 For a third segment is not begun before the last but one was flushed. Nothing that was flushed is
-ever cut off or removed, and no offset that was flushed is given again: a log that lost its end goes
-on at the recovery point. Crash: recovery that is cut short begins again at the next start, and
-finds the same. Source: Kafka LogLoader, LogSegment.recover.
+ever cut off or removed, and no flushed offset is assigned again: a log that lost its end continues
+at the recovery point. Durability: recovery that a crash ends begins again at the next start, with
+the same result. Steps, invariants and tests: docs/internals/recovery.md.
+Source: Kafka LogLoader, LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -63,8 +65,9 @@ TORN_SEGMENTS_MAX = 2
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log as it was found. `segments` is never empty; `damage` says what flushed bytes were found
-    wrong (empty: none).
+    """A log's state after loading.
+
+    segments: never empty. damage: flushed bytes that were found wrong or missing.
     """
 
     segments: list[Segment]
@@ -76,7 +79,7 @@ class LoadedLog:
     damage: list[Damage] = field(default_factory=list)
 
 
-def load(
+def load_log(
     storage: Storage,
     folder: str,
     config: LogConfig,
@@ -87,24 +90,31 @@ def load(
     start_offset: int = 0,
     high_watermark: int | None = None,
 ) -> LoadedLog:
-    """Open the log in `folder`, which is made if it is not there.
+    """Open the log in `folder`; make the folder if it does not exist.
 
-    Args: recovery_point: all below it was flushed; 0 also where that is not known. clean: the last
-    stop was, so nothing needs to be checked. start_offset: the log start offset that was
-    checkpointed; 0 = none. high_watermark: the same; None = not known. Checkpoints have no sums:
-    against the log itself two that agree are believed, and one is not. Durability: what is found is
-    flushed on return. Raises StorageFailed.
+    Checkpoints carry no checksum. A checkpoint that contradicts the log is used only if a second
+    checkpoint agrees with it.
+
+    Args:
+        recovery_point: all below it was flushed; 0 if unknown.
+        clean: the last stop was clean, so only the log's end is checked.
+        start_offset: the checkpointed log start offset, 0: none.
+        high_watermark: the checkpointed high watermark, None: unknown.
+    Durability: the loaded state is flushed on return.
+    Raises StorageFailed.
     """
-    loader = _Loader(storage, folder, config, now_ms, recovery_point, high_watermark)
+    loader = _LogLoader(storage, folder, config, now_ms, recovery_point, high_watermark)
     try:
         return loader.load(clean, start_offset)
     except FileNotFoundError as error:
-        raise StorageFailed(f"{storage.location}: {folder}: a file was there and is gone: {error}") from error
+        raise StorageFailed(
+            f"{storage.location}: {folder}: a file was removed while the log was opened: {error}"
+        ) from error
     except CorruptData as error:
         raise StorageFailed(f"{storage.location}: {folder} can't be opened: {error}") from error
 
 
-class _Loader:
+class _LogLoader:
     def __init__(
         self,
         storage: Storage,
@@ -119,18 +129,18 @@ class _Loader:
         self.config = config
         self.now_ms = now_ms
         self.recovery_point = recovery_point
-        self.known_end = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
-        self.seen_end = max(recovery_point, high_watermark or 0)
-        self.changed = False  # names or contents, so that they must be synced
-        self.touched: list[Segment] = []  # segments that must be
+        self.flushed_end = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
+        self.checkpointed_end = max(recovery_point, high_watermark or 0)
+        self.changed = False  # names or contents, which then must be synced
+        self.unsynced: list[Segment] = []
         self.damage: list[Damage] = []
         self.epochs_error: str | None = None
         self.has_new_epochs = False
         self.is_whole = True  # the last segment ends in a whole batch
-        self.has_gaps = False  # offsets are missing, as compaction leaves it, though the settings may not say so
+        self.has_gaps = False  # offsets are missing, as after compaction, even if the settings do not say so
 
     def load(self, clean: bool, start_offset: int) -> LoadedLog:
-        sizes, self.changed = temp_files.clear(self.storage, self.folder)
+        sizes, self.changed = temp_files.clear_temp_files(self.storage, self.folder)
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, bases, start_offset)
@@ -140,7 +150,7 @@ class _Loader:
         self.epochs_error = self._read_epochs(loaded)
         self._check_presence(loaded, clean)
         if not bases:
-            self._begin_at(loaded, min(start_offset, self.seen_end))
+            self._begin_at(loaded, min(start_offset, self.checkpointed_end))
             self._settle_epochs(loaded, [])
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
@@ -153,20 +163,20 @@ class _Loader:
         loaded.segments[-1].activate(self.config.segment_index_bytes)
         return loaded
 
-    def _told(self, name: str, expected: str, found: str) -> None:
+    def _note_damage(self, name: str, expected: str, found: str) -> None:
         self.damage.append(Damage(f"{self.folder}/{name}" if name else self.folder, None, expected, found))
 
     # --- the folder
 
     def _remove_orphans(self, sizes: dict[str, int], bases: list[int], start_offset: int) -> None:
-        """Indexes without a log are left of a deletion or a truncation; but between log start and
-        recovery point there was none.
+        """Remove indexes without a log, which a deletion or a truncation left. Between log start
+        and recovery point there was none, so there the log file is missing.
         """
         for name in list(sizes):
             parsed = parse_file_name(name)
             if parsed and parsed[1] in SEGMENT_SUFFIXES and parsed[0] not in bases:
                 if parsed[1] == INDEX and bases and max(bases[0], start_offset) < parsed[0] < self.recovery_point:
-                    self._told(file_name(parsed[0], LOG), "the batches that an index is there for", "no such file")
+                    self._note_damage(file_name(parsed[0], LOG), "the batches of an index that exists", "no such file")
                 self.storage.remove(f"{self.folder}/{name}")
                 del sizes[name]
                 self.changed = True
@@ -177,7 +187,7 @@ class _Loader:
         return Segment(self.storage, self.folder, base, self.now_ms, create=missing, sizes=sizes)
 
     def _read_epochs(self, loaded: LoadedLog) -> str | None:
-        """Read the file; returns why it can't be read, None: it can."""
+        """Read the leader epochs; return why they cannot be read, None: they can."""
         path = f"{self.folder}/{EPOCHS}"
         try:
             if self.storage.exists(path):
@@ -191,13 +201,13 @@ class _Loader:
         return None
 
     def _settle_epochs(self, loaded: LoadedLog, segments: Sequence[Segment]) -> None:
-        """Compare the epochs with these segments, whose indexes are right; take them from the
-        batches where they are wrong.
+        """Compare the epochs with these segments, whose indexes are right; rebuild them from the
+        batches if they contradict.
         """
         wrong = self.epochs_error or (epoch_contradiction(loaded.epochs, segments) if segments else None)
         if wrong is None:
             return
-        self._told(EPOCHS, "what the batches say", wrong)
+        self._note_damage(EPOCHS, "what the batches say", wrong)
         loaded.epochs = LeaderEpochCache()
         for segment in segments:
             self._read(segment, None, ProducerStateManager(), loaded.epochs)
@@ -211,16 +221,14 @@ class _Loader:
         return rebuild
 
     def _check_presence(self, loaded: LoadedLog, clean: bool) -> None:
-        """Report segments that must have been there and are gone, or have lost all their bytes. The
-        rest is served.
-        """
+        """Report segments that are missing, or have lost all their bytes. The rest is served."""
         if not loaded.segments:
             return
         ends = [segment.base for segment in loaded.segments[1:]]
         first = loaded.segments[0]
         expected = missing_log_start(first.base, loaded.start_offset, loaded.epochs)
         if expected is not None:
-            self._told(
+            self._note_damage(
                 file_name(expected, LOG),
                 f"offsets {expected} to {first.base - 1}, with which the log starts",
                 "no such file",
@@ -228,14 +236,14 @@ class _Loader:
         for number, (segment, end) in enumerate(zip(loaded.segments, ends, strict=False)):
             was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or segment.base < self.recovery_point
             if segment.size == 0 and was_flushed and loaded.start_offset < end and not self.config.compacted:
-                self._told(
+                self._note_damage(
                     file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file"
                 )
 
     # --- after a clean stop
 
     def _load_clean(self, loaded: LoadedLog, sizes: dict[str, int]) -> bool:
-        """Take the folder at its word; False: it does not keep it."""
+        """Load without recovery; False: the folder contradicts a clean stop."""
         last = loaded.segments[-1]
         try:
             if not _indexes_plausible(last, sizes):
@@ -248,11 +256,11 @@ class _Loader:
             self._compare_end(loaded)
         except CorruptData as error:
             logger.error(
-                "%s in %s was stopped cleanly, and yet: %s; recovering it", self.folder, self.storage.location, error
+                "%s in %s was stopped cleanly, but %s; recovering it", self.folder, self.storage.location, error
             )
             return False
-        self._mend_indexes(loaded, len(loaded.segments) - 1, sizes)
-        self._mend_transactions(loaded, len(loaded.segments))
+        self._rebuild_missing_indexes(loaded, len(loaded.segments) - 1, sizes)
+        self._rebuild_wrong_transactions(loaded, len(loaded.segments))
         self._settle_epochs(loaded, loaded.segments)
         loaded.producers = load_producers(self.storage, self.folder, loaded.snapshots, loaded.end_offset)
         loaded.producers.end_offset = max(loaded.producers.end_offset, loaded.segments[0].base)
@@ -260,7 +268,9 @@ class _Loader:
         return True
 
     def _compare_end(self, loaded: LoadedLog) -> None:
-        """A clean stop left the recovery point at the end of the log. Raises CorruptIndex."""
+        """Raises CorruptIndex: the log does not end at the recovery point, where a clean stop
+        leaves it.
+        """
         if self.recovery_point and loaded.end_offset != self.recovery_point:
             raise CorruptIndex(f"it ends at {loaded.end_offset}, its recovery point is {self.recovery_point}")
 
@@ -268,25 +278,25 @@ class _Loader:
 
     def _recover(self, loaded: LoadedLog, sizes: dict[str, int]) -> None:
         segments = loaded.segments
-        # A segment that ends just at the recovery point may have been sealed after the flush: its
-        # indexes are not to be trusted.
+        # A segment that ends exactly at the recovery point may have been sealed after the flush, so
+        # its indexes are rebuilt too.
         first = bisect_left([segment.base for segment in segments[1:]], self.recovery_point)
-        self._mend_indexes(loaded, first, sizes)
-        self._mend_transactions(loaded, first)
+        self._rebuild_missing_indexes(loaded, first, sizes)
+        self._rebuild_wrong_transactions(loaded, first)
         loaded.producers = self._producers_at(loaded, segments[first].base)
         begin = segments[first].base
         epochs_before, epochs_changed = loaded.epochs.entries(), loaded.epochs.changed
-        loaded.epochs.truncate_from_end(begin)  # the file may know epochs that were cut off; the batches know better
+        loaded.epochs.truncate_from_end(begin)  # the file may have epochs of batches that were cut off
         self._settle_epochs(loaded, segments[:first])
         loaded.end_offset = begin
         for number in range(first, len(segments)):
-            missing = self._hole(loaded, number)
-            if missing is not None:
-                self._set_aside(loaded, number, missing)
+            gap = self._gap_before(loaded, number)
+            if gap is not None:
+                self._quarantine_from(loaded, number, gap)
                 break
             why = self._rebuild(loaded, number)
             if why is not None:
-                self._set_aside(loaded, number + 1, why)
+                self._quarantine_from(loaded, number + 1, why)
                 break
         loaded.producers.end_offset = loaded.end_offset
         loaded.epochs.changed = epochs_changed or loaded.epochs.entries() != epochs_before
@@ -298,12 +308,12 @@ class _Loader:
         replay(loaded.segments, producers, offset)
         return producers
 
-    def _hole(self, loaded: LoadedLog, number: int) -> str | None:
-        """Why the last segment can't follow: offsets are missing before it that were never flushed;
-        None: it can.
+    def _gap_before(self, loaded: LoadedLog, number: int) -> str | None:
+        """Why the last segment cannot follow: unflushed offsets before it are missing; None: it
+        can.
 
-        Compaction may leave gaps between segments, and what lies below the log start may be half
-        gone.
+        Compaction leaves gaps between segments, and segments below the log start may be half
+        deleted.
         """
         base, end_offset = loaded.segments[number].base, loaded.end_offset
         if number != len(loaded.segments) - 1 or base <= max(end_offset, self.recovery_point, loaded.start_offset):
@@ -313,7 +323,7 @@ class _Loader:
         return f"offsets {end_offset} to {base - 1} are missing"
 
     def _rebuild(self, loaded: LoadedLog, number: int) -> str | None:
-        """Read the whole segment, and cut it where the log ends; returns why, None: it goes on."""
+        """Read the segment and cut it where the log ends; return why, None: the log goes on."""
         segments = loaded.segments
         segment = segments[number]
         limit = segments[number + 1].base if number + 1 < len(segments) else None
@@ -326,11 +336,11 @@ class _Loader:
         why = None
         if rebuild.cut is not None:
             why = f"expected {rebuild.cut.expected}, found {rebuild.cut.found}"
-            quarantine.cut(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
+            quarantine.cut_log(self.storage, self.folder, segment, rebuild.end, rebuild.end_offset, why)
         rebuild.write_transactions()
         rebuild.write_indexes()
         rebuild.mark_verified()
-        self.touched.append(segment)
+        self.unsynced.append(segment)
         self.changed = True
         self.damage += rebuild.damage
         loaded.end_offset = rebuild.end_offset
@@ -338,10 +348,10 @@ class _Loader:
         self.has_gaps |= rebuild.has_gaps
         return why
 
-    def _set_aside(self, loaded: LoadedLog, number: int, why: str) -> None:
+    def _quarantine_from(self, loaded: LoadedLog, number: int, why: str) -> None:
         for segment in reversed(loaded.segments[number:]):
             self.changed = True
-            quarantine.whole(self.storage, self.folder, segment, why)
+            quarantine.quarantine_segment(self.storage, self.folder, segment, why)
         del loaded.segments[number:]
 
     def _check_snapshots(self, loaded: LoadedLog, begin: int) -> None:
@@ -351,9 +361,9 @@ class _Loader:
             else:
                 self.storage.open(f"{self.folder}/{file_name(offset, SNAPSHOT)}").sync()
 
-    def _mend_indexes(self, loaded: LoadedLog, count: int, sizes: Mapping[str, int]) -> None:
-        """Make the indexes of the first `count` segments anew where a file is missing or can't be
-        one; the batches were flushed.
+    def _rebuild_missing_indexes(self, loaded: LoadedLog, count: int, sizes: Mapping[str, int]) -> None:
+        """Rebuild the indexes of the first `count` segments, whose batches were flushed, where a
+        file is missing or its size is impossible.
         """
         for number, segment in enumerate(loaded.segments[:count]):
             if _indexes_plausible(segment, sizes):
@@ -361,69 +371,73 @@ class _Loader:
             rebuild = self._read(segment, loaded.segments[number + 1].base, ProducerStateManager(), LeaderEpochCache())
             rebuild.write_indexes()
             rebuild.mark_verified()
-            self.touched.append(segment)
+            self.unsynced.append(segment)
             self.changed = True
             self.damage += rebuild.damage
 
-    def _mend_transactions(self, loaded: LoadedLog, count: int) -> None:
-        """The same for the indexes of aborted transactions that contradict their log."""
+    def _rebuild_wrong_transactions(self, loaded: LoadedLog, count: int) -> None:
+        """Rebuild transaction indexes of the first `count` segments that contradict their log."""
         for number, segment in enumerate(loaded.segments[:count]):
             wrong = transaction_contradiction(number, loaded.segments, loaded.end_offset)
             if wrong is not None:
-                self._told(
+                self._note_damage(
                     file_name(segment.base, TXNINDEX), "the transactions that were aborted in the segment", wrong
                 )
                 self._read(
                     segment, None, self._producers_at(loaded, segment.base), LeaderEpochCache()
                 ).write_transactions()
-                self.touched.append(segment)
+                self.unsynced.append(segment)
                 self.changed = True
 
-    # --- the end of it
+    # --- bounds, and what is synced
 
     def _settle_bounds(self, loaded: LoadedLog) -> None:
-        """Where the log starts and ends, when it lost what was there, or when the checkpoints are
-        wrong.
-        """
-        found_end = loaded.end_offset
-        if found_end < self.known_end:
-            self._told(
-                "", f"records up to offset {self.known_end}, which were flushed", f"an end at offset {found_end}"
+        """Decide where the log starts and ends if it lost records, or a checkpoint is wrong."""
+        log_end = loaded.end_offset
+        if log_end < self.flushed_end:
+            self._note_damage(
+                "", f"records up to offset {self.flushed_end}, which were flushed", f"an end at offset {log_end}"
             )
-        elif found_end < self.recovery_point:
-            self._told("", f"a recovery point of {found_end} at most", f"{self.recovery_point}, which is not believed")
+        elif log_end < self.recovery_point:
+            self._note_damage("", f"a recovery point of {log_end} at most", f"{self.recovery_point}, which is ignored")
         start_offset = loaded.start_offset
-        if start_offset > found_end and start_offset > self.seen_end:
-            self._told("", f"a log start of {self.seen_end} at most", f"{start_offset}, which is not believed")
+        if start_offset > log_end and start_offset > self.checkpointed_end:
+            self._note_damage(
+                "", f"a log start of {self.checkpointed_end} at most", f"{start_offset}, which is ignored"
+            )
             start_offset = 0
         loaded.start_offset = max(start_offset, loaded.segments[0].base)
-        end_offset = max(found_end, self.known_end, loaded.start_offset)
-        if end_offset > found_end or not self.is_whole:
+        end_offset = max(log_end, self.flushed_end, loaded.start_offset)
+        if end_offset > log_end or not self.is_whole:
             logger.error(
-                "%s in %s goes on at offset %d, after %d", self.folder, self.storage.location, end_offset, found_end
+                "%s in %s continues at offset %d, its last whole batch ends at %d",
+                self.folder,
+                self.storage.location,
+                end_offset,
+                log_end,
             )
-            self._go_on_at(loaded, end_offset)
+            self._continue_at(loaded, end_offset)
 
     def _begin_at(self, loaded: LoadedLog, offset: int) -> None:
         loaded.segments.append(Segment(self.storage, self.folder, offset, self.now_ms, create=True))
         loaded.end_offset = loaded.producers.end_offset = offset
         self.changed = True
 
-    def _go_on_at(self, loaded: LoadedLog, offset: int) -> None:
-        found_end = loaded.end_offset
+    def _continue_at(self, loaded: LoadedLog, offset: int) -> None:
+        log_end = loaded.end_offset
         last = loaded.segments[-1]
         if last.size == 0 or last.base == offset:
-            self._set_aside(loaded, len(loaded.segments) - 1, "it holds no whole batch")
+            self._quarantine_from(loaded, len(loaded.segments) - 1, "it holds no whole batch")
         else:
             last.seal()
         self._begin_at(loaded, offset)
         later = load_producers(self.storage, self.folder, loaded.snapshots, offset)
-        if later.end_offset > found_end:  # a snapshot knows of batches that are gone
+        if later.end_offset > log_end:  # the snapshot includes batches that are lost
             loaded.producers = later
             loaded.producers.end_offset = offset
 
     def _trim(self, loaded: LoadedLog) -> None:
-        """Epochs and snapshots of what is gone go too."""
+        """Drop epochs and snapshots of records that the log no longer has."""
         loaded.epochs.truncate_from_end(loaded.end_offset)
         loaded.epochs.truncate_from_start(loaded.start_offset)
         kept = [offset for offset in loaded.snapshots if offset <= loaded.end_offset]
@@ -435,8 +449,8 @@ class _Loader:
         loaded.snapshots = kept
 
     def _sync(self, loaded: LoadedLog, *, unclean: bool) -> None:
-        # after a crash of the process alone the bytes are there, but maybe in the page cache only
-        for segment in self.touched:
+        # after a crash of the process alone the bytes may be in the page cache only
+        for segment in self.unsynced:
             if segment in loaded.segments:
                 for file in segment.files():
                     file.sync()
@@ -449,9 +463,7 @@ class _Loader:
 
 
 def _indexes_plausible(segment: Segment, sizes: Mapping[str, int]) -> bool:
-    """Whether index files of the right kind of size are there, judged by their names and sizes
-    alone.
-    """
+    """Whether both index files exist and their sizes are whole entries."""
     index = sizes.get(file_name(segment.base, INDEX))
     times = sizes.get(file_name(segment.base, TIMEINDEX))
     return index is not None and times is not None and index % INDEX_ENTRY.size == 0 and times % TIME_ENTRY.size == 0

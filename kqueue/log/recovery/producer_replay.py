@@ -1,4 +1,4 @@
-"""Producer state from a log's batches: counted one by one, from the newest snapshot on."""
+"""Rebuilds producer state: the newest snapshot, then the batches after it."""
 
 from __future__ import annotations
 
@@ -20,60 +20,59 @@ from kqueue.storage import Storage
 logger = logging.getLogger("kqueue.log")
 
 
-def apply_batch(producers: ProducerStateManager, file: Readable, position: int, unit: AnyHeader) -> AbortedTxn | None:
-    """Count a batch of the log for its producer; returns the transaction that it aborts. Raises
-    CorruptBatch, StorageFailed.
+def apply_batch(producers: ProducerStateManager, file: Readable, position: int, header: AnyHeader) -> AbortedTxn | None:
+    """Add a batch of the log to the producer state; return the transaction that it aborts.
+
+    Raises: CorruptBatch: its end marker cannot be read; StorageFailed.
     """
-    if isinstance(unit, BatchHeader) and unit.producer_id >= 0:
-        if not unit.is_control:
-            producers.update(unit, unit.base_offset)
-        elif unit.record_count:  # none are left where compaction removed the whole transaction
-            marker = EndTransactionMarker.of(next(iter_records(file.read_at(position, unit.size))))
+    if isinstance(header, BatchHeader) and header.producer_id >= 0:
+        if not header.is_control:
+            producers.update(header, header.base_offset)
+        elif header.record_count:  # a compaction that removed the whole transaction leaves none
+            marker = EndTransactionMarker.of(next(iter_records(file.read_at(position, header.size))))
             if marker is not None:
-                return producers.end_transaction(unit, marker, unit.base_offset)
-    producers.end_offset = unit.last_offset + 1
+                return producers.end_transaction(header, marker, header.base_offset)
+    producers.end_offset = header.last_offset + 1
     return None
 
 
 def replay(segments: list[Segment], producers: ProducerStateManager, end_offset: int) -> None:
-    """Count all batches from `producers.end_offset` up to `end_offset`, without their records.
-    Raises StorageFailed.
+    """Add all batches from `producers.end_offset` up to `end_offset`; reads headers only.
 
-    What is damaged is passed over: whoever reads it hears of it.
+    Skips damage, which a read of it reports. Raises StorageFailed.
     """
     for number, segment in enumerate(segments):
         next_base = segments[number + 1].base if number + 1 < len(segments) else end_offset
         if next_base <= producers.end_offset or segment.base >= end_offset:
             continue
-        position: int | None = _beginning(segment, producers.end_offset)
+        position: int | None = _position_of(segment, producers.end_offset)
         while position is not None:
             position = _replay_segment(segment, producers, position, end_offset)
     producers.end_offset = max(producers.end_offset, end_offset)
 
 
-def _beginning(segment: Segment, offset: int) -> int:
+def _position_of(segment: Segment, offset: int) -> int:
     try:
-        found = segment.find(offset)
+        batch = segment.find(offset)
     except CorruptBatch:
         return 0
-    return found.position if found else segment.size
+    return batch.position if batch else segment.size
 
 
 def _replay_segment(segment: Segment, producers: ProducerStateManager, position: int, end_offset: int) -> int | None:
-    """Count up to damage; returns where batches begin again, None: the end was reached."""
+    """Add batches up to damage; return where batches begin again, None: the end was reached."""
     last_offset = segment.base - 1
     try:
         for batch in scan(segment.log, position, segment.size):
-            at, unit = batch.position, batch.header
-            if unit.last_offset >= end_offset:
+            if batch.header.last_offset >= end_offset:
                 return None
-            position, last_offset = at + unit.size, unit.last_offset
+            position, last_offset = batch.end, batch.header.last_offset
             if last_offset >= producers.end_offset:
                 with contextlib.suppress(CorruptBatch):
-                    apply_batch(producers, segment.log, at, unit)
+                    apply_batch(producers, segment.log, batch.position, batch.header)
     except CorruptBatch as error:
         logger.error(
-            "%r is damaged behind offset %d, producers are counted without it: %s", segment, last_offset, error
+            "%r is damaged behind offset %d, producer state lacks what was there: %s", segment, last_offset, error
         )
     else:
         if position >= segment.size:
@@ -82,10 +81,9 @@ def _replay_segment(segment: Segment, producers: ProducerStateManager, position:
 
 
 def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offset: int) -> ProducerStateManager:
-    """The newest readable snapshot at or below `end_offset`, empty if there is none. Corrupt ones
-    are removed, and taken off the list.
+    """Return the newest readable snapshot at or below `end_offset`; empty state if there is none.
 
-    Raises StorageFailed.
+    Removes corrupt snapshots, from `snapshots` too. Raises StorageFailed.
     """
     for offset in [offset for offset in reversed(snapshots) if offset <= end_offset]:
         producers = read_snapshot(storage, folder, offset)
@@ -96,11 +94,11 @@ def load_producers(storage: Storage, folder: str, snapshots: list[int], end_offs
 
 
 def read_snapshot(storage: Storage, folder: str, offset: int) -> ProducerStateManager | None:
-    """What the snapshot says; a broken one is removed, and None returned. Raises StorageFailed."""
+    """Return the snapshot; remove a corrupt one and return None. Raises StorageFailed."""
     path = f"{folder}/{file_name(offset, SNAPSHOT)}"
     try:
         return decode_snapshot(read_small_file(storage, path), offset)
     except CorruptIndex as error:
-        logger.warning("%s in %s: %s; an older one will do", path, storage.location, error)
+        logger.warning("%s in %s: %s; an older snapshot is used", path, storage.location, error)
         storage.remove(path)
         return None

@@ -1,8 +1,7 @@
-"""Bytes that a log can't have and that may yet be worth something: they stay in its folder as
-`<name>.damaged`, which nothing reads.
+"""Keeps bytes that cannot be part of a log, but hold whole batches, as `<name>.damaged` beside it.
 
-Crash: an end that is set aside is on disk under its new name before it is cut off; it may be set
-aside twice.
+kqueue does not read these files. Durability: the copy is synced under its name before the log is
+cut; after a crash in between it is copied twice.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ DAMAGED = ".damaged"
 COPY_BYTES = 1024 * 1024
 
 
-def cut(storage: Storage, folder: str, segment: Segment, position: int, end_offset: int, why: str) -> None:
-    """Cut a segment's log at `position`, where offset `end_offset` should be; whole batches that
-    follow are set aside first.
+def cut_log(storage: Storage, folder: str, segment: Segment, position: int, end_offset: int, why: str) -> None:
+    """Cut a segment's log at `position`, where offset `end_offset` should be; copy the rest first
+    if it holds whole batches.
 
-    Blocks. Raises StorageFailed: nothing was cut.
+    Raises StorageFailed: nothing was cut.
     """
     size = segment.log.size
     if next_batch(segment.log, position, size, after_offset=end_offset - 1) is None:
@@ -43,16 +42,14 @@ def cut(storage: Storage, folder: str, segment: Segment, position: int, end_offs
     segment.log.truncate(position)
 
 
-def whole(storage: Storage, folder: str, segment: Segment, why: str) -> None:
-    """Take a segment out of its log: the batches are kept, the indexes are not. Blocks. Raises
-    StorageFailed.
-    """
+def quarantine_segment(storage: Storage, folder: str, segment: Segment, why: str) -> None:
+    """Take a segment out of its log: rename its batches, remove its indexes. Raises StorageFailed."""
     segment.close()
     names = segment.names()
     if segment.size:
         name = _free_name(storage, folder, names[0])
         storage.rename(f"{folder}/{names[0]}", f"{folder}/{name}")
-        logger.error("%r is set aside as %s: what comes before it is not whole (%s)", segment, name, why)
+        logger.error("%r is quarantined as %s: the log ends before it (%s)", segment, name, why)
         names = names[1:]
     for name in names:
         storage.remove(f"{folder}/{name}")

@@ -5,9 +5,11 @@ appends is right by construction and costs nothing. A read of unverified bytes g
 `VerificationTask`, which runs as a job; the read is repeated when the job ends. The bytes are then
 known to be valid or damaged:
 
-    0        verified    damaged   verified           unverified         found       appended since
-    |-----------------|############|-----------|.....................|------------------------------|
-                      offset to next_offset (exclusive) are refused; reads before it stop there, reads beyond it go on
+    0        verified    damaged   verified      unverified      found     appended since
+    |-----------------|############|-----------|................|------------------------------|
+
+Offsets of a damaged range, from `offset` to `next_offset` (exclusive), are refused. Reads before it
+end there, reads beyond it go on.
 
 Besides the checksums offsets must rise, because a batch's base offset lies outside its checksum.
 Results are kept while the log is open.
@@ -44,8 +46,8 @@ CHECK_AHEAD = 4
 reader waits once in a while and not at each read.
 """
 READ_BYTES = 64 * KiB
-"""Size of one read of the job. Each read releases the interpreter lock, so that small batches do not
-delay the owner thread.
+"""Size of one read of the job. Each read releases the interpreter lock, so that small batches do
+not delay the owner thread.
 """
 logger = logging.getLogger("kqueue.log")
 Done = Callable[[KqueueError | None], None]

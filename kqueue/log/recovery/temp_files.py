@@ -1,5 +1,5 @@
-"""What a crash leaves in a partition's folder: half-done compactions, deletions and replacements of
-files.
+"""Completes or removes what a crash leaves in a partition's folder: half-done compactions,
+deletions and replacements of files.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from kqueue.storage.contract import FolderEntry
 from kqueue.storage.paths import TEMPORARY_SUFFIX
 
 
-def clear(storage: Storage, folder: str) -> tuple[dict[str, int], bool]:
-    """Finish or undo all of it; the folder is made if it is not there. What nobody knows is left
-    alone.
+def clear_temp_files(storage: Storage, folder: str) -> tuple[dict[str, int], bool]:
+    """Complete or undo all of it; make the folder if it does not exist. Leaves unknown files alone.
 
-    Returns: the files that are left, bytes by name, and whether a name was changed that is not
-    synced yet. Blocks. Raises: StorageFailed; CorruptBatch: a compaction can't be finished. Crash:
-    the next start begins again.
+    Returns: sizes in bytes of the remaining files, by name; whether a name was changed that is not
+        synced yet.
+    Raises: StorageFailed; CorruptBatch: a compaction cannot be completed.
+    Durability: a crash costs nothing, the next start does the same.
     """
     if not storage.exists(folder):
         storage.make_folder(folder)
     entries = _files(storage, folder)
     names = [entry.name for entry in entries]
-    changed = any(name.endswith((DELETED, CLEANED, SWAP)) for name in names) and swap_files.complete(
-        storage, folder, names
-    )
+    has_compaction = any(name.endswith((DELETED, CLEANED, SWAP)) for name in names)
+    changed = has_compaction and swap_files.complete(storage, folder, names)
     if changed:
         entries = _files(storage, folder)
     sizes: dict[str, int] = {}

@@ -4,8 +4,8 @@
 |---|---|---|
 | stop | `BatchScanner` | ends; `BatchScanner.stop` holds the position and the fault |
 | raise | `scan` | raises CorruptBatch |
-| report | `scan_reporting` | yields the batch with its fault and goes on at the end that its length names |
-| resync | `resync.scan_resyncing` | yields the `CorruptRange` and goes on at the next valid batch |
+| report | `scan_reporting` | yields the batch with its fault, skips it by its length |
+| resync | `resync.scan_resyncing` | yields the `CorruptRange`, goes on at the next batch |
 
 `batch_scanner` checks what a batch's own bytes can prove: length, magic, header, checksum, records.
 `header_validation` checks the fields outside the checksum against the neighbouring batches.

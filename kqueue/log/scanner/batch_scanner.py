@@ -39,7 +39,8 @@ from kqueue.records.record import Record
 AnyHeader = BatchHeader | LegacyEntry
 """The header of a batch of magic 2, or a message of the old formats, which is its own header."""
 BulkRead = Callable[[bytes, int, int], int]
-"""`bulk(buf, at, limit)` reads whole batches in `buf[at:limit]` and returns their bytes, 0: none."""
+"""`bulk(buf, at, limit)` reads whole batches in `buf[at:limit]` and returns their bytes, 0: none.
+"""
 CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES_CHECKED = 1024 * 1024
 SIZE_MIN = (LENGTH_FIELD_END + 14, LENGTH_FIELD_END + 22, BATCH_OVERHEAD)  # by magic

@@ -67,7 +67,7 @@ def test_a_broker_survives_indexes_that_are_cut_while_it_runs(tmp_path: Path) ->
         assert served.process.poll() is None
         log = served.end()
     assert served.process.returncode == 0
-    assert "has been made anew" in log
+    assert "has been rebuilt" in log
     assert len([line for line in log.splitlines() if "ERROR" in line]) <= 3 * len(sizes) + 3
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT, *small) as served:
         check(served.bootstrap, count)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.log.recovery.damage import KEPT_MAX, TOLD_MAX, Damage, report_damage
+from kqueue.log.recovery.damage import KEPT_MAX, LOGGED_MAX, Damage, report_damage
 
 
 def test_damage_is_one_sentence() -> None:
@@ -18,8 +18,8 @@ def test_of_a_multitude_the_first_are_told_and_the_rest_counted(caplog: pytest.L
     kept: list[Damage | str] = ["the last stop left this"]
     found = [Damage("t-0/1.log", position, "right", "wrong") for position in range(2 * KEPT_MAX)]
     report_damage(found, kept, "data", "t-0")
-    assert len(caplog.messages) == TOLD_MAX + 1
+    assert len(caplog.messages) == LOGGED_MAX + 1
     assert caplog.messages[0].startswith("data: t-0/1.log at position 0: expected right, found wrong;")
-    assert caplog.messages[-1] == f"data: t-0 is damaged in {2 * KEPT_MAX - TOLD_MAX} more places"
+    assert caplog.messages[-1] == f"data: t-0 is damaged at {2 * KEPT_MAX - LOGGED_MAX} more positions"
     assert len(kept) == KEPT_MAX
     assert kept[:2] == ["the last stop left this", found[0]]

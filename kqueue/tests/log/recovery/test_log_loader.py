@@ -199,7 +199,7 @@ def test_a_clean_stop_that_was_none_is_recovered(caplog: pytest.LogCaptureFixtur
     storage.open(path(last_segment(log), ".log")).append(b"torn")
     log = open_log(storage, clean=True, recovery_point=14, **SETTINGS)
     assert log.end_offset == 14
-    assert "was stopped cleanly, and yet" in caplog.text
+    assert "was stopped cleanly, but" in caplog.text
     check_log(log)
 
 

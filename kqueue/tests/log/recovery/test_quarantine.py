@@ -33,7 +33,7 @@ def test_an_end_without_a_whole_batch_is_cut_off() -> None:
     """S5.3"""
     storage = MemoryStorage()
     segment = segment_of(storage, bytes(batch(b"a")), b"torn")
-    quarantine.cut(storage, "t-0", segment, segment.size - 4, 1, "torn")
+    quarantine.cut_log(storage, "t-0", segment, segment.size - 4, 1, "torn")
     assert (names(storage), segment.log.size) == ([NAME], segment.size - 4)
 
 
@@ -44,7 +44,7 @@ def test_an_end_with_whole_batches_is_kept_beside_the_log_each_time(monkeypatch:
     segment = segment_of(storage, bytes(batch(b"a")), rest)
     at = segment.size - len(rest)
     for number in range(3):
-        quarantine.cut(storage, "t-0", segment, at, 1, "torn")
+        quarantine.cut_log(storage, "t-0", segment, at, 1, "torn")
         assert segment.log.size == at
         suffix = f".{number + 1}" if number else ""
         assert storage.read(f"t-0/{NAME}{suffix}.damaged") == rest
@@ -54,10 +54,10 @@ def test_an_end_with_whole_batches_is_kept_beside_the_log_each_time(monkeypatch:
 def test_a_whole_segment_is_set_aside_without_its_indexes() -> None:
     storage = MemoryStorage()
     data = bytes(batch(b"a"))
-    quarantine.whole(storage, "t-0", segment_of(storage, data), "a hole")
+    quarantine.quarantine_segment(storage, "t-0", segment_of(storage, data), "a hole")
     assert [entry.name for entry in storage.list("t-0")] == [f"{NAME}.damaged"]
     assert storage.read(f"t-0/{NAME}.damaged") == data
-    quarantine.whole(storage, "t-0", segment_of(storage), "nothing in it")
+    quarantine.quarantine_segment(storage, "t-0", segment_of(storage), "nothing in it")
     assert [entry.name for entry in storage.list("t-0")] == [f"{NAME}.damaged"]
 
 
@@ -66,7 +66,7 @@ def test_where_nothing_can_be_copied_nothing_is_cut() -> None:
     segment = segment_of(storage, b"torn", bytes(batch(b"b", base_offset=5)))
     storage.fail("append")
     with pytest.raises(StorageFailed):
-        quarantine.cut(storage, "t-0", segment, 0, 0, "torn")
+        quarantine.cut_log(storage, "t-0", segment, 0, 0, "torn")
     assert segment.log.size == segment.size
 
 
@@ -78,7 +78,7 @@ def test_a_power_cut_never_costs_what_is_set_aside(remains: Remains) -> None:
         segment = segment_of(storage, rest)
         storage.cut_at = len(storage.steps) + cut_at
         try:
-            quarantine.cut(storage, "t-0", segment, 0, 0, "torn")
+            quarantine.cut_log(storage, "t-0", segment, 0, 0, "torn")
             break
         except PowerCut:
             left = storage.after_cut(remains, random.Random(cut_at))

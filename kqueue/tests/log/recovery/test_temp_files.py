@@ -7,7 +7,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 
 def test_a_folder_that_is_not_there_is_made() -> None:
     storage = MemoryStorage()
-    assert temp_files.clear(storage, "t-0") == ({}, False)
+    assert temp_files.clear_temp_files(storage, "t-0") == ({}, False)
     assert storage.exists("t-0")
 
 
@@ -19,8 +19,8 @@ def test_half_done_things_go_and_all_else_stays() -> None:
     gone = ["00000000000000000005.log.deleted", "00000000000000000007.index.cleaned", "leader-epoch-checkpoint.tmp"]
     for name, size in [*kept.items(), *((name, 5) for name in gone)]:
         storage.open(f"t-0/{name}", create=True).append(bytes(size))
-    assert temp_files.clear(storage, "t-0") == (kept, True)
+    assert temp_files.clear_temp_files(storage, "t-0") == (kept, True)
     assert [entry.name for entry in storage.list("t-0")] == sorted([*kept, "folder.deleted"])
     storage.steps.clear()
-    assert temp_files.clear(storage, "t-0") == (kept, False)
+    assert temp_files.clear_temp_files(storage, "t-0") == (kept, False)
     assert storage.steps == []
