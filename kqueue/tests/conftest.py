@@ -6,5 +6,5 @@ from kqueue.testing.pytest_plugin import leave_assertions_alone
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Keep pytest from rewriting kqueue's own assertions, which it does to packages with a plugin."""
+    """Keep pytest from rewriting kqueue's own assertions, because kqueue has a plugin."""
     leave_assertions_alone(pluginmanager)

@@ -25,28 +25,51 @@ from kqueue.schema.field_types import (
 from kqueue.schema.structs import Field, Schema, message_schema_of
 
 SAME = "same"
-"""All entries alike, and empty where they can be."""
+"""All entries are alike, and empty where possible."""
 DISTINCT = "distinct"
-"""Every name in the list is another one, that nobody knows."""
+"""Every name in the list is different and unknown."""
 KNOWN = "known"
-"""Names of what exists, from `NAMES`, over and over."""
+"""Names of existing objects, from `NAMES`, repeated."""
 LONG = "long"
 """Names of the greatest length."""
 TAGS = "tags"
 """Unknown tagged fields."""
 
 NAMES: Mapping[str, str] = {
-    "name": "t", "topic": "t", "resource_name": "t", "group_id": "g", "groups": "g", "groups_names": "g", "topic_names": "t",
-    "coordinator_keys": "g", "key": "g",
-}  # fmt: skip
+    "name": "t",
+    "topic": "t",
+    "resource_name": "t",
+    "group_id": "g",
+    "groups": "g",
+    "groups_names": "g",
+    "topic_names": "t",
+    "coordinator_keys": "g",
+    "key": "g",
+}
 NUMBERS: Mapping[str, int | bool] = {
-    "acks": -1, "validate_only": True, "replica_id": -1, "timeout_ms": 1000, "resource_type": 2, "session_epoch": 0, "max_bytes": 1 << 20,
-    "partition_max_bytes": 1 << 20, "num_partitions": 1, "replication_factor": 1, "include_synonyms": True, "include_documentation": True,
-    "generation_id": -1, "generation_id_or_member_epoch": -1, "current_leader_epoch": -1, "last_fetched_epoch": -1,
-    "count": 2, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "timestamp": -1,
-}  # fmt: skip
+    "acks": -1,
+    "validate_only": True,
+    "replica_id": -1,
+    "timeout_ms": 1000,
+    "resource_type": 2,
+    "session_epoch": 0,
+    "max_bytes": 1 << 20,
+    "partition_max_bytes": 1 << 20,
+    "num_partitions": 1,
+    "replication_factor": 1,
+    "include_synonyms": True,
+    "include_documentation": True,
+    "generation_id": -1,
+    "generation_id_or_member_epoch": -1,
+    "current_leader_epoch": -1,
+    "last_fetched_epoch": -1,
+    "count": 2,
+    "session_timeout_ms": 10_000,
+    "rebalance_timeout_ms": 10_000,
+    "timestamp": -1,
+}
 BATCH = bytes(build_batch([Record(0, 1_700_000_000_000, None, b"v", (), -1)]))
-"""What stands where a known partition takes records: the smallest batch, which is appended."""
+"""The records for a known partition: the smallest batch, which is appended."""
 MARK = b"\xf0NAME\xf0"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -62,8 +85,8 @@ class Case(NamedTuple):
 
 
 def cases(cls: type[Any], version: int) -> list[Case]:
-    """Every list of the message that can be filled, in every way that makes a difference; and tags
-    where the version has them.
+    """Return every list of the message that can be filled, in every way that makes a difference,
+    and tags where the version has them.
     """
     schema = message_schema_of(cls)
     found = []
@@ -100,7 +123,7 @@ def _has_records(kind: FieldType[Any], version: int) -> bool:
 
 
 class Body:
-    """Writes the body of one case. `topic_id` is that of the known topic; `items_max` bounds the
+    """Encodes the body of one case. `topic_id` is that of the known topic; `items_max` bounds the
     list, `size_max` the bytes.
     """
 
@@ -197,7 +220,7 @@ class Body:
         return self._length(count, compact, ">i") + entries
 
     def _inner_path(self, kind: FieldType[Any]) -> tuple[str, ...] | None:
-        """The first list within each entry gets one entry too, so that nesting is covered."""
+        """Encode an entry whose first list has one entry too, which covers nesting."""
         if not isinstance(kind, StructType):
             return None
         first = next((one for one in kind.schema.fields_at(self.version) if isinstance(one.kind, ArrayType)), None)
@@ -222,7 +245,7 @@ class Body:
 
 
 def number(index: int) -> bytes:
-    """`index` in as many characters as `MARK` has."""
+    """Return `index` in as many characters as `MARK` has."""
     text = ""
     for _ in range(len(MARK)):
         index, digit = divmod(index, 36)

@@ -56,7 +56,7 @@ class ExpectedTopic(NamedTuple):
 
 @functools.cache
 def data_folder(version: str) -> Path:
-    """The data folder of this Kafka version: read only, unpacked once per process, removed at its end."""
+    """Return the data folder of this Kafka version, unpacked once per process; read only."""
     target = Path(tempfile.mkdtemp(prefix=f"kqueue-golden-{version}-"))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
     with tarfile.open(FOLDER / f"kafka-{version}-data.tar.xz") as tar:
@@ -65,7 +65,7 @@ def data_folder(version: str) -> Path:
 
 
 def copy_folder(version: str, target: Path) -> Path:
-    """Copy the data folder below `target`, for tests that change it; return the path of the copy."""
+    """Copy the data folder below `target` for tests that change it; return its path."""
     return Path(shutil.copytree(data_folder(version), target / f"kafka-{version}"))
 
 

@@ -53,7 +53,7 @@ class NamedGzip(GzipCodec):
 
 
 class ExplodingCodec(MarkedCodec):
-    """Raises an exception that no codec may raise, with a message that must not reach clients."""
+    """Raises what no codec may raise, with a message that must not reach clients."""
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
         raise RuntimeError("the secret is 42")

@@ -1,8 +1,7 @@
-"""The README is true: its programs run, each of its commands is executed here, and what it names
-exists.
+"""Tests of the README: every program and command in it runs, and what it names exists.
 
-Commands run in a folder of their own, against the broker that the README's own `kqueue serve`
-starts (on a free port).
+Commands run in a folder of their own, against the broker of the README's `kqueue serve` line, on a
+free port.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def commands() -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, with the `kqueue` of this Python first."""
+    """Return this process's environment, with the `kqueue` of this Python first on the path."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     ours = {name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")}
     return {**ours, "PATH": path, **more}
@@ -91,15 +90,14 @@ def served(tmp_path: Path) -> Iterator[str]:
     assert (tmp_path / "kqueue-data").is_dir()
 
 
-def test_the_newcomers_two_commands_come_first() -> None:
+def test_the_two_commands_for_new_users_come_first() -> None:
     assert commands()[:2] == [DEMO, BY_TOX]
 
 
 DISK_STALLED = re.compile(
     r"^the event loop has not turned for .+ s, so nobody is served: kqueue\.storage\.\S+, line .+ holds it\n", re.M
 )
-"""What the broker says, rightly, where a busy machine's disk takes a second to write: no fault of
-the demo's.
+"""The watchdog's warning where the disk of a busy machine takes a second to write.
 """
 
 
@@ -112,7 +110,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert DISK_STALLED.sub("", result.stderr) == ""
 
 
-def test_what_is_to_be_installed_exists() -> None:
+def test_extras_exist() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     named = set(
@@ -129,16 +127,16 @@ TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*", "plugins/**/*.m
          for path in sorted(ROOT.glob(pattern)) if "tests" not in path.relative_to(ROOT).parts]  # fmt: skip
 
 
-def test_how_to_install_is_said_in_one_place_of_the_code_and_one_of_the_documents() -> None:
-    """kqueue is on no package index: what is said works in a checkout, and is changed there once it
-    is published.
+def test_installation_is_described_once_in_code_and_once_in_documents() -> None:
+    """kqueue is on no package index: the commands work in a checkout, and change once it is
+    published.
     """
     where = {str(path.relative_to(ROOT)) for path in TEXTS if INSTALLS.search(path.read_text())}
     assert where == {"README.md", "kqueue/base/extras.py"}
     assert {line for line in README.read_text().splitlines() if INSTALLS.search(line)} == {DEMO, "pip install '.[cli]'"}
 
 
-def test_tox_is_what_the_ci_script_runs_first() -> None:
+def test_the_ci_script_runs_tox_first() -> None:
     ran = re.findall(r'^run "[^"]+" (.+)$', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert ran[0] == '"$tox"'
 
@@ -187,7 +185,7 @@ def test_programs(text: str, tmp_path: Path) -> None:
     assert "1 passed" in result.stdout if is_test else result.stdout == "b'two coffees'\n"
 
 
-def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
+def test_settings_exist_with_these_defaults() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", README.read_text(), re.MULTILINE)
     assert len(rows) == 4
     for name, default in rows:
@@ -196,13 +194,13 @@ def test_settings_exist_and_have_the_defaults_that_are_told() -> None:
     assert named <= {*CATALOG.broker, *CATALOG.topic}
 
 
-def test_policies_of_the_table_are_those_that_there_are() -> None:
+def test_the_table_has_all_policies() -> None:
     """S5.1, S5.2, S5.4"""
     told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", README.read_text(), re.MULTILINE)
     assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.origin == BUILT_IN)
 
 
-def test_clients_of_the_table_are_those_of_the_suite() -> None:
+def test_the_table_has_the_clients_of_the_suite() -> None:
     tox = ConfigParser()
     tox.read(ROOT / "tox.ini")
     suites = set(re.findall(r"--client=(\S+)", (ROOT / "tox.ini").read_text()))
@@ -215,5 +213,5 @@ def test_clients_of_the_table_are_those_of_the_suite() -> None:
 
 
 def newest(versions: str) -> str:
-    """The last number in a row, which is what `latest` was when the row was written."""
+    """Return the last version of a row, which was `latest` when the row was written."""
     return re.findall(r"\d+\.\d+(?:\.\d+)?", versions)[-1]

@@ -1,6 +1,4 @@
-"""docs/collect.md is true: its commands run here, and its options and headers are those that there
-are.
-"""
+"""Tests of docs/collect.md: its commands run, and its options and headers exist."""
 
 from __future__ import annotations
 

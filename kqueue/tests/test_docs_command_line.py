@@ -1,4 +1,4 @@
-"""docs/command-line.md is true: the commands run, and the completion scripts are those of the
+"""Tests of docs/command-line.md: the commands run, and the completion scripts are those of the
 shells.
 """
 

@@ -1,4 +1,4 @@
-"""docs/log-tools.md is true: each of its commands and programs runs here, on a data folder that
+"""Tests of docs/log-tools.md: its commands and programs run on a data folder that
 kqueue has made.
 """
 
@@ -32,7 +32,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with `kqueue-data` in it, which holds the topic `orders`."""
+    """A folder whose `kqueue-data` has the topic `orders`."""
     storage = LocalStorage(tmp_path / "kqueue-data")
     logs = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(1))
     for partition in range(2):
@@ -68,7 +68,7 @@ def test_every_program(folder: Path) -> None:
     assert ran.stdout.splitlines() == ["True []", "True [] []", f"4 {values}", "5"]
 
 
-def test_options_and_columns_are_those_that_there_are() -> None:
+def test_options_and_columns_exist() -> None:
     told = set(re.findall(r"`(--[a-z-]+)", TEXT)) | {
         word for block in blocks("sh") for word in re.findall(r"--[a-z-]+", block)
     }

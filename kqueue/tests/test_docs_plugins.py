@@ -1,4 +1,4 @@
-"""docs/plugins.md and plugins/README.md are true: programs and commands run here, and tables say
+"""Tests of docs/plugins.md and plugins/README.md: programs and commands run, and tables say
 what there is.
 
 What installs and runs a new distribution (pip, pytest) runs in `plugins/tests`, in an environment
@@ -39,14 +39,14 @@ def commands() -> list[str]:
 
 
 def rows(title: str) -> list[list[str]]:
-    """The cells of the table whose first line begins with `title`, without code marks."""
+    """Return the cells of the table whose first line begins with `title`, without code marks."""
     table = TEXT.split(f"\n| {title} |", 1)[1].split("\n\n", 1)[0]
     return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the document's module in it."""
+    """A folder with the document's module."""
     (module,) = (text for text in blocks("python") if "class LastHundred" in text)
     (tmp_path / "keeping.py").write_text(module)
     return tmp_path
@@ -72,7 +72,7 @@ def sh(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def served(folder: Path) -> Iterator[str]:
-    """The broker of the document's own `kqueue serve`, on a free port."""
+    """The broker of the document's `kqueue serve` line, on a free port."""
     (line,) = (line for line in commands() if "kqueue serve" in line)
     process = subprocess.Popen(
         ["bash", "-c", line.replace("kqueue serve", "exec kqueue serve")],
@@ -119,7 +119,7 @@ def test_every_program(text: str, folder: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_the_contracts_are_those_that_there_are() -> None:
+def test_the_table_has_all_contracts() -> None:
     told = {kind: (contract, group, checker.rstrip(" |")) for kind, contract, group, _, checker in rows("kind")}
     assert list(told) == [contract.kind for contract in CONTRACTS]
     for contract in CONTRACTS:
@@ -145,7 +145,7 @@ def test_links_lead_somewhere() -> None:
             assert (ROOT / folder / target).exists(), target
 
 
-def test_the_samples_are_those_that_there_are() -> None:
+def test_the_table_has_all_samples() -> None:
     told = re.findall(r"^\| \[`([\w-]+)`\]\(([\w-]+)\) \| ([\w-]+) \|", SAMPLES, re.MULTILINE)
     there = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
     assert sorted(name for name, _, _ in told) == there
@@ -157,7 +157,7 @@ def test_the_samples_are_those_that_there_are() -> None:
         assert [kinds[group] for group in project["entry-points"] if group != PLUGIN_VARIABLES] == [kind]
 
 
-def test_what_is_installed_is_there() -> None:
+def test_installed_folders_exist() -> None:
     lines = re.findall(r"^pip install (.+)$", SAMPLES, re.MULTILINE)
     assert lines
     for line in lines:

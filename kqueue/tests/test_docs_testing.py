@@ -1,4 +1,4 @@
-"""docs/testing.md and docs/migrating.md are true: their tests pass, run by pytest as a reader's
+"""Tests of docs/testing.md and docs/migrating.md: their programs pass, run by pytest as a reader's
 would be.
 """
 
@@ -22,7 +22,7 @@ def text(page: str) -> str:
 
 
 def programs(page: str) -> list[str]:
-    """The blocks that are meant to run; a block of "py" shows the old way, and needs what it names."""
+    """Return the blocks that run; a block of "py" shows the old way, and needs other packages."""
     return re.findall(r"^```python\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL)
 
 
@@ -61,7 +61,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_fixtures_that_are_named_exist(page: str) -> None:
+def test_the_named_fixtures_exist(page: str) -> None:
     from kqueue.testing import pytest_plugin
 
     named = set(re.findall(r"`(kafka_(?!python)\w+)`", text(page)))
