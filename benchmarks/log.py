@@ -32,6 +32,7 @@ from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import (
     CLEAN_SHUTDOWN,
     RECOVERY_POINTS,
+    LogCheckpoint,
     encode_clean_shutdown,
     encode_offsets,
     encode_partition_metadata,
@@ -199,9 +200,17 @@ def _lookup_us(segments: int, segment_bytes: int, samples: int) -> tuple[float, 
     with temporary_folder() as folder:
         write_log(folder / "t-0", shape)
         config = LogConfig.of()
-        log = Log.open(LocalStorage(folder), "t-0", config, SystemClock(), recovery_point=shape.end_offset, clean=True)
-        if log.end_offset != shape.end_offset or log.size != shape.size:
-            raise RuntimeError(f"{log!r} has {log.size} bytes, expected {shape.size} and the end {shape.end_offset}")
+        log = Log.open(
+            LocalStorage(folder),
+            "t-0",
+            config,
+            SystemClock(),
+            checkpoint=LogCheckpoint(recovery_point=shape.end_offset, clean=True),
+        )
+        if log.end_offset != shape.end_offset or log.segments.size != shape.size:
+            raise RuntimeError(
+                f"{log!r} has {log.segments.size} bytes, expected {shape.size} and the end {shape.end_offset}"
+            )
         offsets = [shape.offset_in(sample) for sample in shape.samples]
         _look_up(log, offsets)
         taken = _look_up(log, offsets)

@@ -59,7 +59,7 @@ def write(folder: Path, records: int, keys: int) -> int:
     log = Log.open(LocalStorage(folder), PARTITION, LogConfig.of(segment_bytes=SEGMENT_BYTES), SystemClock())
     append_keyed(log, records, keys, random.Random(1))
     log.roll()
-    infos = log.segments()
+    infos = list(log.segments)
     log.close()
     sources = [[info.base, after.base, info.size] for info, after in pairwise(infos)]
     (folder / SOURCES).write_text(json.dumps(sources))

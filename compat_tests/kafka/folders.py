@@ -14,6 +14,7 @@ from pathlib import Path
 from compat_tests.kafka.clients import Row
 from kqueue.base.clock import SystemClock
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.log import Log
 from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import BatchHeader
@@ -35,7 +36,12 @@ def open_log(folder: Path, *, clean: bool = True, start_offset: int = 0, **setti
     """
     storage, config = LocalStorage(folder.parent), LogConfig.of(**settings)
     return Log.open(
-        storage, folder.name, config, SystemClock(), clean=clean, start_offset=start_offset, rng=random.Random(1)
+        storage,
+        folder.name,
+        config,
+        SystemClock(),
+        checkpoint=LogCheckpoint(start_offset=start_offset, clean=clean),
+        rng=random.Random(1),
     )
 
 
@@ -65,10 +71,10 @@ def read(
     """What a client would see of the partition in a folder that nobody uses; it may be written to
     (recovered).
     """
-    log = open_log(folder, clean=clean, start_offset=start_offset, **settings)
+    log = open_log(folder, checkpoint=LogCheckpoint(start_offset=start_offset, clean=clean), **settings)
     try:
-        bound = log.last_stable_offset if committed else log.end_offset
-        aborted = log.aborted(log.start_offset, bound) if committed else []
+        bound = log.last_stable_offset(log.end_offset) if committed else log.end_offset
+        aborted = log.reader.aborted(log.start_offset, bound) if committed else []
         rows: list[Row] = []
         for header, records in units(log):
             if header is not None and header.is_control:

@@ -111,7 +111,7 @@ class FetchResponseBuilder:
         assert taken.partition is not None
         assert taken.read is not None
         fetched = taken.read.fetched
-        found = taken.partition.log.aborted(taken.wanted.offset, fetched.next_offset) if len(fetched) else []
+        found = taken.partition.log.reader.aborted(taken.wanted.offset, fetched.next_offset) if len(fetched) else []
         return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in found]
 
     def _bad_news(self, taken: PartitionFetchResult) -> PartitionData:

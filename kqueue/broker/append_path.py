@@ -15,7 +15,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
-from kqueue.log.log import AppendResult
+from kqueue.log.results import AppendResult
 from kqueue.records.any_format import up_convert_steps
 from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
 from kqueue.records.batch_validation import (

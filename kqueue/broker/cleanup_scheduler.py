@@ -28,7 +28,8 @@ from kqueue.broker.topics import Topic, Topics
 from kqueue.groups.records import CommittedOffset
 from kqueue.log.cleaner import CompactionCandidate, LogCleaner
 from kqueue.log.deletion import AsyncDeleter
-from kqueue.log.log import Log, LogState
+from kqueue.log.log import Log
+from kqueue.log.log_state import LogState
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import POLICIES, Compact, Drop, LogView
 from kqueue.log.policies.compact import find_log_to_clean

@@ -12,8 +12,8 @@ from kqueue.base.errors import KqueueError, OffsetOutOfRange, TooManyOpenFiles, 
 from kqueue.broker.fetch_sessions import Key, PartitionFetch
 from kqueue.broker.partition import Partition, PartitionRead
 from kqueue.broker.topics import Topics
-from kqueue.log.log import ReadResult
 from kqueue.log.recovery.read_verification import VerificationTask
+from kqueue.log.results import ReadResult
 
 REGIONS_MAX = 64
 """So many partitions give records to one answer: each may hold a descriptor until the client has
@@ -210,7 +210,7 @@ def _divergence(partition: Partition, one: PartitionFetch) -> DivergingEpoch | N
     """Source: KIP-595: the client's last epoch is unknown here, or ended before where the client
     is.
     """
-    epoch, end_offset = partition.log.end_offset_for_epoch(one.last_fetched_epoch)
+    epoch, end_offset = partition.log.epochs.end_offset_for(one.last_fetched_epoch, partition.log.end_offset)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
         raise OffsetOutOfRange(
             f"{partition!r} knows no epoch up to {one.last_fetched_epoch}, which the client fetched last"

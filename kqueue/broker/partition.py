@@ -25,8 +25,9 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
 from kqueue.broker.append_queue import AppendQueue, AppendScheduler
-from kqueue.log.log import AppendResult, Log, ReadResult
+from kqueue.log.log import Log
 from kqueue.log.recovery.read_verification import VerificationTask
+from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Partition:
             log.on_flushed = self._flushed
             log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
             if not self._host.verify_reads:
-                log.disable_verification()
+                log.reader.disable_verification()
             # what a single replica found on its disk when it opened is all there is, and it is
             # flushed
             self._high_watermark = log.end_offset
@@ -154,7 +155,7 @@ class Partition:
         """First offset of an open transaction, or the high watermark: what read_committed consumers
         may see.
         """
-        return self.log.stable_below(self._high_watermark)
+        return self.log.last_stable_offset(self._high_watermark)
 
     @property
     def log_start_offset(self) -> int:
@@ -241,7 +242,7 @@ class Partition:
         """Check what a read found, in a job; `done(error or None)` on the owner thread when the
         read is to be repeated.
         """
-        job = self.log.check_job(check, done)
+        job = self.log.reader.verification_job(check, done)
         if job is not None:
             self._host.jobs.submit(job)
 
@@ -251,7 +252,7 @@ class Partition:
             fetched = self.read(offset, max_bytes).fetched
             if fetched.check is None:
                 return fetched
-            self.log.check_now(fetched.check)
+            self.log.reader.verify_now(fetched.check)
 
     def flush(self) -> None:
         """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is

@@ -58,14 +58,14 @@ class _Work:
 
     def still_there(self) -> list[Segment]:
         """Those of the segments that the log still has."""
-        gone = self.log.sealed_below(self.end_offset)
+        gone = self.log.segments.sealed_below(self.end_offset)
         return [segment for segment in self.segments if any(segment is one for one in gone)]
 
     def is_current(self) -> bool:
         """Whether all that would be dropped was handed over, and is what it was then."""
         handed = dict(zip(map(id, self.segments), self.views, strict=True))
         views = {view.base_offset: view for view in self.log.segment_views()}
-        for segment in self.log.sealed_below(self.end_offset):
+        for segment in self.log.segments.sealed_below(self.end_offset):
             then, now = handed.get(id(segment)), views[segment.base]
             if then is None or (then.end_offset, then.size) != (now.end_offset, now.size):
                 return False
@@ -218,7 +218,7 @@ def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms
     high = min(partition.high_watermark, partition.last_stable_offset)
     if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
         partition.roll()
-    segments = log.sealed_below(min(drop.before_offset, high))
+    segments = log.segments.sealed_below(min(drop.before_offset, high))
     views = log.segment_views()[: len(segments)]
     count, size = 0, 0
     for view in views:

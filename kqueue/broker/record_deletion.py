@@ -22,7 +22,8 @@ from kqueue.base.promise import Promise
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topic
-from kqueue.log.log import Log, LogState
+from kqueue.log.log import Log
+from kqueue.log.log_state import LogState
 from kqueue.log.manager import LogManager
 
 TO_HIGH_WATERMARK = -1

@@ -69,11 +69,11 @@ class LogCleaner:
     damaged, else for ten minutes.
     """
 
-    def __init__(self, config: Config, logs: LogManager, jobs: Jobs, disposal: AsyncDeleter, clock: Clock) -> None:
+    def __init__(self, config: Config, logs: LogManager, jobs: Jobs, deleter: AsyncDeleter, clock: Clock) -> None:
         self._config = config
         self.logs = logs
         self.jobs = jobs
-        self.disposal = disposal
+        self.deleter = deleter
         self._clock = clock
         self._busy: dict[TopicPartition, _CompactionRun] = {}
         self._not_before: dict[TopicPartition, float] = {}  # monotonic ms
@@ -119,7 +119,7 @@ class LogCleaner:
         return candidate.keep is not None or candidate.log_to_clean.dirty_bytes > 0
 
     def _begin(self, candidate: CompactionCandidate) -> bool:
-        segments = candidate.log.sealed_below(candidate.upto)
+        segments = candidate.log.segments.sealed_below(candidate.upto)
         views = candidate.log.segment_views()
         if not segments or (candidate.keep is None and views[len(segments) - 1].end_offset <= candidate.first_dirty):
             return False
@@ -129,7 +129,7 @@ class LogCleaner:
         )
         self._not_before.pop(candidate.key, None)
         run = self._busy[candidate.key] = _CompactionRun(candidate, segments, self._task(candidate, sources), self)
-        self.disposal.hold(candidate.log.folder)
+        self.deleter.pause(candidate.log.folder)
         logger.info(
             "%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else ""
         )
@@ -167,7 +167,7 @@ class LogCleaner:
         """
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         del self._busy[key]
-        self.disposal.release(candidate.log.folder)
+        self.deleter.resume(candidate.log.folder)
         if isinstance(error, JobCancelled):
             self._stopped = True
         elif error is not None:
@@ -275,7 +275,7 @@ class _CompactionRun:
         earlier ones count again.
         """
         first = self._todo[0].sources[0]
-        return self._log.has_sealed([segment for segment in self._segments.values() if segment.base >= first])
+        return self._log.segments.contains([segment for segment in self._segments.values() if segment.base >= first])
 
     def _committed(self, error: BaseException | None) -> None:
         group = self._todo[0]
@@ -311,7 +311,7 @@ class _CompactionRun:
         if error is not None:
             self._end(error)
             return
-        self._cleaner.disposal.remove_files_later(self._storage, paths, self._log.config.file_delete_delay_ms)
+        self._cleaner.deleter.remove_files_later(self._storage, paths, self._log.config.file_delete_delay_ms)
         self._next()
 
     def _checkpoint(self) -> None:

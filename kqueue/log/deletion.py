@@ -1,11 +1,14 @@
-"""What is left to do on the disk once segments were taken out of a log.
+"""Deletes the files of segments that were removed from a log.
 
-The order, each step durable before the next: the log start checkpoint says that they are gone;
-their files are renamed to `.deleted`, the oldest first, as Kafka names them; after
-`file.delete.delay.ms` the files are removed. Crash: before the checkpoint, the segments are back,
-and dropped again; after it they are no part of the log any more, whatever names are left, and the
-next start removes what is called `.deleted`. Readers are undisturbed: they hold what they read
-open.
+The steps, each durable before the next:
+
+1. The log start checkpoint says that the segments are gone.
+2. Their files are renamed to `.deleted`, the oldest first, as Kafka names them.
+3. After `file.delete.delay.ms` the files are removed.
+
+A crash before step 1 brings the segments back, and they are deleted again. After it they are not
+part of the log, whatever names are left; the next start removes `.deleted` files. Readers are not
+disturbed: they hold the files open.
 """
 
 from __future__ import annotations
@@ -24,16 +27,19 @@ from kqueue.storage.paths import parent_of
 
 logger = logging.getLogger("kqueue.log")
 TopicPartition = tuple[str, int]
-HELD_MS = 1000  # until files of a folder that is held are looked at again
+PAUSE_MS = 1000  # between two looks at the files of a paused folder
 Done = Callable[[BaseException | None], None]
 
 
 class DeletedSegments:
-    """Segments that a log let go of, oldest first: their offsets from `base_offset` to `end_offset`
-    (exclusive), their bytes, and why.
+    """Segments that a log removed from its list, oldest first, and whose files are still there.
 
-    `rename` and `remove` block, and may run in any thread. `files`: names in `folder`, in the order
-    in which they go.
+    Attributes:
+        base_offset, end_offset: their offsets, end exclusive.
+        count, size: number of segments, bytes of batches.
+        files: names in `folder`, in deletion order.
+        why: the reason, for log lines.
+    Thread: `rename` and `remove` block and may run in any thread.
     """
 
     __slots__ = ("base_offset", "count", "end_offset", "files", "folder", "size", "storage", "why")
@@ -63,8 +69,10 @@ class DeletedSegments:
         return f"DeletedSegments({self.folder}: {self.base_offset} to {self.end_offset}, {self.why})"
 
     def rename(self) -> None:
-        """Call the files `.deleted`, durably. Crash: some still have their names. Raises
-        StorageFailed.
+        """Rename the files to `.deleted`.
+
+        Durability: durable on return; a crash before leaves some with their old names.
+        Raises: StorageFailed.
         """
         for name in self.files:
             with contextlib.suppress(FileNotFoundError):  # the partition was deleted meanwhile
@@ -72,26 +80,29 @@ class DeletedSegments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """The last step of `rename`, which is to be repeated after TooManyOpenFiles. Raises
-        StorageFailed.
+        """Sync the folder, the last step of `rename`; repeat it after TooManyOpenFiles.
+
+        Raises: StorageFailed.
         """
         with contextlib.suppress(FileNotFoundError):
             self.storage.sync_folder(self.folder)
 
     def remove(self) -> None:
-        """Remove the files that are called `.deleted`. Crash: the next start removes the rest.
-        Raises StorageFailed.
+        """Remove the `.deleted` files. After a crash the next start removes the rest.
+
+        Raises: StorageFailed.
         """
         remove_files(self.storage, self.deleted_paths())
 
     def deleted_paths(self) -> Iterator[str]:
-        """Where the files are after `rename`."""
+        """Return the paths of the files after `rename`."""
         return (f"{self.folder}/{name}{DELETED}" for name in self.files)
 
 
 def remove_files(storage: Storage, paths: Iterator[str] | Sequence[str]) -> None:
-    """Remove files; those that are gone are fine. Blocks. Crash: some may stay or come back. Raises
-    StorageFailed.
+    """Remove files; missing ones are ignored. Blocks.
+
+    Durability: none; a crash may bring some back. Raises: StorageFailed.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
@@ -99,7 +110,7 @@ def remove_files(storage: Storage, paths: Iterator[str] | Sequence[str]) -> None
 
 
 def remove_folder(storage: Storage, folder: str) -> None:
-    """Remove a folder and the files in it; one that is not there is fine. Raises StorageFailed."""
+    """Remove a folder with its contents; a missing one is ignored. Raises: StorageFailed."""
     if not storage.exists(folder):
         return
     for entry in storage.list(folder):
@@ -111,10 +122,11 @@ def remove_folder(storage: Storage, folder: str) -> None:
 
 
 class AsyncDeleter:
-    """Does for all logs of a broker what `DeletedSegments` leaves to be done. Belongs to the owner thread.
+    """Deletes removed segments of all logs of a broker, in jobs.
 
-    `save_start(key, done)` makes the log start of a partition durable (see
-    `LogManager.save_log_starts`).
+    Args: save_start: `save_start(topic_partition, done)` makes a log start durable; see
+        `LogManager.save_log_starts`.
+    Thread: owner thread.
     """
 
     def __init__(
@@ -124,23 +136,24 @@ class AsyncDeleter:
         self._timers = timers
         self._clock = clock
         self._save_start = save_start
-        self._held: set[str] = set()
+        self._paused: set[str] = set()
 
-    def hold(self, folder: str) -> None:
-        """Remove nothing from this folder until `release`.
+    def pause(self, folder: str) -> None:
+        """Remove nothing from this folder until `resume`.
 
         While a compaction renames files there, a start after a crash needs every `.deleted` name to
-        tell how far it came.
+        find out how far it came.
         """
-        self._held.add(folder)
+        self._paused.add(folder)
 
-    def release(self, folder: str) -> None:
-        """What is due may be removed again, the next time that it is looked at."""
-        self._held.discard(folder)
+    def resume(self, folder: str) -> None:
+        """Allow removals again; they continue within `PAUSE_MS`."""
+        self._paused.discard(folder)
 
     def delete_segments(self, key: TopicPartition, dropped: DeletedSegments, delay_ms: int) -> None:
-        """Go through the steps. What fails is logged, and left to the next start: the log itself is
-        not harmed.
+        """Run the steps. A failure is logged and left to the next start; the log stays usable.
+
+        Args: delay_ms: between the rename and the removal.
         """
 
         def submit(run: Callable[[], None]) -> None:
@@ -148,7 +161,7 @@ class AsyncDeleter:
 
         def renamed(_: None, error: BaseException | None) -> None:
             if isinstance(error, TooManyOpenFiles):  # to sync the folder: renaming opens nothing
-                self._timers.at(self._clock.monotonic_ms() + HELD_MS, lambda: submit(dropped.sync_names))
+                self._timers.at(self._clock.monotonic_ms() + PAUSE_MS, lambda: submit(dropped.sync_names))
             elif error is not None:
                 logger.error(
                     "%s: %r: the files keep their names until the next start: %s",
@@ -166,8 +179,8 @@ class AsyncDeleter:
         self._save_start(key, saved)
 
     def remove_files_later(self, storage: Storage, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove files that are called `.deleted` in `delay_ms`, in a job. A stop before that
-        leaves them to the next start.
+        """Remove `.deleted` files after `delay_ms`, in a job; a stop before leaves them to the next
+        start.
         """
 
         def finish(_: None, error: BaseException | None) -> None:
@@ -177,8 +190,8 @@ class AsyncDeleter:
                 )
 
         def due() -> None:
-            if not self._held.isdisjoint(parent_of(path) for path in paths):
-                self._timers.at(self._clock.monotonic_ms() + HELD_MS, due)
+            if not self._paused.isdisjoint(parent_of(path) for path in paths):
+                self._timers.at(self._clock.monotonic_ms() + PAUSE_MS, due)
                 return
             self._jobs.submit(
                 IoJob(f"remove {len(paths)} files", lambda: remove_files(storage, paths), finish, storage.location)

@@ -1,127 +1,70 @@
-"""The log of one partition: batches in order of offset, in segments, of which the last is appended
-to.
+"""The log of one partition: record batches in offset order, in segments; the last one is active.
 
-What a crash costs: what was appended since the last flush, all or any part of it; what is left
-begins where the log began and has no holes. `flushed_offset` says how far a power cut reaches at
-most. A crash of the process alone costs nothing. Every write says the same of itself.
-
-What may be done with a log after a disk operation has failed, until the next start:
-
-    state       after                                             append  read   drop, DeleteRecords  flush
-    online      a full disk or too many open files refused a      yes     yes    yes                  yes
-                write: what was written of it is taken back
-    read-only   another write failed, or an fsync                 no      (1)    (1)                  no
-    offline     a truncation or a replacement failed half-way,    no      no     no                   no
-                the folder was deleted or taken by another
-    (1) below what was flushed
-
-A write or fsync that fails may have lost bytes that were appended, and a second fsync would report
-success for them; but what an earlier fsync covered is there.
+Durability: a power cut may lose any part of what was appended since the last flush. What remains
+starts at the log start and has no gaps. `Log.flushed_offset` is the guaranteed end. A crash of the
+process alone loses nothing. Each method states its own guarantee under `Durability:`.
+What a log accepts after a failed disk operation is in `log_state`.
 """
 
 from __future__ import annotations
 
-import enum
-import logging
 import random
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
 from kqueue.base.jobs import IoJob
-from kqueue.base.sliced_task import run_to_end
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.config import LogConfig
-from kqueue.log.deletion import DeletedSegments, remove_folder
+from kqueue.log.deletion import DeletedSegments
 from kqueue.log.flusher import Flusher
-from kqueue.log.formats.leader_epochs import EpochEndOffset
+from kqueue.log.formats.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from kqueue.log.formats.producer_snapshot import ProducerSnapshotFiles
-from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log_segments import LogSegments
-from kqueue.log.policies import SegmentView
+from kqueue.log.log_state import FailableLog, LogState
 from kqueue.log.producer_limit import ProducerLimit
-from kqueue.log.producer_state import BatchMetadata, EndTransactionMarker
-from kqueue.log.reader import LogPosition, LogReader, ReadResult, SteppedLookup, TimestampAndOffset
+from kqueue.log.producer_state import EndTransactionMarker
+from kqueue.log.reader import LogPosition, LogReader, SteppedLookup
 from kqueue.log.recovery import log_loader
-from kqueue.log.recovery.damage import Damage, report_damage
+from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.producer_replay import load_producers, replay
-from kqueue.log.recovery.read_verification import Done, VerificationResult, VerificationTask
-from kqueue.log.results import AppendResult, SegmentInfo
+from kqueue.log.results import AppendResult, ReadResult, TimestampAndOffset
 from kqueue.log.segment import Segment
+from kqueue.log.views import SegmentView
 from kqueue.records.batch import ABORT, BatchHeader, iter_records, set_log_append_time, stamp
 from kqueue.storage import Storage
 
-logger = logging.getLogger("kqueue.log")
+if TYPE_CHECKING:
+    from kqueue.log.folders.disk_space import DiskSpace
+
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
-class LogState(enum.Enum):
-    """What may be done with a log; see the module."""
+class Log(FailableLog):
+    """One partition's log. Open it with `Log.open`.
 
-    ONLINE = "online"
-    READ_ONLY = "read-only"
-    OFFLINE = "offline"
+    Its parts: `segments`, `producers` (producer state), `epochs` (leader epochs), `reader`
+    (look-ups, verification of old bytes), `flusher` (what is not on disk yet).
 
-
-class DiskSpaceGuard(Protocol):
-    """The room on the disk as a log sees it; see `folders.disk_space`."""
-
-    bytes_until_refresh: int
-    refusal: DiskFull | None
-
-    def check(self) -> None: ...
-    def look(self) -> None: ...
-    def met(self, error: DiskFull) -> None: ...
-
-
-class Log:
-    """One partition's log. Belongs to one thread; only the `run` of `flush_job` may run in another.
-
-    `config` may be replaced at any time. `on_flushed` is called when `flushed_offset` has moved,
-    the state has changed, or a flush found no room or could not open its files (`flush_refused`,
-    until the next one): nothing is lost then, and it is to be repeated a little later. `space`: who
-    refuses producers before the disk is full; None: nobody does. `offline`: why the log is
-    read-only or offline (`state` says which); None: it is online. `on_offline` is called when it
-    left ONLINE by a failure. `on_truncate(offset)` is called before anything is cut off: the
-    recovery point on disk must not lie above `offset` when it returns. `defers_rolls`: somebody
-    flushes it in jobs, so a segment goes on beyond its size until the one before is durable,
-    instead of waiting for the disk (`roll_due`: it does now); else a roll syncs that one at once.
-    `damage`: flushed bytes that were found wrong, when the log was opened or when they were first
-    read; empty: none.
+    Attributes:
+        config: may be replaced at any time.
+        start_offset, end_offset: readable offsets, end exclusive.
+        damage: flushed bytes found wrong, at open or at their first read; empty: none.
+        flush_refused: the last flush found no room or no descriptors. Nothing is lost; the caller
+            repeats it a little later. Reset by the next flush.
+        defers_rolls: the owner flushes in jobs, so a roll waits until the previous segment is
+            durable (`roll_due` is True meanwhile). False: a roll syncs that segment itself.
+        space: refuses producers before the disk is full; None: no such check.
+        on_truncate: called with the target offset before a truncation. When it returns, the
+            recovery point on disk must not exceed that offset.
+    Thread: one owner thread; only the `run` of `flush_job` may run in another.
     """
 
     __slots__ = (
-        "_active",
-        "_clock",
-        "_flusher",
-        "_jitter_ms",
-        "_list",
-        "_producer_expiration_ms",
-        "_producer_limit",
-        "_reader",
-        "_rng",
-        "_segments",
-        "_snapshots",
-        "_storage",
-        "config",
-        "damage",
-        "defers_rolls",
-        "end_offset",
-        "epochs",
-        "flush_refused",
-        "folder",
-        "offline",
-        "on_flushed",
-        "on_offline",
-        "on_truncate",
-        "pending_start_offset",
-        "producers",
-        "roll_due",
-        "space",
-        "start_offset",
-        "state",
-        "topic_id",
+        "_clock", "_jitter_ms", "_producer_limit", "_rng", "_snapshots", "config", "damage", "defers_rolls", "end_offset",
+        "epochs", "flush_refused", "flusher", "on_truncate", "pending_start_offset", "producers", "reader", "roll_due",
+        "segments", "space", "start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -133,37 +76,27 @@ class Log:
         loaded: log_loader.LoadedLog,
         *,
         topic_id: bytes | None = None,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         rng: random.Random | None = None,
     ) -> None:
-        """Use `open`."""
+        super().__init__(storage, folder)
         self.config = config
-        self.folder = folder
         self.topic_id = topic_id
         self.start_offset = self.pending_start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.damage: list[Damage | str] = [*loaded.damage]
-        self.state = LogState.ONLINE
-        self.offline: StorageFailed | None = None
         self.flush_refused = False
-        self.space: DiskSpaceGuard | None = None
+        self.space: DiskSpace | None = None
         self._producer_limit: ProducerLimit | None = None
         self.defers_rolls = self.roll_due = False
-        self.on_flushed: Callable[[], None] | None = None
-        self.on_offline: Callable[[], None] | None = None
         self.on_truncate: Callable[[int], None] | None = None
-        self._storage = storage
         self._clock = clock
         self._rng = rng
-        self._producer_expiration_ms = producer_expiration_ms
-        self._segments = loaded.segments
-        self._active = loaded.segments[-1]
         self._snapshots = ProducerSnapshotFiles(storage, folder, loaded.snapshots)
-        self._reader = LogReader(loaded.segments)
-        self._list = LogSegments(storage, folder, loaded.segments, self._reader, self._snapshots)
-        self._flusher = Flusher(storage, folder, loaded.end_offset)
+        self.reader = LogReader(loaded.segments, self.damage, storage.location, folder)
+        self.segments = LogSegments(storage, folder, loaded.segments, self.reader, self._snapshots)
+        self.flusher = Flusher(storage, folder, loaded.end_offset)
         self._jitter_ms = self._draw_jitter()
 
     @classmethod
@@ -175,41 +108,26 @@ class Log:
         clock: Clock,
         *,
         topic_id: bytes | None = None,
-        recovery_point: int = 0,
-        clean: bool = False,
-        start_offset: int = 0,
-        high_watermark: int | None = None,
+        checkpoint: LogCheckpoint = NO_CHECKPOINT,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         rng: random.Random | None = None,
-        files_to_sync: tuple[str, ...] = (),
     ) -> Log:
-        """Open the log in `folder`; make it, empty, if there is none.
+        """Open the log in `folder`, or create an empty one.
 
-        Args: recovery_point: all below was flushed; start_offset: checkpointed log start, 0 = none;
-        high_watermark: checkpointed, None = not known; clean: the last stop was. rng: for
-        segment.jitter.ms. files_to_sync: files of the folder, new and not synced, that the first
-        flush takes along. Durability: what it finds is flushed; a new log's names become so with
-        the first flush. Blocks while a log is recovered. Raises StorageFailed.
+        Args:
+            checkpoint: what the checkpoint files say.
+            producer_expiration_ms: producers idle for longer are not loaded.
+            rng: draws segment.jitter.ms; None: no jitter.
+        Durability: what an opened log holds is flushed; the files of a new log become durable with
+            its first flush. Blocks while a log is recovered.
+        Raises: StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = log_loader.load_log(
-            storage, folder, config, now_ms, recovery_point=recovery_point, clean=clean, start_offset=start_offset,
-            high_watermark=high_watermark,
-        )  # fmt: skip
+        loaded = log_loader.load_log(storage, folder, config, now_ms, **checkpoint._asdict())
         loaded.producers.expire(now_ms, producer_expiration_ms)
-        log = cls(
-            storage,
-            folder,
-            config,
-            clock,
-            loaded,
-            topic_id=topic_id,
-            producer_expiration_ms=producer_expiration_ms,
-            rng=rng,
-        )
-        if loaded.end_offset == loaded.start_offset == log._active.base:
-            log._flusher.folder_changed(parent=True)
-        log._flusher.add(*(storage.open(f"{folder}/{name}") for name in files_to_sync))
+        log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, rng=rng)
+        if loaded.end_offset == loaded.start_offset == log.segments.active.base:
+            log.flusher.folder_changed(parent=True)
         return log
 
     def __repr__(self) -> str:
@@ -220,28 +138,31 @@ class Log:
     def append(
         self, buf: bytearray | memoryview, header: BatchHeader, *, leader_epoch: int, client: bool = True
     ) -> AppendResult:
-        """Append one batch of magic 2; offsets, leader epoch and (where the topic stamps times) the
-        time are written into `buf`.
+        """Append one batch of magic 2 and return its offsets.
 
-        Args: buf: the whole batch and nothing else, checksum and header checked. client: False for
-        the broker's own batches, end markers among them: their sequence is not checked. Crash: see
-        the module; a process crash costs nothing, recovery cuts a torn batch off. Raises:
-        OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a
-        marker): nothing was written. StorageFailed: the log takes no more. StorageUnavailable:
-        nothing was written, and the next append may succeed.
+        Stamps the base offset, the leader epoch and (LogAppendTime) the time into `buf`.
+        Args:
+            buf: exactly one batch, header and checksum already checked.
+            client: False for batches of the broker itself, end markers included: their sequence is
+                not checked, and the disk reserve is open to them.
+        Raises:
+            OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a
+                marker): nothing was written.
+            StorageUnavailable: nothing was written; a later append may succeed.
+            StorageFailed: the log accepts no more appends.
+        Durability: see the module. Recovery truncates a torn batch.
         """
         if self.offline is not None:
             raise self.offline
         if header.producer_id >= 0 and client:
-            repeated = self.producers.check(header)
-            if repeated is not None:
-                return self._repeated(repeated)
+            duplicate = self.producers.check(header)
+            if duplicate is not None:
+                append_time_ms = duplicate.timestamp if self.config.log_append_time else -1
+                first_offset, last_offset = duplicate.first_offset, duplicate.last_offset
+                return AppendResult(first_offset, last_offset, append_time_ms, self.start_offset, True, self.end_offset)
         space = self.space
         if space is not None and space.refusal is not None and client:
             space.check()
-        marker = (
-            EndTransactionMarker.of(next(iter_records(buf))) if header.producer_id >= 0 and header.is_control else None
-        )
         offset = self.end_offset
         stamp(buf, 0, offset, leader_epoch)
         append_time_ms = -1
@@ -251,10 +172,10 @@ class Log:
             header = header._replace(max_timestamp=append_time_ms)
         last_offset = offset + header.last_offset_delta
         try:
-            self._write(buf, header, last_offset, leader_epoch, marker)
+            self._write(buf, header, last_offset, leader_epoch)
         except StorageUnavailable as error:
             if space is not None and isinstance(error, DiskFull):
-                space.met(error)
+                space.on_disk_full(error)
             raise
         except StorageFailed as error:
             self._fail(error)
@@ -262,26 +183,22 @@ class Log:
         if space is not None:
             space.bytes_until_refresh -= len(buf)
             if space.bytes_until_refresh < 0:
-                space.look()
+                space.refresh()
         return AppendResult(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
-    def _write(
-        self,
-        buf: bytearray | memoryview,
-        header: BatchHeader,
-        last_offset: int,
-        leader_epoch: int,
-        marker: EndTransactionMarker | None,
-    ) -> None:
+    def _write(self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int) -> None:
+        marker = None
+        if header.producer_id >= 0 and header.is_control:
+            marker = EndTransactionMarker.of(next(iter_records(buf)))
         config = self.config
-        active = self._active
+        active = self.segments.active
         max_timestamp = header.max_timestamp
         age_max_ms = config.segment_ms - self._jitter_ms
         is_due = active.must_roll(len(buf), last_offset, max_timestamp, self._clock, config.segment_bytes, age_max_ms)
         if is_due:
-            if self._may_roll or not active.has_room(len(buf), last_offset):
+            if self._can_roll or not active.has_room(len(buf), last_offset):
                 self._roll()
-                active = self._active
+                active = self.segments.active
             else:
                 self.roll_due = True
         if leader_epoch != self.epochs.latest:
@@ -290,52 +207,38 @@ class Log:
             active.txnindex.prepare()
         active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if header.producer_id >= 0:
-            aborted = self.producers.count(header, marker, self.end_offset, self._clock.wall_ms())
+            aborted = self.producers.apply(header, marker, self.end_offset, self._clock.wall_ms())
             if aborted is not None:
-                self._note_aborted(aborted)
+                self.segments.index_aborted_txn(aborted)
         self.end_offset = last_offset + 1
 
-    def _note_aborted(self, aborted: AbortedTxn) -> None:
-        try:
-            self._active.txnindex.append(aborted)
-        except DiskFull as error:  # readers would get the aborted records of the marker that is written already
-            raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
-
-    def _repeated(self, batch: BatchMetadata) -> AppendResult:
-        append_time_ms = batch.timestamp if self.config.log_append_time else -1
-        return AppendResult(
-            batch.first_offset, batch.last_offset, append_time_ms, self.start_offset, True, self.end_offset
-        )
+    # --- rolling
 
     @property
-    def active(self) -> Segment:
-        """The segment that is appended to."""
-        return self._active
-
-    @property
-    def _may_roll(self) -> bool:
-        """Whether a segment could begin now without waiting for the disk."""
-        return not self.defers_rolls or self._flusher.can_roll
+    def _can_roll(self) -> bool:
+        """Whether a segment could start now without a wait for the disk."""
+        return not self.defers_rolls or self.flusher.can_roll
 
     def roll_if_ready(self) -> bool:
-        """`roll`; False: that has to wait for a flush, after which this is to be called again
-        (`roll_due`).
+        """`roll`, unless it would wait for a flush; then set `roll_due` and return False.
+
+        The owner calls it again after the next flush.
         """
-        self.roll_due = not self._may_roll
+        self.roll_due = not self._can_roll
         if not self.roll_due:
             self.roll()
         return not self.roll_due
 
     def roll(self) -> None:
-        """End the active segment and begin a new one at the end of the log; nothing happens while
-        it is empty.
+        """Seal the active segment and start a new one at the log end; no effect on an empty one.
 
-        Crash: the old segment's indexes and the new one's name may be lost until the next flush,
-        and are made anew. Raises StorageFailed.
+        Durability: until the next flush a crash may lose the sealed segment's indexes and the new
+            file's name; recovery rebuilds both.
+        Raises: StorageFailed.
         """
         if self.offline is not None:
             raise self.offline
-        if self._active.size == 0:
+        if self.segments.active.size == 0:
             return
         try:
             self._roll()
@@ -346,24 +249,9 @@ class Log:
             raise
 
     def _roll(self) -> None:
-        old = self._active
-        self._flusher.sync_sealed()
-        old.seal()
-        old.modified_ms(self._clock.wall_ms())
-        self._take_snapshot()
-        new = Segment.make(self._storage, self.folder, self.end_offset, self._clock.wall_ms())
-        self._flusher.add(*old.files())
-        self._flusher.folder_changed()
-        self._segments.append(new)
-        self._active = new
+        self.segments.roll(self.end_offset, self.producers, self.flusher, self._clock.wall_ms())
         self.roll_due = False
         self._jitter_ms = self._draw_jitter()
-
-    def _take_snapshot(self) -> None:
-        file = self._snapshots.take(self.producers, self.end_offset, {segment.base for segment in self._segments})
-        if file is not None:
-            self._flusher.add(file)
-            self._flusher.folder_changed()
 
     def _draw_jitter(self) -> int:
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
@@ -372,14 +260,15 @@ class Log:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> ReadResult:
-        """Whole batches from the one that holds `offset` on, as many as fit `max_bytes`, none that
-        reaches `end_offset` (exclusive).
+        """Return whole batches from the one that holds `offset` on, within `max_bytes`.
 
-        Args: end_offset: the high watermark, last stable offset or log end. min_one_batch: the
-        first batch may be larger than `max_bytes`. A read at the `next_offset` of an earlier one
-        searches no index. Batches before `offset` in the first one are the reader's to skip.
+        The first batch may begin before `offset`; the reader skips those records. A read at the
+        `next_offset` of an earlier one searches no index.
+        Args:
+            end_offset: exclusive bound: the high watermark, last stable offset or log end.
+            min_one_batch: the first batch may exceed `max_bytes`.
         Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline,
-        or the disk fails. CorruptBatch.
+            or the disk failed. CorruptBatch.
         """
         if self.offline is not None:
             readable_end = self.readable_end
@@ -390,140 +279,68 @@ class Log:
             raise OffsetOutOfRange(
                 f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}"
             )
-        return self._reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
+        return self.reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
 
     @property
     def readable_end(self) -> int:
-        """Reads are served below this offset: the log end, or of a read-only log what was flushed.
-        Raises StorageFailed: offline.
+        """Exclusive end of what reads serve: the log end; of a read-only log the flushed offset.
+
+        Raises: StorageFailed: the log is offline.
         """
         if self.offline is None:
             return self.end_offset
         if self.state is LogState.OFFLINE:
             raise self.offline
-        return max(self.flushed_offset, self.start_offset)
-
-    def disable_verification(self) -> None:
-        """From now on no read says that something is to be checked before it is served."""
-        self._reader.verifies = False
-
-    def check_job(self, check: VerificationTask, done: Done) -> IoJob[VerificationResult] | None:
-        """The work that stands before a read may be served; `done(error or None)` when the read is
-        to be repeated.
-
-        None: such a job is under way, and will call `done`. What it finds damaged is in `damage`
-        then, and refused with DamagedBatch.
-        """
-        job = check.job(self._found_damaged, done)
-        if job is not None:
-            job.queue = self._storage.location
-        return job
-
-    def check_now(self, check: VerificationTask) -> None:
-        """The same work at once. Blocks. Raises StorageFailed."""
-        self._found_damaged(check.finish(check.run()))
-
-    def _found_damaged(self, damages: list[Damage]) -> None:
-        report_damage(damages, self.damage, self._storage.location, self.folder)
-
-    def offset_for_time(self, timestamp: int, end_offset: int) -> TimestampAndOffset | None:
-        """The first record (by offset) below `end_offset` whose time is `timestamp` or later; None:
-        there is none.
-
-        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
-        """
-        return run_to_end(self.offset_for_time_steps(timestamp, end_offset))
-
-    def offset_for_time_steps(self, timestamp: int, end_offset: int) -> SteppedLookup[TimestampAndOffset | None]:
-        """`offset_for_time` in steps, between which the log may change."""
-        return self._reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
-
-    def latest_timestamp(self, end_offset: int | None = None) -> TimestampAndOffset | None:
-        """The record below `end_offset` (None: the log's end) with the greatest time, the first of
-        them; None: none has a time.
-
-        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which
-        counts records outside of the bounds too.
-        """
-        return run_to_end(self.latest_timestamp_steps(end_offset))
-
-    def latest_timestamp_steps(self, end_offset: int | None = None) -> SteppedLookup[TimestampAndOffset | None]:
-        """`latest_timestamp` in steps, between which the log may change."""
-        end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
-        return self._reader.latest_timestamp(self.start_offset, end, self.epochs)
-
-    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where the largest epoch that is not above `epoch` ends; (-1, -1): unknown. See
-        `LeaderEpochCache.end_offset_for`.
-        """
-        return self.epochs.end_offset_for(epoch, self.end_offset)
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader of `epoch` begins at `start_offset`. Crash: forgotten unless something was
-        flushed since; batches carry their epoch.
-        """
-        self.epochs.assign(epoch, start_offset)
+        return self._safe_end
 
     @property
-    def last_stable_offset(self) -> int:
-        """First offset of an open transaction, or the log end, as if all were committed; see
-        `stable_below`.
+    def _safe_end(self) -> int:
+        """Exclusive end of what an fsync has covered; never below the log start."""
+        return max(self.flushed_offset, self.start_offset)
+
+    def offset_for_time(self, timestamp: int, end_offset: int) -> SteppedLookup[TimestampAndOffset | None]:
+        """Find the first record (by offset) below `end_offset` at or after `timestamp` (ms).
+
+        Runs in steps, between which the log may change. Returns: None: there is no such record.
+        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp.
         """
-        return max(min(self.producers.first_open(), self.end_offset), self.start_offset)
+        return self.reader.offset_for_time(timestamp, self.start_offset, end_offset, self.epochs)
 
-    def stable_below(self, high_watermark: int) -> int:
-        """How far read_committed consumers may read: to `high_watermark`, or to the first
-        transaction that is open there.
+    def latest_timestamp(self, end_offset: int | None = None) -> SteppedLookup[TimestampAndOffset | None]:
+        """Find the first record with the greatest time below `end_offset` (None: the log end).
 
-        The high watermark must not go back between calls.
+        Runs in steps, between which the log may change. Returns: None: no record has a time.
+        Raises: StorageFailed, CorruptData. Source: Kafka UnifiedLog.fetchOffsetByTimestamp, which
+        also counts records outside of the bounds.
+        """
+        end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        return self.reader.latest_timestamp(self.start_offset, end, self.epochs)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return the end of what read_committed consumers may read, exclusive.
+
+        That is `high_watermark`, or the first transaction still open there. Args: high_watermark:
+        must not decrease between calls.
         """
         return max(min(self.producers.first_unstable(high_watermark), high_watermark), self.start_offset)
 
-    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that reach into the offsets from `start_offset` to `end_offset`
-        (exclusive), in order of their ends.
-
-        Raises: StorageFailed, CorruptIndex.
-        """
-        return self._reader.aborted(start_offset, end_offset)
-
-    @property
-    def storage(self) -> Storage:
-        """Where its folder is."""
-        return self._storage
-
-    @property
-    def size(self) -> int:
-        """Bytes of all batches."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def first_base(self) -> int:
-        """First offset of the oldest segment; the log starts there or later."""
-        return self._segments[0].base
-
     def segment_views(self, first_timestamps_from: int | None = None) -> tuple[SegmentView, ...]:
-        """All segments as cleanup policies see them; `first_timestamps_from`: see `SegmentView`,
-        None: they are not read.
+        """Return all segments as cleanup policies see them, oldest first.
 
+        Args: first_timestamps_from: read `SegmentView.first_timestamp` of segments that end above
+            this offset; None: of none.
         Raises: StorageFailed, CorruptData.
         """
-        return self._list.views(self.end_offset, self._clock.wall_ms(), first_timestamps_from)
+        return self.segments.views(self.end_offset, self._clock.wall_ms(), first_timestamps_from)
 
-    def segments(self) -> list[SegmentInfo]:
-        """All segments, oldest first; the last is the active one. Raises: StorageFailed,
-        CorruptIndex.
-        """
-        return [SegmentInfo(segment.base, segment.size, segment.max_timestamp) for segment in self._segments]
-
-    # --- cutting
+    # --- truncating, deleting, replacing
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all from `offset` on; a batch that holds it goes whole. `offset` at or above the
-        end: nothing to do.
+        """Remove everything from `offset` on; a batch that holds `offset` goes whole.
 
-        Blocks on the disk. Crash: on return it is durable; before, the log may have any end between
-        the two. Raises: OffsetOutOfRange: below the log start. StorageFailed.
+        No effect where `offset` is at or above the log end. Blocks.
+        Durability: durable on return; a crash before leaves any end between the two.
+        Raises: OffsetOutOfRange: below the log start. StorageFailed.
         """
         if self.offline is not None:
             raise self.offline
@@ -544,24 +361,22 @@ class Log:
             raise failed from error
 
     def _truncate(self, offset: int) -> None:
-        self.end_offset = end_offset = self._list.cut(offset, self.config.segment_index_bytes)
-        self._active = self._segments[-1]
+        self.end_offset = end_offset = self.segments.truncate_to(offset, self.config.segment_index_bytes)
         self.epochs.truncate_from_end(end_offset)
-        self._flusher.truncated(end_offset)
+        self.flusher.truncated(end_offset)
         if self._producer_limit is not None:
             self._producer_limit.unwatch(self.producers)
-        self.producers = load_producers(self._storage, self.folder, self._snapshots.offsets, end_offset)
-        self.producers.end_offset = max(self.producers.end_offset, self._segments[0].base)
-        replay(self._segments, self.producers, end_offset)
+        self.producers = load_producers(self.storage, self.folder, self._snapshots.offsets, end_offset)
+        self.producers.end_offset = max(self.producers.end_offset, self.segments.base_offset)
+        replay(list(self.segments), self.producers, end_offset)
         if self._producer_limit is not None:
             self._producer_limit.watch(self.producers)
 
     def advance_start(self, offset: int) -> None:
-        """Records below `offset` are gone for readers; it never goes back. Their segments stay
-        until they are cleaned.
+        """Raise the log start to `offset`; it never decreases. The segments stay until cleanup.
 
-        Crash: forgotten unless the manager has written its checkpoint since. Raises
-        OffsetOutOfRange: above the end.
+        Durability: lost in a crash unless the log start checkpoint was written since.
+        Raises: OffsetOutOfRange: above the log end.
         """
         if offset > self.end_offset:
             raise OffsetOutOfRange(f"{self.folder}: the log can't start at {offset}, it ends at {self.end_offset}")
@@ -571,98 +386,80 @@ class Log:
             self.epochs.truncate_from_start(offset)
 
     def announce_start(self, offset: int) -> None:
-        """`advance_start` is to come, to `offset`; what is checkpointed in the meantime says so
-        already.
-        """
+        """Let checkpoints written from now on contain a log start that `advance_start` will set."""
         self.pending_start_offset = max(self.pending_start_offset, offset)
 
     def start_after_deletion(self, offset: int) -> int | None:
-        """Where the log would start after `delete_before(offset)`; None: that would drop nothing."""
-        return self._list.start_after_deletion(offset) if self.state is not LogState.OFFLINE else None
+        """Return the log start after `delete_before(offset)`; None: nothing would be deleted."""
+        return self.segments.start_after_deletion(offset) if self.state is not LogState.OFFLINE else None
 
     def delete_before(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
-        """Let go of the sealed segments that end at or below both offsets; the log starts after
-        them.
+        """Remove the sealed segments that end at or below both offsets and raise the log start.
 
-        Returns: what is left to be done to their files (see `dropping`); None: there is no such
-        segment. Who reads them goes on. Crash: the segments are back unless the log start
-        checkpoint was written since. Touches no file, and never blocks.
+        Touches no file and never blocks; readers of the segments are not disturbed.
+        Returns: the files left to delete (see `deletion`); None: there is no such segment.
+        Durability: after a crash the segments are back, unless the log start was checkpointed.
         """
         is_offline = self.state is LogState.OFFLINE
-        dropped = None if is_offline else self._list.delete_below(min(offset, high_watermark, self.readable_end), why)
-        self.advance_start(self.first_base)
-        return dropped
-
-    def sealed_below(self, offset: int) -> list[Segment]:
-        """The sealed segments that end at or below `offset`, oldest first; to be looked at, and to
-        be given back to `replace`.
-        """
-        return self._list.sealed_below(offset)
-
-    def has_sealed(self, segments: list[Segment]) -> bool:
-        """Whether these are sealed segments of the log, still, and neighbours."""
-        return self._list.find(segments) is not None
+        deleted = (
+            None if is_offline else self.segments.delete_below(min(offset, high_watermark, self.readable_end), why)
+        )
+        self.advance_start(self.segments.base_offset)
+        return deleted
 
     def replace(self, old: list[Segment], group: SegmentGroup) -> list[str] | None:
-        """Put the segment that compaction made of `old` in their place, after `swap.commit`; what
-        follows is in `swap`.
+        """Replace `old` by the segment that compaction made of it, after `swap_files.commit`.
 
-        Returns: the paths that the old files have now; None: `old` is no part of the log any more,
-        and nothing was done. Who reads them goes on. Blocks for some renames. Crash: see `swap`.
-        Raises StorageFailed: the log is offline.
+        Readers of the old segments are not disturbed. Blocks for some renames.
+        Returns: the current paths of the old files, to delete; None: `old` is not part of the log
+            any more, and nothing was done.
+        Durability: see `compaction.swap_files`. Raises: StorageFailed: the log is offline.
         """
         if self.offline is not None:
             return None
         try:
-            return self._list.replace(old, group, self._clock.wall_ms())
+            return self.segments.replace(old, group, self._clock.wall_ms())
         except (StorageFailed, FileNotFoundError) as error:
             self._fail(error, LogState.OFFLINE)
             raise
 
     def limit_producers(self, limit: ProducerLimit) -> None:
-        """Let `limit` count the producers, and forget some when all logs have too many."""
+        """Let `limit` count the producers, and forget some when all logs hold too many."""
         self._producer_limit = limit
         limit.watch(self.producers)
-
-    def expire_producers(self) -> int:
-        """Forget the producers that have been silent for producer.id.expiration.ms; returns how
-        many.
-        """
-        return self.producers.expire(self._clock.wall_ms(), self._producer_expiration_ms)
 
     # --- flushing and closing
 
     @property
     def flushed_offset(self) -> int:
-        """All below survives a power cut."""
-        return self._flusher.flushed_offset
+        """Everything below survives a power cut."""
+        return self.flusher.flushed_offset
 
     @property
     def needs_flush(self) -> bool:
-        """Whether `flush_job` would have something to do, now or once the job under way is done."""
-        return self.offline is None and self._flusher.flushed_offset < self.end_offset
+        """Whether `flush_job` has work, now or once the running job has ended."""
+        return self.offline is None and self.flusher.flushed_offset < self.end_offset
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether segments were ended since the last flush; under `kqueue.flush=kafka` too they are
-        due to be flushed then.
-        """
-        return self.offline is None and self._flusher.has_files
+        """Whether segments were sealed since the last flush; with `kqueue.flush=kafka` they are due too."""
+        return self.offline is None and self.flusher.has_files
 
     def flush_job(self) -> IoJob[None] | None:
-        """A job that makes all appended so far survive a power cut; None: nothing to do, or such a
-        job is under way, or offline.
+        """Return a job that makes everything appended so far durable.
 
-        Its `finish` moves `flushed_offset`, or makes the log read-only, and calls `on_flushed`. An
-        fsync that failed is never tried again.
+        Its `finish` moves `flushed_offset`, or makes the log read-only, then calls `on_flushed`. A
+        failed fsync is never retried.
+        Returns: None: nothing to do, such a job is running, or the log is offline.
         """
         if self.offline is not None:
             return None
         self.flush_refused = False
-        job = self._flusher.job(self.end_offset, self._active.log, self.epochs, self._flushed)
+        active = self.segments.active
+        job = self.flusher.job(self.end_offset, active.log, self.epochs, self._flushed)
         if job is not None:
-            # the high watermark will be there next
-            self._reader.hint(self.end_offset, LogPosition(self._active, self._active.size, self.end_offset))
+            # the high watermark will be here next
+            self.reader.hint(self.end_offset, LogPosition(active, active.size, self.end_offset))
         return job
 
     def _flushed(self, error: BaseException | None) -> None:
@@ -672,72 +469,31 @@ class Log:
         elif self.on_flushed is not None:
             self.on_flushed()
 
-    def _fail(self, error: BaseException, state: LogState = LogState.READ_ONLY) -> None:
-        if self.offline is None:
-            place = f"{self._storage.location}: {self.folder}"
-            failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{place}: {error!r}")
-            if state is LogState.READ_ONLY:
-                logger.error(
-                    "%s is read-only until the next start, records below offset %d are served: %s",
-                    place, max(self.flushed_offset, self.start_offset), failure,
-                )  # fmt: skip
-            else:
-                logger.error("%s is offline until the next start: %s", place, failure)
-            self._leave(state, failure)
-            if self.on_offline is not None:
-                self.on_offline()
-
-    def _leave(self, state: LogState, failure: StorageFailed) -> None:
-        self.state, self.offline = state, failure
-        if self.on_flushed is not None:
-            self.on_flushed()
-
-    def take_offline(self, error: StorageFailed) -> None:
-        """Refuse every use with `error` from now on, and write nothing more; the caller has logged
-        why. Harmless if it is offline.
-        """
-        if self.state is not LogState.OFFLINE:
-            self._leave(LogState.OFFLINE, self.offline or error)
-
     def close(self) -> None:
-        """Flush all, write the snapshot that makes the next start quick, and let go of the files.
-        Blocks. Twice is harmless.
+        """Flush everything, write the producer snapshot and close the files. Blocks; idempotent.
 
-        Crash: before the manager has marked the stop as clean, the next start recovers as ever.
-        Raises StorageFailed; not if the log is offline already, then nothing is flushed.
+        Durability: until the clean-stop marker is written the next start recovers the log.
+        Raises: StorageFailed; not if the log is offline already, then nothing is flushed.
         """
         if self.offline is not None:
             self._close_files()
             return
         try:
-            self._active.finish_timeindex()
-            if self.end_offset > self.first_base:
-                self._take_snapshot()
-            self._flusher.run_now(self.end_offset, self._active, self.epochs)
+            self.segments.active.finish_timeindex()
+            if self.end_offset > self.segments.base_offset:
+                self.segments.take_snapshot(self.producers, self.end_offset, self.flusher)
+            self.flusher.run_now(self.end_offset, self.segments.active, self.epochs)
         except StorageFailed as error:
             self._fail(error)
             raise
         finally:
             self._close_files()
 
-    def index_times(self) -> None:
-        """Put the greatest time so far into the active segment's time index, for whoever copies the
-        files. Raises StorageFailed.
-        """
-        self._active.finish_timeindex()
-
-    def retire(self) -> None:
-        """The log was deleted: it is offline from now on. Its files stay open until `abandon`."""
-        self.take_offline(StorageFailed(f"{self.folder} was deleted"))
-
     def abandon(self) -> None:
-        """Let go of the files without flushing, before they are deleted; the log is offline then."""
-        self.retire()
+        """Close the files without a flush, before they are deleted; the log is offline then."""
+        self.take_offline(StorageFailed(f"{self.folder} was deleted"))
         self._close_files()
 
     def _close_files(self) -> None:
-        for segment in self._segments:
+        for segment in self.segments:
             segment.close()
-
-
-__all__ = ["AppendResult", "Log", "ReadResult", "SegmentInfo", "TimestampAndOffset", "remove_folder"]

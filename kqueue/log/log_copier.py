@@ -88,15 +88,15 @@ class LogCopier:
         """An open log: the segments that it knows, and from memory what a clean stop would write."""
         if log.offline is not None:
             raise log.offline
-        log.index_times()
+        log.segments.active.finish_timeindex()
         path = log.folder
-        bases = {segment.base for segment in log.segments()}
+        bases = {segment.base for segment in log.segments}
         names = [name for name in _names(log.storage, path) if name == PARTITION_METADATA or _is_of(name, bases)]
         copy_files(log.storage, path, names, self._target)
         if log.epochs.entries():
             self._write(f"{path}/{EPOCHS}", encode_epochs(log.epochs))
         snapshot = file_name(log.end_offset, SNAPSHOT)
-        if log.end_offset > log.first_base and snapshot not in names:
+        if log.end_offset > log.segments.base_offset and snapshot not in names:
             self._write(f"{path}/{snapshot}", encode_snapshot(log.producers))
         self._target.sync_folder(path)
         end_offset = max(log.end_offset, log.pending_start_offset)

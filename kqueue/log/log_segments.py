@@ -1,28 +1,32 @@
-"""The list of a log's segments, and how it changes where nothing is appended: old ones are let go,
-or replaced by compacted ones.
-"""
+"""The segments of one log, and every change to the list: roll, truncation, deletion, replacement."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 
+from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.deletion import DeletedSegments
+from kqueue.log.flusher import Flusher
 from kqueue.log.formats.filenames import DELETED, LOG, TXNINDEX, file_name
 from kqueue.log.formats.producer_snapshot import ProducerSnapshotFiles
-from kqueue.log.policies import SegmentView
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.reader import LogReader
 from kqueue.log.segment import Segment
+from kqueue.log.views import SegmentView
 from kqueue.storage import Storage
 
 
 class LogSegments:
-    """`all`: the segments, oldest first, never none; the last is the active one. The list object is
-    shared with the log's reader.
+    """A sequence of segments, oldest first, never empty; `active` is the last one.
+
+    The list object is shared with the log's reader.
     """
 
-    __slots__ = ("_folder", "_reader", "_snapshots", "_storage", "all")
+    __slots__ = ("_folder", "_list", "_reader", "_snapshots", "_storage", "active")
 
     def __init__(
         self,
@@ -36,96 +40,162 @@ class LogSegments:
         self._folder = folder
         self._reader = reader
         self._snapshots = snapshots
-        self.all = segments
+        self._list = segments
+        self.active = segments[-1]
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._list)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._list[number]
+
+    @property
+    def base_offset(self) -> int:
+        """First offset of the oldest segment; the log starts there or later."""
+        return self._list[0].base
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._list)
 
     def views(self, end_offset: int, now_ms: int, first_timestamps_from: int | None) -> tuple[SegmentView, ...]:
-        """See `Log.segment_views`."""
-        ends = [*(segment.base for segment in self.all[1:]), end_offset]
+        """Return a view of each segment; see `Log.segment_views`."""
+        ends = [*(segment.base for segment in self._list[1:]), end_offset]
         return tuple(
             segment.view(
                 end,
-                is_active=segment is self.all[-1],
+                is_active=segment is self.active,
                 now_ms=now_ms,
                 with_first=first_timestamps_from is not None and end > first_timestamps_from,
             )
-            for segment, end in zip(self.all, ends, strict=True)
+            for segment, end in zip(self._list, ends, strict=True)
         )
 
     def sealed_below(self, offset: int) -> list[Segment]:
-        """See `Log.sealed_below`."""
-        return self.all[: max(bisect_right(self.all, offset, key=lambda segment: segment.base) - 1, 0)]
+        """Return the sealed segments that end at or below `offset`, oldest first."""
+        return self._list[: max(bisect_right(self._list, offset, key=_base) - 1, 0)]
 
     def start_after_deletion(self, offset: int) -> int | None:
-        """See `Log.start_after_deletion`."""
+        """Return the first offset left after `delete_below(offset)`; None: nothing would go."""
         count = len(self.sealed_below(offset))
-        return self.all[count].base if count else None
+        return self._list[count].base if count else None
+
+    def contains(self, sealed: list[Segment]) -> bool:
+        """Whether these are still sealed segments of the log, next to each other."""
+        return self._find(sealed) is not None
+
+    def roll(self, end_offset: int, producers: ProducerStateManager, flusher: Flusher, now_ms: int) -> None:
+        """Seal the active segment and create one at `end_offset`.
+
+        Durability: as `Log.roll`. Raises: StorageFailed.
+        """
+        old = self.active
+        flusher.sync_sealed()
+        old.seal()
+        old.modified_ms(now_ms)
+        self.take_snapshot(producers, end_offset, flusher)
+        new = Segment.make(self._storage, self._folder, end_offset, now_ms)
+        flusher.add(*old.files())
+        flusher.folder_changed()
+        self._list.append(new)
+        self.active = new
+
+    def take_snapshot(self, producers: ProducerStateManager, end_offset: int, flusher: Flusher) -> None:
+        """Write the producer snapshot of the log end, unless it exists. Raises: StorageFailed."""
+        file = self._snapshots.take(producers, end_offset, {segment.base for segment in self._list})
+        if file is not None:
+            flusher.add(file)
+            flusher.folder_changed()
+
+    def index_aborted_txn(self, aborted: AbortedTxn) -> None:
+        """Index an aborted transaction whose end marker was just appended.
+
+        Raises: StorageFailed: for lack of room too. The marker is written already, so readers would
+            get aborted records.
+        """
+        try:
+            self.active.txnindex.append(aborted)
+        except DiskFull as error:
+            raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
 
     def delete_below(self, offset: int, why: str) -> DeletedSegments | None:
-        """Take out the sealed segments that end at or below `offset`; see `Log.delete_before`."""
-        gone = self.sealed_below(offset)
-        if not gone:
+        """Remove the sealed segments that end at or below `offset`; see `Log.delete_before`."""
+        removed = self.sealed_below(offset)
+        if not removed:
             return None
-        del self.all[: len(gone)]
-        size = sum(segment.size for segment in gone)
-        files = self._leave(gone) + self._snapshots.give_up({segment.base for segment in gone})
-        end_offset = self.all[0].base
+        del self._list[: len(removed)]
+        size = sum(segment.size for segment in removed)
+        files = self._detach(removed) + self._snapshots.forget({segment.base for segment in removed})
         return DeletedSegments(
             self._storage,
             self._folder,
             files,
-            base_offset=gone[0].base,
-            end_offset=end_offset,
-            count=len(gone),
+            base_offset=removed[0].base,
+            end_offset=self._list[0].base,
+            count=len(removed),
             size=size,
             why=why,
         )
 
-    def find(self, sealed: list[Segment]) -> int | None:
-        """Where these neighbours stand in the list; None: they are not there, or one is the active
-        segment.
-        """
-        number = next((number for number, segment in enumerate(self.all) if segment is sealed[0]), 0)
-        there = self.all[number : number + len(sealed)] == sealed and sealed[-1] is not self.all[-1]
-        return number if there else None
-
     def replace(self, old: list[Segment], group: SegmentGroup, now_ms: int) -> list[str] | None:
-        """See `Log.replace`. Raises StorageFailed: nobody knows which names the files have."""
-        number = self.find(old)
+        """Replace `old` by the compacted `group`; see `Log.replace`.
+
+        Raises: StorageFailed: the files may have any mixture of old and new names.
+        """
+        number = self._find(old)
         if number is None:
             return None
-        modified_ms = old[-1].modified_ms(now_ms)  # before the file has another name
-        files, snapshots = self._leave(old), self._snapshots.give_up({segment.base for segment in old[1:]})
+        modified_ms = old[-1].modified_ms(now_ms)  # before the file is renamed
+        files, snapshots = self._detach(old), self._snapshots.forget({segment.base for segment in old[1:]})
         swap_files.install(self._storage, self._folder, group)
         for name in snapshots:
             self._storage.rename(f"{self._folder}/{name}", f"{self._folder}/{name}{DELETED}")
-        self.all[number : number + len(old)] = [self._open(group, now_ms, modified_ms)]
+        self._list[number : number + len(old)] = [self._open_compacted(group, now_ms, modified_ms)]
         return [f"{self._folder}/{name}{DELETED}" for name in files + snapshots]
 
-    def cut(self, offset: int, index_bytes_max: int) -> int:
-        """Drop all from `offset` on; returns where the log ends then; see `Log.truncate_to`. Raises
-        StorageFailed, CorruptData.
+    def truncate_to(self, offset: int, index_bytes_max: int) -> int:
+        """Remove everything from `offset` on and return the new log end; see `Log.truncate_to`.
+
+        Raises: StorageFailed, CorruptData.
         """
-        self._reader.forget_hints()
-        while len(self.all) > 1 and self.all[-1].base > offset:
-            self.all.pop().remove()
+        self._reader.clear_hints()
+        while len(self._list) > 1 and self._list[-1].base > offset:
+            self._list.pop().remove()
+        self.active = self._list[-1]
         self._snapshots.remove_above(offset)
-        self._storage.sync_folder(self._folder)  # before the cut, so that no later segment can outlive what it followed
-        end_offset = self.all[-1].truncate_to(offset, index_bytes_max=index_bytes_max)
+        self._storage.sync_folder(
+            self._folder
+        )  # before the truncation, so that no later segment outlives an earlier one
+        end_offset = self.active.truncate_to(offset, index_bytes_max=index_bytes_max)
         return offset if end_offset is None else end_offset
 
-    def _open(self, group: SegmentGroup, now_ms: int, modified_ms: int) -> Segment:
+    def _find(self, sealed: list[Segment]) -> int | None:
+        """Return the index of the first of these neighbours; None: not in the list, or one is active."""
+        number = next((number for number, segment in enumerate(self._list) if segment is sealed[0]), 0)
+        is_there = self._list[number : number + len(sealed)] == sealed and sealed[-1] is not self.active
+        return number if is_there else None
+
+    def _open_compacted(self, group: SegmentGroup, now_ms: int, modified_ms: int) -> Segment:
         cleaned = group.cleaned
         sizes = {file_name(cleaned.base, LOG): cleaned.size}
         if cleaned.has_txnindex:
-            sizes[file_name(cleaned.base, TXNINDEX)] = 0  # tells that it is there
+            sizes[file_name(cleaned.base, TXNINDEX)] = 0  # says that the file exists
         segment = Segment(self._storage, self._folder, cleaned.base, now_ms, sizes=sizes)
         segment.set_modified_ms(modified_ms)
-        segment.mark_verified()  # every batch was checked while it was written
+        segment.mark_verified()  # compaction checked every batch while it wrote it
         return segment
 
-    def _leave(self, segments: list[Segment]) -> list[str]:
-        """Have nothing more to do with the segments; returns the names of their files."""
+    def _detach(self, segments: list[Segment]) -> list[str]:
+        """Close segments that leave the log; return the names of their files."""
         self._reader.forget(segments)
         for segment in segments:
-            segment.close()  # before anybody renames them
+            segment.close()  # before the files are renamed
         return [name for segment in segments for name in segment.names()]
+
+
+def _base(segment: Segment) -> int:
+    return segment.base

@@ -24,7 +24,7 @@ from kqueue.log.folders.data_folder import DataFolder, is_meant
 from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batches
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
-from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
@@ -247,14 +247,18 @@ class LogManager:
             config,
             self._clock,
             topic_id=topic_id,
-            recovery_point=folder.recovery_points.get(key, 0),
-            clean=folder.clean,
-            start_offset=folder.log_starts.get(key, 0),
-            high_watermark=folder.high_watermarks.get(key),
+            checkpoint=LogCheckpoint(
+                recovery_point=folder.recovery_points.get(key, 0),
+                start_offset=folder.log_starts.get(key, 0),
+                high_watermark=folder.high_watermarks.get(key),
+                clean=folder.clean,
+            ),
             producer_expiration_ms=self._producer_expiration_ms,
             rng=self._rng,
-            files_to_sync=(PARTITION_METADATA,) if key in folder.new or not folder.clean else (),
         )
+        if key in folder.new or not folder.clean:
+            # the file that names the topic may be new and not synced
+            log.flusher.add(folder.storage.open(f"{found.path}/{PARTITION_METADATA}"))
         folder.new.discard(key)
         log.space = folder.space
         log.limit_producers(self._producer_limit)
@@ -273,7 +277,7 @@ class LogManager:
         key = (topic, partition)
         log = self._forget(key)
         if log is not None:
-            log.retire()
+            log.take_offline(StorageFailed(f"{log.folder} was deleted"))
         unique = random_uuid(self._rng).hex()
         return any(folder.remove_soon(key, unique, log) for folder in self._folders)
 
@@ -342,7 +346,7 @@ class LogManager:
         """
         for folder in self._folders:
             if folder.space.refusal is not None:
-                folder.space.look()
+                folder.space.refresh()
 
     def make_room(self) -> bool:
         """Remove the emergency files of all data folders; False: there was none. In any thread."""
@@ -484,7 +488,7 @@ class LogManager:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""
         count = 0
         for log in list(self._logs.values()):
-            count += log.expire_producers()
+            count += log.producers.expire(self._clock.wall_ms(), self._producer_expiration_ms)
             yield None
         return count
 

@@ -146,7 +146,7 @@ class ProducerStateManager:
                 f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found {header.base_sequence}"
             )
 
-    def count(
+    def apply(
         self, header: BatchHeader, marker: EndTransactionMarker | None, offset: int, seen_ms: int = NONE
     ) -> AbortedTxn | None:
         """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a

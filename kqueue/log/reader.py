@@ -1,4 +1,4 @@
-"""Finding batches in a log: by offset, by time, and up to a bound."""
+"""Reads batches of a log: by offset, by time, up to a bound."""
 
 from __future__ import annotations
 
@@ -8,78 +8,41 @@ from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.base.jobs import IoJob
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.formats.time_index import NO_TIMESTAMP
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.recovery.read_verification import CHECK_AHEAD, CHECK_BYTES_MIN, DamagedBatch, VerificationTask
+from kqueue.log.recovery.damage import Damage, report_damage
+from kqueue.log.recovery.read_verification import (
+    CHECK_AHEAD,
+    CHECK_BYTES_MIN,
+    DamagedBatch,
+    Done,
+    VerificationResult,
+    VerificationTask,
+)
+from kqueue.log.results import ReadResult, TimestampAndOffset
 from kqueue.log.scanner.batch_scanner import AnyHeader, first_offset
 from kqueue.log.scanner.resync import batch_at
 from kqueue.log.segment import Segment
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.record import Record
-from kqueue.storage import Region
 
 T = TypeVar("T")
 HINTS_MAX = 16
 STEP_RECORDS = 50
 SteppedLookup = Generator[None, None, T]
-"""A look-up that may read many batches; it yields now and then, so that others may have their turn,
-and returns what it found.
+"""A look-up that may read many batches. It yields between steps, so that other work gets its turn,
+and returns the result.
 """
 
 
-class _SegmentGone(Exception):
-    """A segment that was being read is no part of the log any more."""
-
-
-class ReadResult:
-    """Whole batches, out of one segment; false and of length 0 where there is nothing to read below
-    the bound, or nothing that fits.
-
-    `region`: the bytes, None where there are none; `next_offset`: where to read on; `segment_base`
-    and `position`: where the batches stand. `check`: what has to be done before they are served,
-    and then the read be repeated (see `verifying`); None: they are known to be right.
-    """
-
-    __slots__ = ("check", "next_offset", "position", "region", "segment_base")
-
-    def __init__(
-        self,
-        region: Region | None,
-        next_offset: int,
-        segment_base: int,
-        position: int,
-        check: VerificationTask | None = None,
-    ) -> None:
-        self.region = region
-        self.next_offset = next_offset
-        self.segment_base = segment_base
-        self.position = position
-        self.check = check
-
-    def __len__(self) -> int:
-        return self.region.size if self.region is not None else 0
-
-    @property
-    def data(self) -> Region | bytes:
-        """The region, to be sent without a copy, or no bytes."""
-        return self.region if self.region is not None else b""
-
-    def read(self) -> bytes:
-        """The bytes. Raises StorageFailed."""
-        return self.region.read() if self.region is not None else b""
-
-
-class TimestampAndOffset(NamedTuple):
-    """A record found by its time, in ms; `leader_epoch` -1: not known."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
+class _SegmentRemoved(Exception):
+    """The segment that a look-up reads is no longer part of the log."""
 
 
 class LogPosition(NamedTuple):
-    """Where a batch begins: in which segment, at which position, with which offset."""
+    """The start of a batch: segment, byte position in its file, offset. Kafka's LogOffsetMetadata."""
 
     segment: Segment
     position: int
@@ -87,24 +50,29 @@ class LogPosition(NamedTuple):
 
 
 class LogReader:
-    """Reads the segments of one log, oldest first; the list is the log's own, and grows and shrinks
-    under our eyes.
+    """Reads the segments of one log; the list is shared with the log, which changes it.
 
-    Places where somebody is likely to read on are remembered, so that following a log searches no
-    index.
+    Positions where a reader is likely to continue are cached, so following a log searches no index.
+
+    Attributes: verifies: reads return a verification task for bytes that were in the file when it
+        was opened and have not been compared with their checksums yet.
     """
 
-    __slots__ = ("_hints", "_segments", "verifies")
+    __slots__ = ("_damage", "_folder", "_hints", "_location", "_segments", "verifies")
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: list[Segment], damage: list[Damage | str], location: str, folder: str) -> None:
+        """Args: damage: receives what verification finds."""
         self._segments = segments
+        self._damage = damage
+        self._location = location
+        self._folder = folder
         self._hints: dict[int, LogPosition] = {}
-        self.verifies = True  # say of what was found on the disk what has to be checked first
+        self.verifies = True
 
     def read(
         self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, min_one_batch: bool
     ) -> ReadResult:
-        """See `Log.read`; `offset` is within the log."""
+        """Read batches; see `Log.read`. `offset` is within the log."""
         if offset >= min(end_offset, log_end_offset):
             active = self._segments[-1]
             return ReadResult(None, offset, active.base, active.size)
@@ -112,70 +80,75 @@ class LogReader:
             segment, position, _ = self._locate(offset)
             limit, next_offset = self._limit(segment, end_offset, log_end_offset)
             if position < segment.unverified_size and self.verifies:
-                return self._read_found(
-                    segment, position, offset, max_bytes, limit, next_offset, log_end_offset, min_one_batch
-                )
+                limit, next_offset = _before_damage(segment, offset, position, limit, next_offset)
             if limit - position > max_bytes:
-                limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
+                limit, next_offset = _limit_bytes(segment, position, limit, max_bytes, min_one_batch)
         except CorruptBatch as error:
             if not self.verifies:
                 raise
-            return self._check_for(error, (offset, end_offset), log_end_offset)
-        if limit <= position:
-            return ReadResult(None, offset, segment.base, position)
-        self.hint(next_offset, LogPosition(segment, limit, next_offset))
-        return ReadResult(segment.log.region(position, limit - position), next_offset, segment.base, position)
-
-    def _read_found(
-        self,
-        segment: Segment,
-        position: int,
-        offset: int,
-        max_bytes: int,
-        limit: int,
-        next_offset: int,
-        log_end_offset: int,
-        min_one_batch: bool,
-    ) -> ReadResult:
-        """`read` where the bytes were in the file when it was opened: what was not looked at yet
-        has to be checked first.
-        """
-        checks = segment.checks
-        hurt = checks.damaged_at(offset)
-        if hurt is not None:
-            raise DamagedBatch(hurt)
-        ahead = checks.damaged_after(position)
-        if ahead is not None and ahead.start < limit:
-            limit, next_offset = ahead.start, ahead.offset
-        if limit - position > max_bytes:
-            limit, next_offset = _cut(segment, position, limit, max_bytes, min_one_batch)
+            return self._verification_for(error, (offset, end_offset), log_end_offset)
         if limit <= position:
             return ReadResult(None, offset, segment.base, position)
         region = segment.log.region(position, limit - position)
-        start = position if checks.is_verified(position, position) else segment.anchor(offset)
-        if not checks.is_verified(start, limit):
-            return ReadResult(
-                region, next_offset, segment.base, position, self._check(segment, start, limit, offset, log_end_offset)
-            )
-        if checks.is_complete:
-            segment.mark_verified()
+        if position < segment.unverified_size and self.verifies:
+            task = self._unverified(segment, offset, position, limit, log_end_offset)
+            if task is not None:
+                return ReadResult(region, next_offset, segment.base, position, task)
         self.hint(next_offset, LogPosition(segment, limit, next_offset))
         return ReadResult(region, next_offset, segment.base, position)
 
-    def _check(
+    # --- verification of bytes from before the start
+
+    def disable_verification(self) -> None:
+        """Serve bytes that were not compared with their checksums, from now on."""
+        self.verifies = False
+
+    def verification_job(self, task: VerificationTask, done: Done) -> IoJob[VerificationResult] | None:
+        """Return a job for `task`; it calls `done(error or None)` when the read is to be repeated.
+
+        Damage that it finds is added to `Log.damage`; reads of it raise DamagedBatch.
+
+        Returns: None: a running job covers the same bytes, and will call `done`.
+        """
+        job = task.job(self._report, done)
+        if job is not None:
+            job.queue = self._location
+        return job
+
+    def verify_now(self, task: VerificationTask) -> None:
+        """Run `task` in the caller's thread. Blocks. Raises: StorageFailed."""
+        self._report(task.finish(task.run()))
+
+    def _report(self, damages: list[Damage]) -> None:
+        report_damage(damages, self._damage, self._location, self._folder)
+
+    def _unverified(
+        self, segment: Segment, offset: int, position: int, limit: int, log_end_offset: int
+    ) -> VerificationTask | None:
+        """Return the verification that a read from `position` to `limit` needs first; None: none."""
+        checks = segment.checks
+        start = position if checks.is_verified(position, position) else segment.anchor(offset)
+        if not checks.is_verified(start, limit):
+            return self._verification(segment, start, limit, offset, log_end_offset)
+        if checks.is_complete:
+            segment.mark_verified()
+        return None
+
+    def _verification(
         self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int
     ) -> VerificationTask:
-        found = segment.unverified_size
-        end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), found)
-        region = segment.log.region(0, found)
+        size = segment.unverified_size
+        end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), size)
+        region = segment.log.region(0, size)
         next_segment = self._next_base(segment, log_end_offset)
         return VerificationTask(
             segment.checks, region, start, end=end, until_offset=until_offset, next_segment=next_segment
         )
 
-    def _check_for(self, error: CorruptBatch, offsets: Iterable[int], log_end_offset: int) -> ReadResult:
-        """Walking over headers came upon something that is no batch: the check to do for these
-        offsets. Raises `error`: it was done.
+    def _verification_for(self, error: CorruptBatch, offsets: Iterable[int], log_end_offset: int) -> ReadResult:
+        """Return the verification to run after a scan of headers met something that is no batch.
+
+        Raises: `error`: that verification has run already.
         """
         if isinstance(error, DamagedBatch):
             raise error
@@ -183,50 +156,48 @@ class LogReader:
             segment = self._segments[max(self._number(offset), 0)]
             if segment.unverified_size == 0:
                 continue
-            known = segment.checks.verified_ranges[0]
-            if known.end < segment.unverified_size and known.next_offset <= offset:
-                # from what is known for sure, however far: nobody can tell what the headers since
-                # are worth
-                return ReadResult(
-                    None, offset, segment.base, 0, self._check(segment, known.end, known.end, offset, log_end_offset)
-                )
+            verified = segment.checks.verified_ranges[0]
+            if verified.end < segment.unverified_size and verified.next_offset <= offset:
+                # from the verified end on, however far: headers after it prove nothing
+                task = self._verification(segment, verified.end, verified.end, offset, log_end_offset)
+                return ReadResult(None, offset, segment.base, 0, task)
         raise error
 
-    def hint(self, offset: int, place: LogPosition) -> None:
-        """The batch that holds `offset` begins there, or will be appended there."""
+    # --- positions
+
+    def hint(self, offset: int, position: LogPosition) -> None:
+        """Cache that the batch that holds `offset` starts, or will be appended, at `position`."""
         hints = self._hints
         if len(hints) >= HINTS_MAX and offset not in hints:
             del hints[next(iter(hints))]
-        hints[offset] = place
+        hints[offset] = position
 
-    def forget_hints(self) -> None:
-        """Something was cut off."""
+    def clear_hints(self) -> None:
+        """Drop the cached positions, because the log was truncated."""
         self._hints.clear()
 
     def forget(self, segments: Collection[Segment]) -> None:
-        """These are no part of the log any more."""
-        self._hints = {offset: place for offset, place in self._hints.items() if place.segment not in segments}
+        """Drop the cached positions in segments that left the log."""
+        self._hints = {offset: hint for offset, hint in self._hints.items() if hint.segment not in segments}
 
     def _locate(self, offset: int) -> LogPosition:
-        """The batch that holds `offset`, or the first one after it; the end of the log if there is
-        none.
-        """
+        """Return the batch that holds `offset`, else the next one, else the log end."""
         hint = self._hints.get(offset)
         if hint is not None and (hint.position < hint.segment.size or hint.segment is self._segments[-1]):
             return hint
         for number in range(max(self._number(offset), 0), len(self._segments)):
             segment = self._segments[number]
-            found = segment.find(offset)
-            if found is not None:
-                place = LogPosition(segment, found.position, first_offset(found.unit))
-                if found.position >= segment.unverified_size:
-                    self.hint(offset, place)
-                return place
+            batch = segment.find(offset)
+            if batch is not None:
+                position = LogPosition(segment, batch.position, first_offset(batch.unit))
+                if batch.position >= segment.unverified_size:
+                    self.hint(offset, position)
+                return position
         active = self._segments[-1]
         return LogPosition(active, active.size, offset)
 
     def _limit(self, segment: Segment, end_offset: int, log_end_offset: int) -> tuple[int, int]:
-        """Position up to which the segment may be read, and the offset there."""
+        """Return the position up to which the segment may be read, and the offset there."""
         next_base = self._next_base(segment, log_end_offset)
         if end_offset >= next_base:
             return segment.size, next_base
@@ -239,37 +210,40 @@ class LogReader:
         return self._segments[after].base if after < len(self._segments) else log_end_offset
 
     def _number(self, offset: int) -> int:
-        """Number of the last segment that begins at or before `offset`; -1: none does."""
+        """Return the number of the last segment that begins at or before `offset`; -1: none does."""
         segments = self._segments
         if segments[-1].base <= offset:
             return len(segments) - 1
         return bisect_right(segments, offset, key=_base) - 1
 
+    # --- look-ups by time
+
     def offset_for_time(
         self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochCache
     ) -> SteppedLookup[TimestampAndOffset | None]:
-        """See `Log.offset_for_time`."""
+        """Find the first record at or after `timestamp`; see `Log.offset_for_time`."""
         while True:
-            with contextlib.suppress(_SegmentGone):
+            with contextlib.suppress(_SegmentRemoved):
                 return (yield from self._offset_for_time(timestamp, start_offset, end_offset, epochs))
 
     def latest_timestamp(
         self, start_offset: int, end_offset: int, epochs: LeaderEpochCache
     ) -> SteppedLookup[TimestampAndOffset | None]:
-        """See `Log.latest_timestamp`. One look-up, unless the greatest time of a segment is that of
-        a record outside of the bounds.
+        """Find the record with the greatest time; see `Log.latest_timestamp`.
+
+        Costs one look-up, unless the record with a segment's greatest time is out of bounds.
         """
         while True:
-            with contextlib.suppress(_SegmentGone):
+            with contextlib.suppress(_SegmentRemoved):
                 return (yield from self._latest_timestamp(start_offset, end_offset, epochs))
 
-    def _give_way(self, segment: Segment) -> SteppedLookup[None]:
-        """Let others have their turn. Raises _SegmentGone: they dropped or replaced the segment,
-        whose files may be others by now.
+    def _yield_turn(self, segment: Segment) -> SteppedLookup[None]:
+        """End a step. Raises: _SegmentRemoved: the segment was deleted or replaced meanwhile, so its
+        files may be different ones.
         """
         yield
-        if not any(one is segment for one in self._segments):
-            raise _SegmentGone
+        if not any(current is segment for current in self._segments):
+            raise _SegmentRemoved
 
     def _offset_for_time(
         self, timestamp: int, start_offset: int, end_offset: int, epochs: LeaderEpochCache
@@ -279,87 +253,107 @@ class LogReader:
                 break
             if segment.max_timestamp < timestamp:
                 continue
-            for batch in segment.since(timestamp, start_offset):
+            for batch in segment.batches_since(timestamp, start_offset):
                 if batch is None:
-                    yield from self._give_way(segment)
+                    yield from self._yield_turn(segment)
                     continue
                 for number, record in enumerate(self._records(segment, *batch), 1):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
-                        found = TimestampAndOffset(record.timestamp, record.offset, epochs.epoch_at(record.offset))
-                        return found if record.offset < end_offset else None
+                        match = TimestampAndOffset(record.timestamp, record.offset, epochs.epoch_at(record.offset))
+                        return match if record.offset < end_offset else None
                     if not number % STEP_RECORDS:
-                        yield from self._give_way(segment)
-                yield from self._give_way(segment)
+                        yield from self._yield_turn(segment)
+                yield from self._yield_turn(segment)
         return None
 
     def _latest_timestamp(
         self, start_offset: int, end_offset: int, epochs: LeaderEpochCache
     ) -> SteppedLookup[TimestampAndOffset | None]:
-        within = [segment for segment in self._segments if segment.base < end_offset and segment.max_timestamp >= 0]
-        within.sort(key=lambda segment: (-segment.max_timestamp, segment.base))
-        best = NO_TIMESTAMP
-        for segment in within:
-            if segment.max_timestamp <= best:
+        segments = [segment for segment in self._segments if segment.base < end_offset and segment.max_timestamp >= 0]
+        segments.sort(key=lambda segment: (-segment.max_timestamp, segment.base))
+        greatest = NO_TIMESTAMP
+        for segment in segments:
+            if segment.max_timestamp <= greatest:
                 break
-            found = yield from self._offset_for_time(segment.max_timestamp, start_offset, end_offset, epochs)
-            if found is not None:
-                return found  # no segment that is left has a later one
-            best = max(best, (yield from self._latest_in(segment, start_offset, end_offset, best)))
-        return (yield from self._offset_for_time(best, start_offset, end_offset, epochs)) if best >= 0 else None
+            match = yield from self._offset_for_time(segment.max_timestamp, start_offset, end_offset, epochs)
+            if match is not None:
+                return match  # no segment that follows has a later one
+            greatest = max(greatest, (yield from self._greatest_in(segment, start_offset, end_offset, greatest)))
+        if greatest < 0:
+            return None
+        return (yield from self._offset_for_time(greatest, start_offset, end_offset, epochs))
 
-    def _latest_in(self, segment: Segment, start_offset: int, end_offset: int, best: int) -> SteppedLookup[int]:
-        """The greatest time of a record within the bounds, where it is later than `best`. Reads the
-        segment.
+    def _greatest_in(self, segment: Segment, start_offset: int, end_offset: int, greatest: int) -> SteppedLookup[int]:
+        """Return the greatest time of a record within the bounds, or `greatest` if that is later.
+
+        Reads the whole segment.
         """
-        yield from self._give_way(segment)  # it may have gone while another one was read
-        for batch in segment.since(0, start_offset):
-            if batch is None or batch.unit.max_timestamp <= best:
-                yield from self._give_way(segment)
+        yield from self._yield_turn(segment)  # it may have been removed while another one was read
+        for batch in segment.batches_since(0, start_offset):
+            if batch is None or batch.unit.max_timestamp <= greatest:
+                yield from self._yield_turn(segment)
                 continue
             for number, record in enumerate(self._records(segment, *batch), 1):
                 if record.offset >= end_offset:
-                    return best
+                    return greatest
                 if record.offset >= start_offset:
-                    best = max(best, record.timestamp)
+                    greatest = max(greatest, record.timestamp)
                 if not number % STEP_RECORDS:
-                    yield from self._give_way(segment)
-        return best
+                    yield from self._yield_turn(segment)
+        return greatest
 
     def _records(self, segment: Segment, position: int, unit: AnyHeader) -> Iterator[Record]:
-        """The records of one batch, whose checksum is compared where nobody knows yet that it is
-        right. Raises as `read`.
+        """Return the records of one batch; compares its checksum unless the batch is verified.
+
+        Raises: as `read`.
         """
-        if (
-            position < segment.unverified_size
-            and self.verifies
-            and batch_at(segment.log, position, segment.size) is None
-        ):
+        is_unverified = position < segment.unverified_size and self.verifies
+        if is_unverified and batch_at(segment.log, position, segment.size) is None:
             raise CorruptBatch(
                 f"{segment!r}: expected a batch whose checksum is right at position {position}, found none"
             )
         return iter_any_records(segment.log.read_at(position, unit.size))
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """See `Log.aborted`."""
-        found: list[AbortedTxn] = []
+        """Return the aborted transactions that overlap `start_offset` to `end_offset` (exclusive).
+
+        In order of their end markers. Raises: StorageFailed, CorruptIndex.
+        """
+        overlapping: list[AbortedTxn] = []
         for number in range(max(self._number(start_offset), 0), len(self._segments)):
             for aborted in self._segments[number].txnindex.read():
                 if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:
-                    found.append(aborted)
+                    overlapping.append(aborted)
                 if aborted.last_stable_offset >= end_offset:
-                    return found
-        return found
+                    return overlapping
+        return overlapping
 
 
-def _cut(segment: Segment, position: int, limit: int, max_bytes: int, min_one_batch: bool) -> tuple[int, int]:
-    """Where to end before `limit` for the sake of `max_bytes`, and the offset there. Raises
-    CorruptBatch, StorageFailed.
+def _before_damage(segment: Segment, offset: int, position: int, limit: int, next_offset: int) -> tuple[int, int]:
+    """Return `limit` and `next_offset`, moved back to the first known damage after `position`.
+
+    Raises: DamagedBatch: `offset` is damaged itself.
     """
-    limit, next_offset = segment.cut(position, limit, max_bytes)
+    checks = segment.checks
+    damaged = checks.damaged_at(offset)
+    if damaged is not None:
+        raise DamagedBatch(damaged)
+    ahead = checks.damaged_after(position)
+    if ahead is not None and ahead.start < limit:
+        return ahead.start, ahead.offset
+    return limit, next_offset
+
+
+def _limit_bytes(segment: Segment, position: int, limit: int, max_bytes: int, min_one_batch: bool) -> tuple[int, int]:
+    """Return where whole batches within `max_bytes` end, before `limit`, and the offset there.
+
+    Raises: CorruptBatch, StorageFailed.
+    """
+    limit, next_offset = segment.limit_bytes(position, limit, max_bytes)
     if limit == position and min_one_batch:
-        found = segment.at(position)
-        assert found is not None, "a batch was just read there"
-        limit, next_offset = position + found.unit.size, found.unit.last_offset + 1
+        batch = segment.batch_at(position)
+        assert batch is not None, "a batch was just read there"
+        limit, next_offset = position + batch.unit.size, batch.unit.last_offset + 1
     return limit, next_offset
 
 

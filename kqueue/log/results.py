@@ -1,16 +1,21 @@
-"""What a log answers."""
+"""Results of a log's operations: append, read, look-up by time."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from kqueue.storage import Region
+
+if TYPE_CHECKING:
+    from kqueue.log.recovery.read_verification import VerificationTask
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went. `log_append_time_ms` -1 unless the topic stamps times; `next_offset` is
-    the log's end after it.
+    """The offsets of an appended batch. Kafka's LogAppendInfo.
 
-    `duplicate`: the batch was there already (a producer repeated it), the offsets are those of the
-    first time.
+    log_append_time_ms: -1 unless the topic stamps times. next_offset: the log end after the append.
+    duplicate: a producer repeated the batch; nothing was written, and the offsets are the original
+    ones.
     """
 
     base_offset: int
@@ -21,11 +26,49 @@ class AppendResult(NamedTuple):
     next_offset: int
 
 
-class SegmentInfo(NamedTuple):
-    """What may be told of a segment: first offset, bytes of batches, greatest timestamp in ms (-1:
-    none).
+class ReadResult:
+    """Whole batches of one segment; falsy and of length 0 where nothing is readable or nothing fits.
+
+    Attributes:
+        region: the bytes; None: there are none.
+        next_offset: where the next read continues.
+        segment_base, position: the segment's base offset, and the first byte in its file.
+        check: verification to run before the bytes are served; then repeat the read (see
+            `recovery.read_verification`). None: the bytes are verified.
     """
 
-    base: int
-    size: int
-    max_timestamp: int
+    __slots__ = ("check", "next_offset", "position", "region", "segment_base")
+
+    def __init__(
+        self,
+        region: Region | None,
+        next_offset: int,
+        segment_base: int,
+        position: int,
+        check: VerificationTask | None = None,
+    ) -> None:
+        self.region = region
+        self.next_offset = next_offset
+        self.segment_base = segment_base
+        self.position = position
+        self.check = check
+
+    def __len__(self) -> int:
+        return self.region.size if self.region is not None else 0
+
+    @property
+    def data(self) -> Region | bytes:
+        """The region, to send without a copy; empty bytes where there is none."""
+        return self.region if self.region is not None else b""
+
+    def read(self) -> bytes:
+        """Read the bytes. Raises: StorageFailed."""
+        return self.region.read() if self.region is not None else b""
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record found by time. timestamp: ms. leader_epoch: -1: unknown."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int

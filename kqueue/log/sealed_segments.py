@@ -24,8 +24,8 @@ from kqueue.log.compaction.segment_reader import SegmentReader
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.checkpoints import decode_partition_metadata
 from kqueue.log.formats.filenames import LOG, PARTITION_METADATA, file_name
-from kqueue.log.policies.contract import SegmentView
 from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch, first_offset
+from kqueue.log.views import SegmentView
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, Record, iter_records
 from kqueue.storage import File, Storage
 

@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeVar, cast
 
 from kqueue.base.settings import Catalog, Config, TopicConfig
 from kqueue.log import config as log_config
-from kqueue.log.policies.contract import CleanupPolicy, Compact, Drop, LogView, SegmentView
+from kqueue.log.policies.contract import CleanupPolicy, Compact, Drop
+from kqueue.log.views import LogView, SegmentView
 from kqueue.records.batch import Record
 from kqueue.testing.contract_checks import Check, Checks, ContractTrial
 from kqueue.testing.isolation import check_contract

@@ -155,13 +155,13 @@ def _answer(
 
 def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[Place]:
     if timestamp >= 0:
-        found = yield from partition.log.offset_for_time_steps(timestamp, end_offset)
+        found = yield from partition.log.offset_for_time(timestamp, end_offset)
         return Place(*found) if found is not None else Place()
     version_min, place = _PLACES.get(timestamp, (VERSIONS[1] + 1, _nowhere))
     if version < version_min:
         raise UnsupportedVersion(f"the place {timestamp} is not known in version {version}")
     if timestamp == GREATEST_TIME:
-        found = yield from partition.log.latest_timestamp_steps(end_offset)
+        found = yield from partition.log.latest_timestamp(end_offset)
         return Place(*found) if found is not None else Place()
     return place(partition, end_offset)
 
@@ -202,7 +202,7 @@ def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: in
     The end of the log counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
     """
     log = partition.log
-    written = [(max(segment.base, log.start_offset), segment.max_timestamp) for segment in log.segments()]
+    written = [(max(segment.base, log.start_offset), segment.max_timestamp) for segment in log.segments]
     written.append((log.end_offset, now_ms))
     if timestamp == EARLIEST:
         written = written[:1]

@@ -17,7 +17,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
-from kqueue.log.log import LogState
+from kqueue.log.log_state import LogState
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (
     MetadataRequest,

@@ -65,7 +65,7 @@ def _end(topic: str, context: RequestContext, asked: OffsetForLeaderPartition) -
             return EpochEndOffset(
                 partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.log_end_offset
             )
-        epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        epoch, end_offset = partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.end_offset)
         return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
     except KqueueError as error:
         return EpochEndOffset(error_code=code_of(error), partition=asked.partition)

@@ -49,7 +49,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
-from kqueue.log.log import AppendResult
+from kqueue.log.results import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.errors import CorruptBatch, KqueueError
 from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.reader import ReadResult
+from kqueue.log.results import ReadResult
 from kqueue.log_tools.segments import Batch, InvalidBytes, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage.memory import MemoryFile
@@ -110,7 +110,7 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
         partition = server.broker.topics.partition(topic, index)
         at = max(offset, partition.log_start_offset)  # retention may have been there meanwhile
         fetched = await _read_checked(partition, at, read_committed=read_committed)
-        aborted = partition.log.aborted(at, fetched.next_offset) if read_committed and fetched else []
+        aborted = partition.log.reader.aborted(at, fetched.next_offset) if read_committed and fetched else []
         return FetchedBatches(
             fetched.read(), fetched.next_offset, aborted, server.config["kqueue.max.decompressed.bytes"]
         )

@@ -12,6 +12,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import parse_partition_folder, parse_uuid, partition_folder, random_uuid, uuid_text
+from kqueue.log.deletion import remove_folder
 from kqueue.log.folders.checkpoint_file import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.folders.disk_space import DiskSpace
 from kqueue.log.folders.partition_folders import (
@@ -37,7 +38,7 @@ from kqueue.log.formats.checkpoints import (
 )
 from kqueue.log.formats.filenames import EPOCHS, FOLDER_DELETED, PARTITION_METADATA
 from kqueue.log.formats.leader_epochs import UNKNOWN, decode_epochs
-from kqueue.log.log import Log, remove_folder
+from kqueue.log.log import Log
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")

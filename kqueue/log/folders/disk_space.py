@@ -64,18 +64,18 @@ class DiskSpace:
         free, reserve, emergency = sizes
         if free < emergency:
             self.make_room()
-        self._look(max(free, 0), reserve, emergency)
+        self._update(max(free, 0), reserve, emergency)
 
     def check(self) -> None:
         """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by
         itself. Raises DiskFull.
         """
         if self._clock.monotonic_ms() >= self._look_at_ms:
-            self.look()
+            self.refresh()
         if self.refusal is not None:
             raise self.refusal
 
-    def met(self, error: DiskFull) -> None:
+    def on_disk_full(self, error: DiskFull) -> None:
         """An append found no room: one line in the log, then none for a while."""
         now_ms = self._clock.monotonic_ms()
         self.bytes_until_refresh = -1
@@ -83,11 +83,11 @@ class DiskSpace:
             self._warn_at_ms = now_ms + WARN_INTERVAL_MS
             logger.warning("%s is full, appends are refused until there is room: %s", self._storage.location, error)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Ask for the free bytes now. Never raises."""
         sizes = self._sizes()
         if sizes is not None:
-            self._look(*sizes)
+            self._update(*sizes)
 
     def make_room(self) -> bool:
         """Remove the emergency file; False: there is none. In any thread."""
@@ -102,7 +102,7 @@ class DiskSpace:
         )
         return True
 
-    def _look(self, free: int, reserve: int, emergency: int) -> None:
+    def _update(self, free: int, reserve: int, emergency: int) -> None:
         self._look_at_ms = self._clock.monotonic_ms() + LOOK_INTERVAL_MS
         wanted = reserve
         if not self._has_file(emergency) and (free < reserve + emergency or not self._make_file(emergency)):

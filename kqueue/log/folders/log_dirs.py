@@ -51,7 +51,7 @@ class LogDirListing:
             if log is None:
                 self._closed[key] = found.path
             else:
-                self._sizes[key] = log.size
+                self._sizes[key] = log.segments.size
 
     def run(self) -> LogDirDescription:
         """What may be told of the folder; where a closed partition can't be listed, only the error.

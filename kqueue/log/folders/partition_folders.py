@@ -15,11 +15,12 @@ from typing import NamedTuple
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import partition_folder
+from kqueue.log.deletion import remove_folder
 from kqueue.log.folders.task_queue import KeyedTaskQueue
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import META_PROPERTIES
 from kqueue.log.formats.filenames import PARTITION_METADATA
-from kqueue.log.log import Log, remove_folder
+from kqueue.log.log import Log
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")

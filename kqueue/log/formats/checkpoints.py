@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.base.names import parse_uuid, uuid_text
@@ -31,6 +32,23 @@ OFFSET_MAX = 2**63 - 1
 FILE_BYTES_MAX = 64 * 1024 * 1024  # some 250,000 partitions with the longest of names
 
 Offsets = dict[tuple[str, int], int]
+
+
+class LogCheckpoint(NamedTuple):
+    """What the checkpoint files say of one log when it is opened.
+
+    recovery_point: everything below was flushed. start_offset: the log start; 0: none is
+    checkpointed. high_watermark: None: unknown. clean: the last stop was clean.
+    """
+
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int | None = None
+    clean: bool = False
+
+
+NO_CHECKPOINT = LogCheckpoint()
+"""Of a log that no checkpoint knows: everything in it is recovered."""
 
 
 def read_small_file(storage: Storage, path: str) -> bytes:

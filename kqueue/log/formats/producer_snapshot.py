@@ -122,7 +122,7 @@ class ProducerSnapshotFiles:
         while self.offsets and self.offsets[-1] > offset:
             self._storage.remove(self._path(self.offsets.pop()))
 
-    def give_up(self, bases: Collection[int]) -> list[str]:
+    def forget(self, bases: Collection[int]) -> list[str]:
         """No segment begins at these any more: forget their snapshots, but not the newest; returns
         the names of the files.
         """

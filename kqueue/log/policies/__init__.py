@@ -11,12 +11,11 @@ from kqueue.log.policies.contract import (
     CommittedOffsets,
     Compact,
     Drop,
-    LogView,
     RecordFilter,
-    SegmentView,
 )
 from kqueue.log.policies.delete import DeletePolicy
 from kqueue.log.policies.guard import check_policy
+from kqueue.log.views import LogView, SegmentView
 
 __all__ = [
     "POLICIES",

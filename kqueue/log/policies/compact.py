@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kqueue.base.settings import LONG_MAX, TopicConfig
-from kqueue.log.policies.contract import CommittedOffsets, Compact, LogView, SegmentView
+from kqueue.log.policies.contract import CommittedOffsets, Compact
+from kqueue.log.views import LogView, SegmentView
 
 
 class LogToClean(NamedTuple):

@@ -5,7 +5,8 @@ consumed (SPEC S5.4).
 from __future__ import annotations
 
 from kqueue.base.settings import TopicConfig
-from kqueue.log.policies.contract import CommittedOffsets, Drop, LogView
+from kqueue.log.policies.contract import CommittedOffsets, Drop
+from kqueue.log.views import LogView
 
 
 class ConsumedPolicy:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kqueue.base.settings import TopicConfig
+from kqueue.log.views import LogView
 from kqueue.records.batch import Record
 
 if TYPE_CHECKING:
@@ -24,49 +25,6 @@ RecordFilter = Callable[[Record], bool]
 """Whether a record stays. Runs in another process: it can be pickled, and knows only what it
 carries.
 """
-
-
-class SegmentView(NamedTuple):
-    """One segment of a log. Times are in ms since 1970.
-
-    end_offset: exclusive, the base of the next segment. size: bytes of batches. max_timestamp:
-    greatest time of a record, -1: none has one (format 0, or no records). is_active: batches are
-    appended to it. time_ms: `max_timestamp`, or where that is not above 0 when its file was last
-    written. first_timestamp: of its first batch; -1: none, or not read: it is where the segment
-    lies at or above `LogView.first_dirty` and the topic sets `max.compaction.lag.ms`.
-    """
-
-    base_offset: int
-    end_offset: int
-    size: int
-    max_timestamp: int
-    is_active: bool
-    time_ms: int
-    first_timestamp: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class LogView:
-    """A log as it is at this moment.
-
-    segments: oldest first, never empty, the active one last. start_offset: what lies below can't be
-    read any more. high_watermark: what lies at or above may not be kept for good yet, and stays.
-    stable_offset: first offset of an open transaction, or the high watermark. first_dirty:
-    compaction has been over all below, up to this offset.
-    """
-
-    topic: str
-    partition: int
-    segments: tuple[SegmentView, ...]
-    start_offset: int
-    high_watermark: int
-    stable_offset: int
-    first_dirty: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of batches in all segments."""
-        return sum(segment.size for segment in self.segments)
 
 
 class CommittedOffsets(Protocol):

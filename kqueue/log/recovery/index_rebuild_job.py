@@ -30,10 +30,10 @@ def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
     Returns: whether a job was started.
     Thread: the owner.
     """
-    if log.offline is None and log.active.index_mismatch:
+    if log.offline is None and log.segments.active.index_mismatch:
         with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it
             log.roll()
-    segments = log.sealed_below(log.end_offset)
+    segments = log.segments.sealed_below(log.end_offset)
     for number, segment in enumerate(segments):
         if segment.index_mismatch and log.offline is None:
             limit = segments[number + 1].base if number + 1 < len(segments) else None
@@ -53,7 +53,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
         if error is not None:
             logger.error("%r: its index could not be rebuilt: %s", segment, error)
             return
-        if log.offline is not None or not log.has_sealed([segment]) or not segment.index_mismatch:
+        if log.offline is not None or not log.segments.contains([segment]) or not segment.index_mismatch:
             return
         try:
             rebuild.write_indexes()

@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.base.errors import InvalidRecord, TransactionsNotServed
 from kqueue.broker.topics import Topic
-from kqueue.log.log import AppendResult
+from kqueue.log.results import AppendResult
 from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder
 from kqueue.testing.simulation import Simulation
@@ -103,4 +103,4 @@ def test_a_recompressed_batch_keeps_headers_and_its_own_level() -> None:
 def append_size(topic: Topic) -> int:
     batch = raw(*(b"%d" % (number * number) for number in range(3000)))
     topic.appender.append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
-    return topic.partition(0).log.size
+    return topic.partition(0).log.segments.size

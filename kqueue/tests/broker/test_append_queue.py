@@ -13,7 +13,7 @@ from kqueue.broker import append_queue
 from kqueue.broker.append_path import RECORDS_AT_ONCE_MAX
 from kqueue.broker.append_queue import SLICE_MS, AppendQueue
 from kqueue.broker.topics import Topic
-from kqueue.log.log import AppendResult
+from kqueue.log.results import AppendResult
 from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder

@@ -88,7 +88,7 @@ def latest(partition: Partition) -> dict[bytes | None, bytes | None]:
 
 
 def bases(partition: Partition) -> list[int]:
-    return [segment.base for segment in partition.log.segments()]
+    return [segment.base for segment in partition.log.segments]
 
 
 def names(sim: Simulation, topic: Topic, index: int = 0, suffix: str = "") -> list[str]:
@@ -184,7 +184,7 @@ def test_by_size_the_oldest_go_only_while_the_rest_stays_at_or_above_the_limit()
     fill(sim, partition, 20)
     sim.advance(CHECK_MS)
     log = partition.log
-    assert log.size >= 1000 > log.size - log.segments()[0].size
+    assert log.segments.size >= 1000 > log.segments.size - log.segments[0].size
     assert partition.log_start_offset == bases(partition)[0] > 0
     check_restart(sim, "t")
 
@@ -280,12 +280,12 @@ def test_compacted_topics_keep_the_last_value_of_each_key(storage: str) -> None:
     topic = sim.topic("t", cleanup_policy="compact", **SEGMENT)
     partition = topic.partition(0)
     fill(sim, partition, 30, keys=3)
-    before, size = latest(partition), partition.log.size
+    before, size = latest(partition), partition.log.segments.size
     sim.advance(2000)
     assert latest(partition) == before
     active = bases(partition)[-1]
     assert [offset for offset in offsets(partition) if offset < active] == [active - 3, active - 2, active - 1]
-    assert partition.log.size < size / 2
+    assert partition.log.segments.size < size / 2
     assert sim.logs.cleaner_offset(("t", 0)) == active
     assert names(sim, topic, suffix=".cleaned") == names(sim, topic, suffix=".swap") == []
     if storage != "memory":
@@ -447,8 +447,8 @@ def test_a_log_that_fails_to_clean_is_set_aside_and_the_rest_go_on(caplog: pytes
     storage._node("bad-0/00000000000000000002.log").data[120] ^= 1  # type: ignore[union-attr]
     sim.advance(60_000)
     assert offsets(good) == [6, 7, 8, 9]
-    assert bad.log.segments()[0].base == 0
-    assert len(bad.log.segments()) == 5
+    assert bad.log.segments[0].base == 0
+    assert len(bad.log.segments) == 5
     reason = sim.broker.cleanup.cleaner.uncleanable[("bad", 0)]
     assert "00000000000000000002.log" in reason
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
@@ -759,9 +759,9 @@ def test_consumer_offsets_are_compacted_and_groups_come_back_as_they_were() -> N
         for group in ("g1", "g2", "g3"):
             commit(sim, group, "t", offset)
     own = sim.broker.topics.partition(OFFSETS_TOPIC, 0)
-    size = own.log.size
+    size = own.log.segments.size
     sim.advance(5000)
-    assert own.log.size < size / 3
+    assert own.log.segments.size < size / 3
     sim.advance(100_000)
     sim.stop()
     sim = sim.restarted()

@@ -8,8 +8,8 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.folder_import import import_folders
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.log.deletion import remove_folder
 from kqueue.log.formats.checkpoints import encode_partition_metadata
-from kqueue.log.log import remove_folder
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import LocalStorage, MemoryStorage

@@ -115,7 +115,7 @@ def test_kafka_mode_flushes_a_segment_that_was_ended() -> None:
     sim.settle()
     assert partition.log.flushed_offset == 1
     append(partition, b"y" * 100)
-    assert len(partition.log.segments()) == 2
+    assert len(partition.log.segments) == 2
     sim.settle()
     assert partition.log.flushed_offset == 3
     append(partition, b"z" * 10)
@@ -150,7 +150,7 @@ def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch:
         syncs.append(1)
         raise StorageFailed("I/O error on fsync")
 
-    monkeypatch.setattr(type(partition.log._active.log), "sync", fail)
+    monkeypatch.setattr(type(partition.log.segments.active.log), "sync", fail)
     answers = list[str]()
 
     def retry(expired: bool) -> str | None:
@@ -204,7 +204,7 @@ def test_batches_carry_the_leader_epoch() -> None:
     region = partition.read(0, 100).fetched.region
     assert region is not None
     assert read_header(region.read()).leader_epoch == 3
-    assert partition.log.end_offset_for_epoch(3) == (3, 1)
+    assert partition.log.epochs.end_offset_for(3, partition.log.end_offset) == (3, 1)
 
 
 def test_a_deleted_partition_says_so_and_wakes_who_waits() -> None:
@@ -248,12 +248,12 @@ def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed()
     assert sim.jobs.pending
     job = sim.jobs.pending.popleft()
     job.run()  # type: ignore[union-attr]
-    assert len(partition.log.segments()) == 2
+    assert len(partition.log.segments) == 2
     append(partition, b"y" * 200)
     job.finish(None, None)
     append(partition, b"z" * 200)
     sim.settle()
-    assert [segment.base for segment in partition.log.segments()] == [0, 1, 3]
+    assert [segment.base for segment in partition.log.segments] == [0, 1, 3]
     assert not partition.log.has_unflushed_segments
     assert partition.log.flushed_offset == partition.log_end_offset
 
@@ -296,4 +296,4 @@ def test_records_of_a_read_only_log_can_be_deleted_as_far_as_they_are_flushed() 
         sim.broker.deletion.delete_before(topic, 0, 5)
     assert sim.result(sim.broker.deletion.delete_before(topic, 0, -1)) == 4
     sim.advance(10)
-    assert len(partition.log.segments()) == 1
+    assert len(partition.log.segments) == 1

@@ -418,7 +418,7 @@ def test_a_log_that_failed_meanwhile_keeps_what_it_has(policy: Keeping) -> None:
     ask(sim, partition)
     partition.log.abandon()
     sim.settle()
-    assert [segment.base for segment in partition.log.segments()] == [0, 2, 4]
+    assert [segment.base for segment in partition.log.segments] == [0, 2, 4]
     assert not sim.broker.cleanup.pre_delete_tasks.is_busy(("t", 0))
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.log import AppendResult, Log, ReadResult
+from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.manager import LogManager
 from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
+from kqueue.log.results import AppendResult, ReadResult
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.records.batch import (
     BatchHeader,
@@ -58,13 +60,23 @@ def end_transaction(log: Log, kind: int, producer_id: int, leader_epoch: int = 0
 
 
 def open_log(storage: Storage | None = None, clock: ManualClock | None = None, **settings: Any) -> Log:
-    """A log in the folder ``t-0``; `settings`: of Log.open where it knows them, else of the topic."""
-    names = ("recovery_point", "clean", "start_offset", "high_watermark", "producer_expiration_ms")
-    known = {name: settings.pop(name) for name in names if name in settings}
-    rng = random.Random(1)
+    """Open the log in ``t-0``; `settings`: fields of LogCheckpoint, else settings of the topic."""
+    checkpoint = LogCheckpoint(**{name: settings.pop(name) for name in LogCheckpoint._fields if name in settings})
+    expiration_ms = settings.pop("producer_expiration_ms", PRODUCER_EXPIRATION_MS_DEFAULT)
     return Log.open(
-        storage or MemoryStorage(), "t-0", LogConfig.of(**settings), clock or ManualClock(START_MS), rng=rng, **known
+        storage or MemoryStorage(),
+        "t-0",
+        LogConfig.of(**settings),
+        clock or ManualClock(START_MS),
+        checkpoint=checkpoint,
+        producer_expiration_ms=expiration_ms,
+        rng=random.Random(1),
     )
+
+
+def stable_end(log: Log) -> int:
+    """The last stable offset if all of the log was below the high watermark."""
+    return max(min(log.producers.first_open(), log.end_offset), log.start_offset)
 
 
 def run_job(job: IoJob[None] | None) -> None:
@@ -82,7 +94,7 @@ def flush(log: Log) -> None:
 def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> ReadResult:
     """A read as a fetch does it: what has to be checked is, and then it is read again."""
     while (fetched := log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=True)).check is not None:
-        log.check_now(fetched.check)
+        log.reader.verify_now(fetched.check)
     return fetched
 
 
@@ -126,16 +138,16 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
     """
     aborted: list[AbortedTxn] = []
     producers = ProducerStateManager()
-    offset = log._segments[0].base
+    offset = log.segments[0].base
     assert log.end_offset >= offset
-    for number, segment in enumerate(log._segments):
+    for number, segment in enumerate(log.segments):
         assert segment.base >= offset
         units = {
             batch.position: batch.header for batch in scan(segment.log, 0, segment.size, check=CheckLevel.CHECKSUMS)
         }
         assert sum(unit.size for unit in units.values()) == segment.size == segment.log.size
         _check_index(segment, units, log.config.index_interval_bytes)
-        _check_timeindex(segment, units, sealed=number + 1 < len(log._segments))
+        _check_timeindex(segment, units, sealed=number + 1 < len(log.segments))
         own = []
         for position, unit in units.items():
             assert isinstance(unit, BatchHeader)
@@ -146,16 +158,16 @@ def check_log(log: Log, *, forgotten: bool = False) -> None:
             one = apply_batch(producers, segment.log, position, unit)
             own += [one] if one is not None else []
         # below the log start files may be half gone
-        is_below = number + 1 < len(log._segments) and log._segments[number + 1].base <= log.start_offset
+        is_below = number + 1 < len(log.segments) and log.segments[number + 1].base <= log.start_offset
         assert is_below or forgotten or segment.txnindex.read() == own
         aborted += own
     assert log.end_offset >= offset
     if not forgotten:
-        assert log.aborted(log.start_offset, log.end_offset) == [
+        assert log.reader.aborted(log.start_offset, log.end_offset) == [
             one for one in aborted if one.last_offset >= log.start_offset
         ]
         _check_producers(log.producers, producers)
-        assert log.last_stable_offset == max(min(producers.first_open(), log.end_offset), log.start_offset)
+        assert stable_end(log) == max(min(producers.first_open(), log.end_offset), log.start_offset)
 
 
 def _check_index(segment: Any, units: dict[int, Any], interval_bytes: int) -> None:

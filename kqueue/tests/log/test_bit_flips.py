@@ -106,7 +106,7 @@ def read_all(log: Log) -> Seen:
         assert next_offset > offset
         offset = next_offset
     try:
-        seen.aborted = [one[:3] for one in log.aborted(log.start_offset, log.end_offset)]
+        seen.aborted = [one[:3] for one in log.reader.aborted(log.start_offset, log.end_offset)]
     except CorruptData:
         seen.lost.append(-1)
     return seen
@@ -117,7 +117,7 @@ def read_at(log: Log, offset: int) -> tuple[list[Record], int]:
         fetched = log.read(offset, 300, end_offset=log.end_offset)
         if fetched.check is None:
             break
-        log.check_now(fetched.check)
+        log.reader.verify_now(fetched.check)
     data = fetched.read()
     records = []
     for position, header in iter_batches(data):

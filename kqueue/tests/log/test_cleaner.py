@@ -21,6 +21,7 @@ from kqueue.log.cleaner import (
 from kqueue.log.compaction import swap_files
 from kqueue.log.config import SETTINGS, LogConfig
 from kqueue.log.deletion import AsyncDeleter
+from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.policies.compact import LogToClean
@@ -194,7 +195,7 @@ def test_the_steps_come_in_their_order() -> None:
     assert point < written < committed < gone < installed < checkpoint
     assert steps[committed + 1] == "sync_folder t-0"
     assert state(log) == before
-    assert desk.manager.cleaner_offset(("t", 0)) == log.segments()[-1].base
+    assert desk.manager.cleaner_offset(("t", 0)) == log.segments[-1].base
     assert desk.names(log, ".log.deleted") != []
     desk.advance(5000)
     assert desk.names(log, ".deleted") == []
@@ -221,7 +222,7 @@ def test_a_filter_decides_in_place_of_keys_and_rests_afterwards(owns: bool, offs
     todo = desk.candidate(log, ratio=0.0, keep=is_seven, owns_offset=owns)
     assert desk.cleaner.begin([todo]) == 1
     desk.jobs.run_all()
-    active = log.segments()[-1].base
+    active = log.segments[-1].base
     assert [record.offset for record in read_records(log) if record.offset < active] == [7]
     assert desk.manager.cleaner_offset(("t", 0)) == offset
     assert desk.cleaner.begin([desk.candidate(log, keep=is_seven)]) == 0
@@ -328,7 +329,7 @@ def test_a_commit_that_fails_leaves_the_names_to_the_next_start() -> None:
     assert desk.cleaner.begin([desk.candidate(log)]) == 0, "another compaction would remove the .cleaned that tells"
     assert state(log) == before
     left = desk.storage.after_cut(Remains.KEPT, random.Random(1))
-    assert state(Log.open(left, "t-0", log.config, desk.clock, recovery_point=20)) == before
+    assert state(Log.open(left, "t-0", log.config, desk.clock, checkpoint=LogCheckpoint(recovery_point=20))) == before
 
 
 def test_an_install_that_fails_takes_the_log_offline() -> None:
@@ -342,7 +343,7 @@ def test_an_install_that_fails_takes_the_log_offline() -> None:
     assert log.offline is not None
     assert desk.cleaner.uncleanable == {}, "the log itself tells what is wrong"
     left = desk.storage.after_cut(Remains.KEPT, random.Random(1))
-    assert state(Log.open(left, "t-0", log.config, desk.clock, recovery_point=20)) == before
+    assert state(Log.open(left, "t-0", log.config, desk.clock, checkpoint=LogCheckpoint(recovery_point=20))) == before
 
 
 def test_a_checkpoint_that_can_not_be_written_costs_another_look_at_most() -> None:

@@ -54,7 +54,7 @@ def test_dropped_segments_are_gone_for_readers_at_once() -> None:
     dropped = drop(log, 3)
     assert (dropped.base_offset, dropped.end_offset, dropped.count, dropped.why) == (0, 3, 3, "a test")
     assert dropped.size > 300
-    assert (log.start_offset, log.first_base, len(log.segments())) == (3, 3, 3)
+    assert (log.start_offset, log.segments.base_offset, len(log.segments)) == (3, 3, 3)
     assert read_values(log) == [b"%d" % number + b"x" * 100 for number in (3, 4, 5)]
     with pytest.raises(OffsetOutOfRange):
         log.read(2, 1000, end_offset=6)
@@ -72,7 +72,7 @@ def test_neither_the_active_segment_nor_what_lies_above_the_high_watermark_is_dr
     log = filled()
     dropped = log.delete_before(offset, high_watermark=high_watermark, why="a test")
     assert (dropped is None) == (start == 0)
-    assert log.start_offset == log.first_base == start
+    assert log.start_offset == log.segments.base_offset == start
     check_log(log)
 
 
@@ -90,7 +90,7 @@ def test_the_log_start_that_deleting_records_set_stays() -> None:
     assert drop(log, 2).end_offset == 2
     assert log.start_offset == 4
     drop(log, log.start_offset)
-    assert (log.start_offset, log.first_base) == (4, 4)
+    assert (log.start_offset, log.segments.base_offset) == (4, 4)
 
 
 def test_the_rest_goes_on_being_appended_to_and_followed() -> None:
@@ -143,7 +143,7 @@ def test_files_are_called_deleted_first_and_then_removed() -> None:
     assert "00000000000000000002.snapshot" in names(storage)
     again = filled(storage, count=0, start_offset=2)
     assert not any(name.endswith(".deleted") for name in names(storage)), "the next start removes them"
-    assert len(again.segments()) == 4
+    assert len(again.segments) == 4
 
 
 def test_removing_what_is_gone_is_fine() -> None:
@@ -157,14 +157,14 @@ def test_removing_what_is_gone_is_fine() -> None:
 
 
 class Desk:
-    """A disposal with its surroundings."""
+    """A deleter with its surroundings."""
 
     def __init__(self) -> None:
         self.jobs = SteppedJobs()
         self.timers = Timers()
         self.clock = ManualClock()
         self.saved: list[tuple[TopicPartition, Done]] = []
-        self.disposal = AsyncDeleter(
+        self.deleter = AsyncDeleter(
             self.jobs, self.timers, self.clock, lambda key, done: self.saved.append((key, done))
         )
 
@@ -177,7 +177,7 @@ class Desk:
 
 def test_the_log_start_is_durable_before_any_file_is_renamed() -> None:
     storage, desk = MemoryStorage(), Desk()
-    desk.disposal.delete_segments(("t", 0), drop(filled(storage), 3), 1000)
+    desk.deleter.delete_segments(("t", 0), drop(filled(storage), 3), 1000)
     desk.advance(10_000)
     before = names(storage)
     ((key, done),) = desk.saved
@@ -195,18 +195,18 @@ def test_nothing_is_removed_from_a_folder_that_is_held() -> None:
     storage, desk = MemoryStorage(), Desk()
     dropped = drop(filled(storage), 3)
     dropped.rename()
-    desk.disposal.hold("t-0")
-    desk.disposal.remove_files_later(storage, tuple(dropped.deleted_paths()), 500)
+    desk.deleter.pause("t-0")
+    desk.deleter.remove_files_later(storage, tuple(dropped.deleted_paths()), 500)
     desk.advance(500)
     assert sum(name.endswith(".log.deleted") for name in names(storage)) == 3
-    desk.disposal.release("t-0")
+    desk.deleter.resume("t-0")
     desk.advance(1000)
     assert not any(name.endswith(".deleted") for name in names(storage))
 
 
 def test_without_the_checkpoint_the_files_keep_their_names() -> None:
     storage, desk = MemoryStorage(), Desk()
-    desk.disposal.delete_segments(("t", 0), drop(filled(storage), 3), 1000)
+    desk.deleter.delete_segments(("t", 0), drop(filled(storage), 3), 1000)
     desk.saved[0][1](StorageFailed("the disk is full"))
     desk.advance(10_000)
     assert sum(name.endswith(".log") for name in names(storage)) == 6
@@ -214,7 +214,7 @@ def test_without_the_checkpoint_the_files_keep_their_names() -> None:
 
 def test_names_that_could_not_be_synced_for_lack_of_files_are_synced_later(caplog: pytest.LogCaptureFixture) -> None:
     storage, desk = FaultyStorage(), Desk()
-    desk.disposal.delete_segments(("t", 0), drop(filled(storage), 3), 0)
+    desk.deleter.delete_segments(("t", 0), drop(filled(storage), 3), 0)
     storage.fail("sync_folder", number=errno.EMFILE)
     desk.saved[0][1](None)
     desk.advance(1000)
@@ -229,7 +229,7 @@ def test_names_that_could_not_be_synced_for_lack_of_files_are_synced_later(caplo
 def test_a_rename_that_fails_is_told_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
     storage, desk = FaultyStorage(), Desk()
     log = filled(storage)
-    desk.disposal.delete_segments(("t", 0), drop(log, 3), 0)
+    desk.deleter.delete_segments(("t", 0), drop(log, 3), 0)
     storage.fail("rename", lambda path: path.endswith(".index"))
     desk.saved[0][1](None)
     desk.advance(1000)
@@ -266,5 +266,5 @@ def test_whenever_the_power_goes_the_rest_of_the_log_is_whole(
     assert (log.start_offset, log.end_offset) == (upto, 6)
     assert read_values(log) == expected
     again = log.delete_before(log.start_offset, high_watermark=log.end_offset, why="a test")
-    assert log.first_base == upto or again is None
+    assert log.segments.base_offset == upto or again is None
     assert read_values(log) == expected

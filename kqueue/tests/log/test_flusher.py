@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.log import Log
 from kqueue.records.batch import ABORT
 from kqueue.storage import LocalStorage
@@ -59,14 +60,14 @@ def test_sealed_segments_are_flushed_with_their_indexes_and_snapshots() -> None:
     append(log, b"x" * 100, producer_id=1, epoch=0, base_sequence=0, transactional=True)
     end_transaction(log, ABORT, 1)
     append(log, b"x" * 100)
-    assert len(log.segments()) > 2
+    assert len(log.segments) > 2
     flush(log)
     names = synced(storage)
-    for segment in log.segments()[:-1]:
+    for segment in log.segments[:-1]:
         for suffix in ("log", "index", "timeindex"):
             assert f"{segment.base:020d}.{suffix}" in names
     assert any(name.endswith(".txnindex") for name in names)
-    assert sum(name.endswith(".snapshot") for name in names) == len(log.segments()) - 1
+    assert sum(name.endswith(".snapshot") for name in names) == len(log.segments) - 1
     assert "t-0" in names
 
 
@@ -102,7 +103,9 @@ def test_appends_go_on_while_other_threads_flush(tmp_path: Path) -> None:
     for number, log in enumerate(logs):
         flushed = log.flushed_offset
         assert flushed > 50
-        again = Log.open(storage, log.folder, config, ManualClock(START_MS), recovery_point=flushed)
+        again = Log.open(
+            storage, log.folder, config, ManualClock(START_MS), checkpoint=LogCheckpoint(recovery_point=flushed)
+        )
         assert read_values(again) == [b"%d" % value for value in range(number, 600, len(logs))]
         check_log(again)
 
@@ -235,19 +238,17 @@ def test_a_segment_goes_on_until_the_one_before_is_durable() -> None:
     storage, log = deferring_log()
     for _ in range(10):
         append(log, b"x" * 100)
-    assert [segment.base for segment in log.segments()] == [0, 1], (
-        "a third is not begun before the first is on the disk"
-    )
+    assert [segment.base for segment in log.segments] == [0, 1], "a third is not begun before the first is on the disk"
     assert synced(storage) == [], "and no append waits for that"
     job = log.flush_job()
     assert job is not None
     append(log, b"x" * 100)
     job.run()
     append(log, b"x" * 100)
-    assert len(log.segments()) == 2, "the job's end is not known yet"
+    assert len(log.segments) == 2, "the job's end is not known yet"
     job.finish(None, None)
     append(log, b"x" * 100)
-    assert [segment.base for segment in log.segments()] == [0, 1, 13]
+    assert [segment.base for segment in log.segments] == [0, 1, 13]
     check_log(log)
 
 
@@ -257,7 +258,7 @@ def test_a_roll_that_the_formats_ask_for_waits_for_the_disk(monkeypatch: pytest.
     monkeypatch.setattr("kqueue.log.segment.POSITION_MAX", 400)
     for _ in range(3):
         append(log, b"x" * 100)
-    assert [segment.base for segment in log.segments()] == [0, 1, 3]
+    assert [segment.base for segment in log.segments] == [0, 1, 3]
     assert "00000000000000000000.log" in synced(storage)
 
 
@@ -272,7 +273,10 @@ def test_a_roll_of_full_indexes_waits_for_the_disk() -> None:
     log.flush_job()  # under way: nothing is known to be durable
     for _ in range(12):
         append(log, b"x" * 100)
-    assert all(segment.index.entries.count <= 2 for segment in [*log.sealed_below(log.end_offset), log.active])
+    assert all(
+        segment.index.entries.count <= 2
+        for segment in [*log.segments.sealed_below(log.end_offset), log.segments.active]
+    )
     check_log(log)
 
 
@@ -293,7 +297,7 @@ def live_with_slow_flushes(storage: FaultyStorage, confirmed: list[int]) -> None
         elif number % 3 == 2:
             job.finish(None, None)
             job = None
-    assert len(log.segments()) >= 4
+    assert len(log.segments) >= 4
 
 
 @pytest.mark.parametrize("remains", Remains)

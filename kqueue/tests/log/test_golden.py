@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.config import LogConfig
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.leader_epochs import decode_epochs, encode_epochs
@@ -25,6 +26,7 @@ from kqueue.records.batch import iter_batches, iter_records
 from kqueue.storage import LocalStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.golden import VERSIONS, copy_folder, data_folder, expected
+from kqueue.tests.log.helpers import stable_end
 
 NODE = {"2.8": 0, "4.3": 1}
 NOW_MS = 1_795_226_700_000  # just after Kafka stopped, so that no producer has expired
@@ -95,36 +97,36 @@ def test_every_offset_and_time_is_found(opened: tuple[str, dict[tuple[str, int],
             fetched = log.read(record.offset, 100, end_offset=log.end_offset)
             offsets = [found.offset for found in iter_any_records(fetched.read())]
             assert record.offset in offsets
-        assert not [segment for segment in log._segments if segment.index_mismatch], (
+        assert not [segment for segment in log.segments if segment.index_mismatch], (
             "the indexes are right as they stand"
         )
         for record in records[::7] if not name.startswith("v0") else ():
-            found = log.offset_for_time(record.timestamp, log.end_offset)
+            found = run_to_end(log.offset_for_time(record.timestamp, log.end_offset))
             first = next(one for one in records if one.timestamp >= record.timestamp)
             assert found is not None
             assert (found.timestamp, found.offset) == (first.timestamp, first.offset)
-        assert not [segment for segment in log._segments if segment.index_mismatch]
+        assert not [segment for segment in log.segments if segment.index_mismatch]
         greatest = max(record.timestamp for record in records)
-        assert log.offset_for_time(greatest + 10**12, log.end_offset) is None
+        assert run_to_end(log.offset_for_time(greatest + 10**12, log.end_offset)) is None
 
 
 def test_transactions_that_kafka_aborted_are_known(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
     _, logs = opened
     log = logs["txn", 0]
     aborted = [(26, 46, 47), (89, 109, 110), (157, 177, 178), (225, 245, 246)]
-    assert log.aborted(0, log.end_offset) == [AbortedTxn(0, *row) for row in aborted]
-    assert log.aborted(47, 89) == []
-    assert log.aborted(46, 90) == [AbortedTxn(0, *row) for row in aborted[:2]]
-    assert log.aborted(100, 102) == [AbortedTxn(0, *aborted[1])]
-    assert log.last_stable_offset == log.stable_below(log.end_offset) == log.end_offset
+    assert log.reader.aborted(0, log.end_offset) == [AbortedTxn(0, *row) for row in aborted]
+    assert log.reader.aborted(47, 89) == []
+    assert log.reader.aborted(46, 90) == [AbortedTxn(0, *row) for row in aborted[:2]]
+    assert log.reader.aborted(100, 102) == [AbortedTxn(0, *aborted[1])]
+    assert stable_end(log) == log.last_stable_offset(log.end_offset) == log.end_offset
 
 
 def test_reading_committed_gives_what_a_client_of_kafka_got(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
     version, logs = opened
     log = logs["txn", 0]
-    gone = [range(one.first_offset, one.last_offset) for one in log.aborted(0, log.end_offset)]
+    gone = [range(one.first_offset, one.last_offset) for one in log.reader.aborted(0, log.end_offset)]
     offset, found = 0, []
-    while fetched := log.read(offset, 1 << 20, end_offset=log.stable_below(log.end_offset)):
+    while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset(log.end_offset)):
         data = fetched.read()
         for position, header in iter_batches(data):
             if not header.is_control:
@@ -141,8 +143,8 @@ def test_reading_committed_gives_what_a_client_of_kafka_got(opened: tuple[str, d
 def test_leader_epochs_answer_as_kafka_does(opened: tuple[str, dict[tuple[str, int], Log]]) -> None:
     _, logs = opened
     log = logs["v2-none", 0]
-    assert log.end_offset_for_epoch(0) == (0, 300)
-    assert log.end_offset_for_epoch(1) == (-1, -1)
+    assert log.epochs.end_offset_for(0, log.end_offset) == (0, 300)
+    assert log.epochs.end_offset_for(1, log.end_offset) == (-1, -1)
 
 
 @pytest.mark.parametrize(("version", "path"), files("*.index"), ids=lambda item: getattr(item, "name", item))
@@ -204,7 +206,7 @@ def test_replaying_the_batches_gives_the_snapshots_of_kafka(version: str, tmp_pa
             if topic.startswith("v") and "v2" not in topic:
                 continue
             producers = ProducerStateManager()
-            replay(log._segments, producers, int(path.stem))
+            replay(log.segments, producers, int(path.stem))
             assert encode_snapshot(producers) == path.read_bytes(), path
             compared += path.stat().st_size > 10
     assert compared >= 2

@@ -6,9 +6,12 @@ import tracemalloc
 import pytest
 
 from kqueue.base.errors import CorruptBatch, DiskFull, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.config import LogConfig
+from kqueue.log.deletion import remove_folder
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.log import Log, LogState, remove_folder
+from kqueue.log.log import Log
+from kqueue.log.log_state import LogState
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, check_crc, iter_batches, read_header
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
@@ -23,11 +26,12 @@ from kqueue.tests.log.helpers import (
     open_log,
     read_batches,
     read_values,
+    stable_end,
 )
 
 
 def names(log: Log) -> list[str]:
-    return [entry.name for entry in log._storage.list("t-0")]
+    return [entry.name for entry in log.storage.list("t-0")]
 
 
 # --- appending
@@ -41,7 +45,7 @@ def test_batches_get_the_next_offsets_and_the_leaders_epoch() -> None:
     assert tuple(second) == (3, 3, -1, 0, False, 4)
     assert [(header.base_offset, header.leader_epoch) for header, _ in read_batches(log)] == [(0, 4), (3, 5)]
     assert log.epochs.entries() == [(4, 0), (5, 3)]
-    assert log.end_offset_for_epoch(4) == (4, 3)
+    assert log.epochs.end_offset_for(4, log.end_offset) == (4, 3)
     check_log(log)
 
 
@@ -65,7 +69,7 @@ def test_a_topic_of_append_time_stamps_the_time_and_the_checksum() -> None:
     (header, records), *_ = read_batches(log)
     assert header.is_log_append_time
     assert [record.timestamp for record in records] == [START_MS + 1234] * 2
-    assert log.offset_for_time(START_MS + 1234, 2) == (START_MS + 1234, 0, 0)
+    assert run_to_end(log.offset_for_time(START_MS + 1234, 2)) == (START_MS + 1234, 0, 0)
     check_log(log)
 
 
@@ -110,7 +114,7 @@ def test_silent_producers_are_forgotten() -> None:
     assert len(log.producers) == 0
     append(log, b"a", producer_id=1, epoch=0, base_sequence=77)
     clock.advance(1000)
-    assert log.expire_producers() == 1
+    assert log.producers.expire(clock.wall_ms(), 1000) == 1
 
 
 # --- segments
@@ -122,7 +126,7 @@ def test_segments_end_by_size_and_by_full_indexes(settings: dict[str, int]) -> N
     log = open_log(**settings)
     for number in range(20):
         append(log, b"%d" % number, time_ms=START_MS + number)
-    segments = log.segments()
+    segments = log.segments
     assert len(segments) > 4
     for segment in segments:
         assert f"{segment.base:020d}.log" in names(log)
@@ -138,7 +142,7 @@ def test_segments_end_by_the_time_of_their_first_batch_less_the_jitter() -> None
     log = open_log(segment_ms=1000)
     for time in (0, 1000, 500, 1001):
         append(log, b"x", time_ms=START_MS + time)
-    assert [segment.base for segment in log.segments()] == [0, 3]
+    assert [segment.base for segment in log.segments] == [0, 3]
     early = Log.open(
         MemoryStorage(),
         "t-0",
@@ -149,17 +153,17 @@ def test_segments_end_by_the_time_of_their_first_batch_less_the_jitter() -> None
     assert 0 < early._jitter_ms < 900
     for time in (0, 1000 - early._jitter_ms, 1001 - early._jitter_ms):
         append(early, b"x", time_ms=START_MS + time)
-    assert [segment.base for segment in early.segments()] == [0, 2]
+    assert [segment.base for segment in early.segments] == [0, 2]
 
 
 def test_rolling_writes_the_snapshot_and_nothing_where_the_segment_is_empty() -> None:
     log = open_log()
     log.roll()
-    assert [segment.base for segment in log.segments()] == [0]
+    assert [segment.base for segment in log.segments] == [0]
     append(log, b"a", b"b")
     log.roll()
     log.roll()
-    assert [segment.base for segment in log.segments()] == [0, 2]
+    assert [segment.base for segment in log.segments] == [0, 2]
     assert [name for name in names(log) if name.endswith(".snapshot")] == ["00000000000000000002.snapshot"]
 
 
@@ -168,7 +172,7 @@ def test_changed_settings_hold_from_the_next_batch_on() -> None:
     append(log, b"x" * 100)
     log.config = LogConfig.of(segment_bytes=200)
     append(log, b"x" * 100)
-    assert len(log.segments()) == 2
+    assert len(log.segments) == 2
 
 
 def test_closing_ends_the_time_index_of_the_active_segment() -> None:
@@ -176,7 +180,7 @@ def test_closing_ends_the_time_index_of_the_active_segment() -> None:
     append(log, b"a", time_ms=START_MS + 7)
     append(log, b"b", time_ms=START_MS)
     log.close()
-    assert log._storage.read("t-0/00000000000000000000.timeindex").hex() == f"{START_MS + 7:016x}" + "00000000"
+    assert log.storage.read("t-0/00000000000000000000.timeindex").hex() == f"{START_MS + 7:016x}" + "00000000"
 
 
 # --- transactions
@@ -188,17 +192,17 @@ def test_open_transactions_hold_the_last_stable_offset() -> None:
     append(log, b"a", producer_id=1, epoch=0, base_sequence=0, transactional=True)
     append(log, b"b", producer_id=2, epoch=0, base_sequence=0, transactional=True)
     append(log, b"plain")
-    assert log.last_stable_offset == 1
+    assert stable_end(log) == 1
     end_transaction(log, ABORT, 1)
-    assert log.last_stable_offset == 2
-    assert log.stable_below(3) == 1, "the marker is not below the high watermark yet"
-    assert log.stable_below(5) == 2
+    assert stable_end(log) == 2
+    assert log.last_stable_offset(3) == 1, "the marker is not below the high watermark yet"
+    assert log.last_stable_offset(5) == 2
     end_transaction(log, COMMIT, 2)
-    assert log.last_stable_offset == 6
-    assert log.stable_below(5) == 2
-    assert log.stable_below(6) == 6
-    assert log.aborted(0, 6) == [AbortedTxn(1, 1, 4, 2)]
-    assert log.aborted(5, 6) == []
+    assert stable_end(log) == 6
+    assert log.last_stable_offset(5) == 2
+    assert log.last_stable_offset(6) == 6
+    assert log.reader.aborted(0, 6) == [AbortedTxn(1, 1, 4, 2)]
+    assert log.reader.aborted(5, 6) == []
     check_log(log)
 
 
@@ -212,9 +216,9 @@ def test_aborted_transactions_are_found_across_segments_and_restarts() -> None:
         last = end_transaction(log, ABORT, 1).base_offset
         expected.append(AbortedTxn(1, first, last, last + 1))
     for _ in range(2):
-        assert log.aborted(0, log.end_offset) == expected
+        assert log.reader.aborted(0, log.end_offset) == expected
         for one in expected:
-            assert log.aborted(one.first_offset, one.last_offset + 1) == [one]
+            assert log.reader.aborted(one.first_offset, one.last_offset + 1) == [one]
         check_log(log)
         log.close()
         log = open_log(storage, segment_bytes=200)
@@ -424,8 +428,8 @@ def test_the_sizes_of_segments_add_up() -> None:
         data = batch(b"x" * number * 20)
         log.append(data, read_header(data), leader_epoch=0)
         total += len(data)
-    assert log.size == total == sum(segment.size for segment in log.segments())
-    assert log.first_base == 0
+    assert log.segments.size == total == sum(segment.size for segment in log.segments)
+    assert log.segments.base_offset == 0
 
 
 def test_every_stored_batch_is_whole() -> None:

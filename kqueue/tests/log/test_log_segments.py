@@ -41,7 +41,7 @@ def filled(storage: Storage | None = None, count: int = 30, **facts: object) -> 
 def compact(log: Log, upto: int | None = None, segment_bytes: int = 1000) -> CompactionResult:
     """Write the cleaned segments, of which several of the log's fit into one."""
     views = log.segment_views()
-    sealed = log.sealed_below(log.end_offset if upto is None else upto)
+    sealed = log.segments.sealed_below(log.end_offset if upto is None else upto)
     sources = tuple(SegmentSource(view.base_offset, view.end_offset, view.size) for view in views[: len(sealed)])
     config = CompactionConfig(segment_bytes, 1 << 20, 0, 1000, 1 << 16)
     return CompactionTask(lambda: log.storage, log.folder, sources, 0, config, log.start_offset, START_MS)()
@@ -49,7 +49,7 @@ def compact(log: Log, upto: int | None = None, segment_bytes: int = 1000) -> Com
 
 def swap_in(log: Log, compacted: CompactionResult) -> list[str]:
     """All steps of the swap; returns the paths of the old files."""
-    by_base = {segment.base: segment for segment in log.sealed_below(log.end_offset)}
+    by_base = {segment.base: segment for segment in log.segments.sealed_below(log.end_offset)}
     paths: list[str] = []
     for group in compacted.groups:
         swap_files.commit(log.storage, log.folder, group)
@@ -67,13 +67,17 @@ def state(log: Log) -> dict[bytes | None, bytes | None]:
 # --- what policies see
 
 
+def infos(log: Log) -> list[tuple[int, int, int]]:
+    return [(segment.base, segment.size, segment.max_timestamp) for segment in log.segments]
+
+
 def test_policies_see_the_segments() -> None:
     log = filled(count=10)
     views = log.segment_views()
     assert [view.base_offset for view in views[1:]] == [view.end_offset for view in views[:-1]]
     assert views[-1].end_offset == 10
     assert [view.is_active for view in views] == [False] * (len(views) - 1) + [True]
-    assert sum(view.size for view in views) == log.size
+    assert sum(view.size for view in views) == log.segments.size
     assert (
         [view.max_timestamp for view in views]
         == [view.time_ms for view in views]
@@ -109,13 +113,13 @@ def test_compacted_segments_take_the_place_of_those_that_they_were_made_of() -> 
     """S5.2: each key's last value, offsets with gaps, the active segment left alone."""
     storage = MemoryStorage()
     log = filled(storage)
-    before, size, count = state(log), log.size, len(log.segments())
-    active = log.segments()[-1]
+    before, size, count = state(log), log.segments.size, len(log.segments)
+    active = log.segments[-1]
     paths = swap_in(log, compact(log))
     assert state(log) == before
-    assert log.size < size
-    assert 2 <= len(log.segments()) < count
-    assert log.segments()[-1] == active
+    assert log.segments.size < size
+    assert 2 <= len(log.segments) < count
+    assert log.segments[-1] == active
     records = read_records(log)
     assert [record.offset for record in records] == sorted(record.offset for record in records)
     assert [record.offset for record in records if record.offset < active.base] == list(
@@ -130,12 +134,12 @@ def test_a_restart_finds_what_compaction_left(clean: bool) -> None:
     storage = MemoryStorage()
     log = filled(storage)
     swap_in(log, compact(log))
-    found, segments = read_records(log), log.segments()
+    found, segments = read_records(log), infos(log)
     if clean:
         log.close()
     log = open_log(storage, clean=clean, recovery_point=30, **SETTINGS)  # type: ignore[arg-type]
     assert read_records(log) == found
-    assert log.segments() == segments
+    assert infos(log) == segments
     put(log, b"key-0", b"next")
     assert state(log)[b"key-0"] == b"next"
 
@@ -186,7 +190,7 @@ def test_the_snapshots_of_replaced_segments_go_with_them() -> None:
     assert sum(path.endswith(".snapshot.deleted") for path in paths) > 0
     assert all(storage.exists(path) for path in paths)
     names = {entry.name for entry in storage.list("t-0")}
-    kept = {f"{segment.base:020d}.snapshot" for segment in log.segments()[1:]}
+    kept = {f"{segment.base:020d}.snapshot" for segment in log.segments[1:]}
     assert {name for name in names if name.endswith(".snapshot")} == kept
     log = open_log(storage, recovery_point=12, **SETTINGS)
     assert log.producers.by_id[7].batches[-1].last_sequence == 11
@@ -194,13 +198,13 @@ def test_the_snapshots_of_replaced_segments_go_with_them() -> None:
 
 def test_what_is_no_part_of_the_log_any_more_is_not_replaced() -> None:
     log = filled()
-    old = log.sealed_below(30)
+    old = log.segments.sealed_below(30)
     group = compact(log).groups[0]
-    assert log.has_sealed(old[: len(group.sources)])
-    assert not log.has_sealed([*old[:1], *old[2:3]]), "no neighbours"
-    assert not log.has_sealed([log._segments[-1]]), "the active segment"
+    assert log.segments.contains(old[: len(group.sources)])
+    assert not log.segments.contains([*old[:1], *old[2:3]]), "no neighbours"
+    assert not log.segments.contains([log.segments[-1]]), "the active segment"
     log.delete_before(old[0].base + 5, high_watermark=30, why="a test")
-    assert not log.has_sealed(old[: len(group.sources)])
+    assert not log.segments.contains(old[: len(group.sources)])
     assert log.replace(old[: len(group.sources)], group) is None
     log.abandon()
     assert log.replace(old[1 : len(group.sources)], group) is None
@@ -213,7 +217,7 @@ def test_a_swap_that_fails_takes_the_log_offline() -> None:
     swap_files.commit(storage, "t-0", group)
     storage.fail("rename", lambda path: path.endswith(".log"))
     with pytest.raises(StorageFailed):
-        log.replace(log.sealed_below(30)[: len(group.sources)], group)
+        log.replace(log.segments.sealed_below(30)[: len(group.sources)], group)
     assert log.offline is not None
     storage.mend()
     assert state(open_log(storage, recovery_point=30, **SETTINGS)) == state(filled())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import CorruptIndex, TooManyOpenFiles
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.formats.filenames import INDEX, TIMEINDEX, TXNINDEX
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import Log
@@ -46,15 +47,15 @@ def is_index(path: str) -> bool:
 def use(log: Log) -> None:
     """Look up every offset and every time; all answers are right."""
     for offset in range(log.end_offset):
-        segment = next(one for one in reversed(log._segments) if one.base <= offset)
+        segment = next(one for one in reversed(log.segments) if one.base <= offset)
         found = segment.find(offset)
         assert found is not None
         assert found.unit.last_offset == offset
     for number in range(RECORDS):
-        time = log.offset_for_time(START_MS + number, log.end_offset)
+        time = run_to_end(log.offset_for_time(START_MS + number, log.end_offset))
         assert time is not None
         assert (time.timestamp, time.offset) == (START_MS + number, number)
-    latest = log.latest_timestamp()
+    latest = run_to_end(log.latest_timestamp())
     assert latest is not None
     assert latest.offset == log.end_offset - 1
     assert read_values(log, max_bytes=700)[:RECORDS] == [b"%03d" % number for number in range(RECORDS)]
@@ -113,7 +114,7 @@ def test_indexes_that_are_cut_under_an_open_log(
     log.roll()
     append(log, b"last", time_ms=START_MS + 2 * RECORDS)
     use(log)
-    assert len(errors_of(caplog)) <= len(log._segments), "one line for each segment at most"
+    assert len(errors_of(caplog)) <= len(log.segments), "one line for each segment at most"
     rebuild(log)
     use(log)
     log.close()
@@ -139,7 +140,7 @@ def test_indexes_that_can_not_be_read(appended: bool, caplog: pytest.LogCaptureF
     use(log)
     assert log.offline is None
     assert errors_of(caplog)
-    assert len(errors_of(caplog)) <= len(log._segments)
+    assert len(errors_of(caplog)) <= len(log.segments)
     storage.mend()
     rebuild(log)
     use(log)
@@ -176,16 +177,16 @@ def test_too_few_descriptors_say_nothing_of_an_index() -> None:
     log = reopened(storage)
     storage.fail("read", is_index, number=24)  # EMFILE
     with pytest.raises(TooManyOpenFiles):
-        log._segments[0].find(15)
+        log.segments[0].find(15)
     storage.mend()
-    assert not log._segments[0].index_mismatch
+    assert not log.segments[0].index_mismatch
 
 
 def test_aborted_transactions_are_never_forgotten_with_a_cut_index(tmp_path: Path) -> None:
     log = open_log(LocalStorage(tmp_path))
     append(log, b"x")
-    log._active.txnindex.append(AbortedTxn(1, 0, 5, 0))
-    assert len(log.aborted(0, 1)) == 1
+    log.segments.active.txnindex.append(AbortedTxn(1, 0, 5, 0))
+    assert len(log.reader.aborted(0, 1)) == 1
     os.truncate(next((tmp_path / "t-0").glob(f"*{TXNINDEX}")), 0)
     with pytest.raises(CorruptIndex, match=r"txnindex was cut: expected 34 bytes, found 0"):
-        log.aborted(0, 1)
+        log.reader.aborted(0, 1)

@@ -299,7 +299,7 @@ def test_data_folders_tell_what_they_hold() -> None:
     manager = start(*storages)
     for number in range(2):
         append(log_of(manager, "t", number), b"x")
-    size = log_of(manager).size
+    size = log_of(manager).segments.size
     sizes = [folder.partitions for folder in manager.log_dirs()]
     assert sizes == [{("t", 0): size}, {("t", 1): size}]
     manager.close()

@@ -25,7 +25,7 @@ from kqueue.storage import LocalStorage
 from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
-from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values
+from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values, stable_end
 
 T = TypeVar("T")
 ID = bytes(range(16))
@@ -143,7 +143,7 @@ def stop(manager: LogManager) -> None:
 
 def check_entries(log: Log) -> None:
     """Each index entry names a batch; an entry may come a batch late."""
-    for segment in log._segments:
+    for segment in log.segments:
         batches = {(unit.last_offset, position) for position, unit, *_ in scan(segment.log, 0, segment.size)}
         entries = segment.index.entries
         assert {tuple(segment.index._at(number)) for number in range(entries.count)} <= batches
@@ -210,11 +210,11 @@ def test_an_abort_marker_is_written_with_its_index_entry_or_not_at_all(kind: str
     storage.fail(kind if kind == "create" else "read", lambda path: path.endswith(".txnindex"), number=errno.EMFILE)
     with pytest.raises(TooManyOpenFiles):
         end_transaction(log, ABORT, 1)
-    assert (log.end_offset, log.last_stable_offset, log.offline) == (1, 0, None)
+    assert (log.end_offset, stable_end(log), log.offline) == (1, 0, None)
     storage.mend()
     end_transaction(log, ABORT, 1)
-    assert (log.end_offset, log.last_stable_offset) == (2, 2)
-    assert len(log.aborted(0, 2)) == 1
+    assert (log.end_offset, stable_end(log)) == (2, 2)
+    assert len(log.reader.aborted(0, 2)) == 1
 
 
 def test_a_roll_that_is_refused_leaves_no_segment_behind() -> None:

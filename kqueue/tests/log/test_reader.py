@@ -6,7 +6,8 @@ import pytest
 
 from kqueue.base.errors import OffsetOutOfRange
 from kqueue.base.sliced_task import run_to_end
-from kqueue.log.reader import HINTS_MAX, SteppedLookup, TimestampAndOffset
+from kqueue.log.reader import HINTS_MAX, SteppedLookup
+from kqueue.log.results import TimestampAndOffset
 from kqueue.log.segment import STEP_BATCHES, LocatedBatch, Segment
 from kqueue.storage import LocalStorage
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_values
@@ -36,8 +37,8 @@ def test_following_the_log_searches_nothing_across_segments_and_appends(searches
         assert fetched
         offset = fetched.next_offset
         append(log, b"x" * 40 * (number % 3))
-    assert len(log.segments()) > 3
-    assert searches == [0] or len(searches) <= len(log.segments())
+    assert len(log.segments) > 3
+    assert searches == [0] or len(searches) <= len(log.segments)
 
 
 def test_reading_up_to_a_high_watermark_that_follows_searches_nothing(searches: list[int]) -> None:
@@ -67,7 +68,7 @@ def test_many_readers_at_many_places_all_get_theirs(searches: list[int]) -> None
         for start in range(0, 200, 200 // (3 * HINTS_MAX)):
             fetched = log.read(start, 100, end_offset=200)
             assert fetched.next_offset == start + 1
-    assert len(log._reader._hints) <= HINTS_MAX
+    assert len(log.reader._hints) <= HINTS_MAX
 
 
 def test_places_that_were_remembered_are_forgotten_when_something_is_cut() -> None:
@@ -88,7 +89,7 @@ def test_an_answer_ends_with_its_segment() -> None:
     for number in range(12):
         append(log, b"%d" % number)
     first = log.read(0, 1 << 20, end_offset=12)
-    assert first.next_offset == log.segments()[1].base
+    assert first.next_offset == log.segments[1].base
     assert (first.segment_base, first.position) == (0, 0)
     assert read_values(log) == [b"%d" % number for number in range(12)]
 
@@ -143,16 +144,16 @@ def test_times_are_found_across_segments_by_offset_not_by_time() -> None:
     times = [50, 10, 70, 20, 70, 30]
     for time in times:
         append(log, b"x" * 60, time_ms=START_MS + time)
-    assert len(log.segments()) >= 3
+    assert len(log.segments) >= 3
     for time in range(75):
         expected = next(((when, offset) for offset, when in enumerate(times) if when >= time), None)
-        found = log.offset_for_time(START_MS + time, log.end_offset)
+        found = run_to_end(log.offset_for_time(START_MS + time, log.end_offset))
         if expected is None:
             assert found is None
         else:
             assert found is not None
             assert (found.timestamp - START_MS, found.offset, found.leader_epoch) == (*expected, 0)
-    latest = log.latest_timestamp()
+    latest = run_to_end(log.latest_timestamp())
     assert latest is not None
     assert latest.offset == 2
 
@@ -163,7 +164,7 @@ def test_times_within_a_batch_and_below_the_bound_and_the_start() -> None:
     append(log, b"d", time_ms=START_MS + 5)
 
     def offset_of(time: int, end_offset: int = 4) -> int | None:
-        found = log.offset_for_time(START_MS + time, end_offset)
+        found = run_to_end(log.offset_for_time(START_MS + time, end_offset))
         return None if found is None else found.offset
 
     assert [offset_of(time) for time in (0, 1, 10, 11, 20, 21)] == [0, 1, 1, 2, 2, None]
@@ -180,12 +181,12 @@ def test_the_latest_time_is_that_of_a_record_within_the_bounds() -> None:
     log = open_log(segment_bytes=300)
     for time in times:
         append(log, b"x" * 60, time_ms=START_MS + time)
-    assert len(log.segments()) == 5
+    assert len(log.segments) == 5
     for start in range(len(times) + 1):
         log.advance_start(start)
         for end in range(start, len(times) + 1):
             expected = max(range(start, end), key=lambda offset: (times[offset], -offset), default=None)
-            found = log.latest_timestamp(end)
+            found = run_to_end(log.latest_timestamp(end))
             if expected is None:
                 assert found is None
             else:
@@ -195,10 +196,10 @@ def test_the_latest_time_is_that_of_a_record_within_the_bounds() -> None:
 
 def test_a_log_without_times_has_no_latest() -> None:
     log = open_log()
-    assert log.latest_timestamp() is None
+    assert run_to_end(log.latest_timestamp()) is None
     append(log, b"a", time_ms=-1)
-    assert log.latest_timestamp() is None
-    assert log.offset_for_time(0, 1) is None
+    assert run_to_end(log.latest_timestamp()) is None
+    assert run_to_end(log.offset_for_time(0, 1)) is None
 
 
 def finish(
@@ -215,9 +216,9 @@ def test_a_look_for_a_time_begins_again_when_its_segment_goes_meanwhile(greatest
     log = open_log(segment_bytes=1000)
     for _ in range(3):
         append(log, *(b"%d" % number for number in range(150)))
-    assert [segment.base for segment in log.segments()] == [0, 150, 300]
+    assert [segment.base for segment in log.segments] == [0, 150, 300]
     time = START_MS + 149
-    steps = (log.latest_timestamp_steps if greatest else lambda end: log.offset_for_time_steps(time, end))(450)
+    steps = log.latest_timestamp(450) if greatest else log.offset_for_time(time, 450)
     found = finish(steps, lambda: log.delete_before(150, high_watermark=450, why="test"))
     assert found == (time, 299, 0)
 
@@ -226,5 +227,5 @@ def test_a_look_over_many_batches_gives_way() -> None:
     log = open_log()
     for number in range(3 * STEP_BATCHES):
         append(log, b"", time_ms=START_MS - number)
-    look = log._segments[0].since(START_MS + 1, 0)
+    look = log.segments[0].batches_since(START_MS + 1, 0)
     assert list(look) == [None] * 3

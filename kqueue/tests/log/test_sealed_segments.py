@@ -23,7 +23,7 @@ ID = bytes(range(16))
 
 
 def sealed(log: Log, upto: int | None = None, *, start_offset: int | None = None) -> SealedSegments:
-    count = len(log.sealed_below(log.end_offset if upto is None else upto))
+    count = len(log.segments.sealed_below(log.end_offset if upto is None else upto))
     views = log.segment_views()[:count]
     storage = log.storage
     return SealedSegments(
@@ -131,7 +131,7 @@ def test_messages_of_old_formats(magic: int, codec: int) -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_part_of_a_log_is_what_was_appended(start: int, end: int) -> None:
     log = filled()
-    if not log.sealed_below(end) or log.segment_views()[0].end_offset <= start:
+    if not log.segments.sealed_below(end) or log.segment_views()[0].end_offset <= start:
         return
     segments = sealed(log, end, start_offset=start)
     assert values(segments) == numbers(start, segments.end_offset)

@@ -97,10 +97,10 @@ def test_an_index_that_leads_astray_is_not_followed(caplog: pytest.LogCaptureFix
 def test_whole_batches_are_cut_at_a_size() -> None:
     segment = filled()
     size = segment.size // 10
-    assert segment.cut(0, segment.size, 3 * size) == (3 * size, 106)
-    assert segment.cut(0, segment.size, 3 * size + 1) == (3 * size, 106)
-    assert segment.cut(size, segment.size, 2 * size - 1) == (2 * size, 104)
-    assert segment.cut(size, segment.size, 5) == (size, 102)
+    assert segment.limit_bytes(0, segment.size, 3 * size) == (3 * size, 106)
+    assert segment.limit_bytes(0, segment.size, 3 * size + 1) == (3 * size, 106)
+    assert segment.limit_bytes(size, segment.size, 2 * size - 1) == (2 * size, 104)
+    assert segment.limit_bytes(size, segment.size, 5) == (size, 102)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_batches_since_a_time_come_in_order_of_offset() -> None:
         put(segment, 100 + number, b"x" * 90, time_ms=START_MS + time)
     for time in range(22):
         for start in (0, 102, 106):
-            found = [one.unit.last_offset for one in segment.since(START_MS + time, start)]
+            found = [one.unit.last_offset for one in segment.batches_since(START_MS + time, start)]
             expected = [100 + number for number, when in enumerate(times) if when >= time and 100 + number >= start]
             assert found[:1] == expected[:1]
             assert set(expected) == set(found)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kqueue.base.errors import OffsetOutOfRange
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.compaction.model import SegmentSource
@@ -20,7 +21,16 @@ from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, iter_batche
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.compaction.helpers import config as compaction_config
-from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_records
+from kqueue.tests.log.helpers import (
+    START_MS,
+    append,
+    check_log,
+    end_transaction,
+    flush,
+    open_log,
+    read_records,
+    stable_end,
+)
 
 CONFIGS = [
     {"segment_bytes": 400, "index_interval_bytes": 100},
@@ -177,7 +187,7 @@ class LogMachine(RuleBasedStateMachine):
     def look_up_time(self, time: int, data: st.DataObject) -> None:
         bound = data.draw(st.integers(self.start, self.end))
         expected = next(((when, offset) for offset, when, _ in self.rows() if when >= START_MS + time), None)
-        found = self.log.offset_for_time(START_MS + time, bound)
+        found = run_to_end(self.log.offset_for_time(START_MS + time, bound))
         if expected is None or expected[1] >= bound:
             assert found is None
         else:
@@ -187,7 +197,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def look_up_latest_time(self, data: st.DataObject) -> None:
         bound = data.draw(st.integers(self.start, self.end))
-        found = self.log.latest_timestamp(bound)
+        found = run_to_end(self.log.latest_timestamp(bound))
         latest = max(((when, -offset) for offset, when, _ in self.rows() if offset < bound), default=None)
         assert (None if found is None else (found.timestamp, -found.offset)) == latest
 
@@ -230,10 +240,10 @@ class LogMachine(RuleBasedStateMachine):
     def drop(self, data: st.DataObject) -> None:
         """S5.1: whole segments, never the active one."""
         offset = data.draw(st.integers(self.start, self.flushed))
-        bases = [info.base for info in self.log.segments()]
+        bases = [info.base for info in self.log.segments]
         dropped = self.log.delete_before(offset, high_watermark=self.flushed, why="test")
         first = max((base for base in bases if base <= offset), default=bases[0])
-        assert self.log.first_base == first
+        assert self.log.segments.base_offset == first
         assert (dropped is not None) == (first > bases[0])
         self.start = max(self.start, first)
         self.cleaned = max(self.cleaned, first)
@@ -246,7 +256,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(divisor=st.integers(1, 4), segment_bytes=st.sampled_from([300, 5000]))
     def compact(self, divisor: int, segment_bytes: int) -> None:
         """S5.2: offsets survive with gaps."""
-        segments = self.log.sealed_below(self.flushed)
+        segments = self.log.segments.sealed_below(self.flushed)
         views = self.log.segment_views()[: len(segments)]
         if not segments:
             return
@@ -287,7 +297,7 @@ class LogMachine(RuleBasedStateMachine):
                 unit.next_offset,
                 [row for row in rows if unit.base_offset <= row[0] < unit.next_offset],
             )
-            for segment in self.log._segments
+            for segment in self.log.segments
             for _, unit, *_ in scan(segment.log, 0, segment.size)
             if isinstance(unit, BatchHeader)
         ]
@@ -336,7 +346,7 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def indexes_lead_nobody_astray(self) -> None:
         if hasattr(self, "log"):
-            assert not [segment for segment in self.log._segments if segment.index_mismatch]
+            assert not [segment for segment in self.log.segments if segment.index_mismatch]
             assert self.log.damage == []
 
     @invariant()
@@ -347,9 +357,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.flushed,
                 self.end,
             )
-            assert self.log.last_stable_offset == (
-                self.end if self.transaction is None else max(self.transaction, self.start)
-            )
+            assert stable_end(self.log) == (self.end if self.transaction is None else max(self.transaction, self.start))
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

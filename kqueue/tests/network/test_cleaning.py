@@ -101,7 +101,7 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
             latest = {record.key: (record.value or b"")[:2] for record in records(compacted)}
             assert latest == {b"key-%d" % number: b"9%d" % number for number in range(10)}
             assert len(records(compacted)) < 30
-            assert kept.log.size >= 5000
+            assert kept.log.segments.size >= 5000
             await until(lambda: not list(tmp_path.rglob("*.deleted")))
             assert under_way.read() == before
             assert cleaner.uncleanable == {}
@@ -132,8 +132,8 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "even-only"})
             await fill(server, partition, 21)
-            await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) == partition.log.segments()[-1].base)
-            active = partition.log.segments()[-1].base
+            await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) == partition.log.segments[-1].base)
+            active = partition.log.segments[-1].base
             assert [record.offset for record in records(partition) if record.offset < active] == list(
                 range(0, active, 2)
             )
@@ -196,7 +196,7 @@ def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs
             await until(lambda: len(list(copies.glob("0-*"))) > 1)  # it was tried again
             assert partition.log_start_offset == 0
             (copies / "die").unlink()
-            await until(lambda: partition.log_start_offset == partition.log.segments()[-1].base > 0)
+            await until(lambda: partition.log_start_offset == partition.log.segments[-1].base > 0)
             last = max(copies.glob("0-*"), key=lambda path: path.stat().st_mtime_ns)
             assert [int(line) for line in last.read_text().split()] == list(range(partition.log_start_offset))
             assert str(os.getpid()) != last.name.partition("-")[2]
@@ -242,7 +242,7 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                     )
                     assert mark in data
                     await append(partition, data)
-                active = partition.log.segments()[-1].base
+                active = partition.log.segments[-1].base
                 await until(lambda: (server.broker.logs.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
                 found = [record.key for record in records(partition)]
                 assert len(found) < 60

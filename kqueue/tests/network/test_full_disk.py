@@ -155,7 +155,7 @@ def test_a_broker_on_a_disk_that_something_else_filled_starts_serves_and_deletes
             assert await numbers(client, 0, 60) == list(range(60))
             assert await put(client, 60) == STORAGE_ERROR
             assert (await delete_before(client, 40)).low_watermark == 40
-            await until(lambda: len(server.broker.topics.partition("t", 0).log.segments()) < 3)
+            await until(lambda: len(server.broker.topics.partition("t", 0).log.segments) < 3)
             assert (await client.ask("DeleteTopics", 4, topic_names=["t"], timeout_ms=30_000)).responses[
                 0
             ].error_code == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.log.log import remove_folder
+from kqueue.log.deletion import remove_folder
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage
 

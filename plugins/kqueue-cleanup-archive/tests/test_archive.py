@@ -185,7 +185,7 @@ def test_any_parts_in_any_order_give_each_record_once(
     fill(sim, partition, 50, [START_MS + day * DAY_MS for day in days])
     expected: set[int] = set()
     for skip, count in parts:
-        segments = sealed(partition, count, min(skip, len(partition.log.segments()) - 2))
+        segments = sealed(partition, count, min(skip, len(partition.log.segments) - 2))
         Archive(str(folder / "archive"))(segments)
         expected |= set(range(segments.start_offset, segments.end_offset))
     assert offsets(folder / "archive") == sorted(expected)
@@ -337,7 +337,7 @@ def test_damage_in_the_log_is_never_archived(tmp_path: Path) -> None:
     sim = simulation(tmp_path / "data")
     partition = partition_of(sim)
     fill(sim, partition, 30)
-    log = tmp_path / "data" / "orders-0" / f"{partition.log.segments()[1].base:020}.log"
+    log = tmp_path / "data" / "orders-0" / f"{partition.log.segments[1].base:020}.log"
     data = bytearray(log.read_bytes())
     data[200] ^= 1
     log.write_bytes(data)

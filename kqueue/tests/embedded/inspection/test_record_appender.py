@@ -149,4 +149,4 @@ def test_a_topic_with_a_codec_holds_the_records_in_it(broker: kqueue.Broker) -> 
     made = broker.topics["t"].produce_all([bytes(1000)] * 100)
     assert broker.topics["t"].records() == made
     log = broker._server.broker.topics.partition("t", 0).log
-    assert log.size < 10_000
+    assert log.segments.size < 10_000

@@ -16,7 +16,7 @@ from kqueue.records.any_format import check_entry, entry_records, iter_any_batch
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.storage import MemoryStorage, Storage
-from kqueue.tests.log.helpers import START_MS, open_log
+from kqueue.tests.log.helpers import START_MS, open_log, stable_end
 
 FOLDER = "t-0"
 DAY_MS = 86_400_000
@@ -124,11 +124,11 @@ def is_control(unit: AnyHeader) -> bool:
 
 def committed(log: Log) -> list[Record]:
     """What a consumer of read_committed is shown, by the rules that clients follow."""
-    aborted = sorted(log.aborted(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
+    aborted = sorted(log.reader.aborted(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
     dropping: set[int] = set()
     found: list[Record] = []
     offset = log.start_offset
-    while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset):
+    while fetched := log.read(offset, 1 << 20, end_offset=stable_end(log)):
         data = fetched.read()
         for position, unit in iter_any_batches(data):
             while aborted and aborted[0].first_offset <= unit.last_offset:

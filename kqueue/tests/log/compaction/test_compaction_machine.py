@@ -30,7 +30,7 @@ from kqueue.tests.log.compaction.helpers import (
     table,
     units,
 )
-from kqueue.tests.log.helpers import START_MS, _check_index, _check_timeindex, end_transaction, flush
+from kqueue.tests.log.helpers import START_MS, _check_index, _check_timeindex, end_transaction, flush, stable_end
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 KEYS = st.sampled_from([None, b"", b"a", b"b", b"c", b"d" * 200, b"e"])
@@ -231,7 +231,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def clean(self, dedupe_bytes: int, segment_bytes: int, io_buffer_bytes: int, forget: bool) -> None:
         self.log.roll()
         flush(self.log)
-        sources = sources_of(self.storage, self.log.last_stable_offset)
+        sources = sources_of(self.storage, stable_end(self.log))
         if not sources or sources[-1].end_offset < self.first_dirty:
             return
         producers = dict(self.log.producers.items())
@@ -279,10 +279,10 @@ class CompactionMachine(RuleBasedStateMachine):
             for batch in self.model.batches
             if batch.magic == 2 and (batch.rows or batch.kind is not None)
         }
-        for number, segment in enumerate(self.log._segments[:-1]):
+        for number, segment in enumerate(self.log.segments[:-1]):
             placed = {batch.position: batch.header for batch in scan(segment.log, 0, segment.size)}
             _check_index(segment, placed, 200)
-            _check_timeindex(segment, placed, sealed=number + 1 < len(self.log._segments))
+            _check_timeindex(segment, placed, sealed=number + 1 < len(self.log.segments))
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

@@ -37,7 +37,7 @@ class Disk:
         """As an append counts."""
         self.space.bytes_until_refresh -= size
         if self.space.bytes_until_refresh < 0:
-            self.space.look()
+            self.space.refresh()
 
     def is_refused(self) -> bool:
         """As an append asks."""
@@ -60,10 +60,10 @@ def test_producers_are_refused_below_the_reserve_and_served_above_it(caplog: pyt
     disk.space.begin()
     assert disk.storage.open(EMERGENCY_FILE).size == 10_000
     disk.take(leaves=RESERVE)
-    disk.space.look()
+    disk.space.refresh()
     assert not disk.is_refused()
     disk.take(leaves=RESERVE - 1)
-    disk.space.look()
+    disk.space.refresh()
     assert disk.is_refused()
     disk.take(leaves=2 * RESERVE)
     assert disk.is_refused(), "it does not look for each request"
@@ -79,7 +79,7 @@ def test_it_looks_after_half_of_what_was_free_was_written() -> None:
     disk = Disk(total=10_000_000)
     disk.space.begin()
     disk.take(leaves=1_000_000)
-    disk.space.look()
+    disk.space.refresh()
     disk.take(leaves=0)
     disk.wrote(490_000)
     assert disk.space.refusal is None
@@ -98,7 +98,7 @@ def test_the_reserve_that_is_not_set_is_a_hundredth_and_64_mib_at_most(total: in
 def test_without_a_reserve_and_where_free_bytes_are_not_known_nobody_is_refused() -> None:
     for space in (DiskSpace(MemoryStorage(), RESERVE, ManualClock()), Disk(0).space):
         space.begin()
-        space.look()
+        space.refresh()
         assert space.refusal is None
 
 
@@ -135,7 +135,7 @@ def test_a_start_on_a_full_disk_has_room_too() -> None:
 def test_appends_that_find_no_room_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     disk = Disk(0)
     for _ in range(3):
-        disk.space.met(DiskFull("ENOSPC"))
+        disk.space.on_disk_full(DiskFull("ENOSPC"))
     disk.clock.advance(60_000)
-    disk.space.met(DiskFull("ENOSPC"))
+    disk.space.on_disk_full(DiskFull("ENOSPC"))
     assert [level for level, _ in messages(caplog)] == ["WARNING", "WARNING"]

@@ -32,15 +32,15 @@ def epochs(*rows: tuple[int, int]) -> LeaderEpochCache:
 def test_epochs_that_the_batches_bear_out_are_right() -> None:
     """S5.3"""
     log = filled()
-    assert has_epochs(log._segments)
-    assert epoch_contradiction(log.epochs, log._segments) is None
-    assert epoch_contradiction(epochs((0, 1), (2, 4), (3, 8)), log._segments) is None, (
+    assert has_epochs(log.segments)
+    assert epoch_contradiction(log.epochs, log.segments) is None
+    assert epoch_contradiction(epochs((0, 1), (2, 4), (3, 8)), log.segments) is None, (
         "the log's start may have moved on"
     )
-    assert epoch_contradiction(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log._segments) is None, (
+    assert epoch_contradiction(epochs((0, 0), (2, 4), (3, 8), (7, 11)), log.segments) is None, (
         "a leader that wrote nothing yet"
     )
-    assert epoch_contradiction(LeaderEpochCache(), log._segments) is None
+    assert epoch_contradiction(LeaderEpochCache(), log.segments) is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
     ],
 )  # fmt: skip
 def test_epochs_that_the_batches_contradict_are_told(rows: tuple[tuple[int, int], ...]) -> None:
-    wrong = epoch_contradiction(epochs(*rows), filled()._segments)
+    wrong = epoch_contradiction(epochs(*rows), list(filled().segments))
     assert wrong is not None
     assert wrong.startswith("epoch ")
 
@@ -61,20 +61,20 @@ RIGHT = AbortedTxn(9, 8, 10, 11)
 
 def contradiction(*rows: AbortedTxn) -> str | None:
     log = filled()
-    number = len(log._segments) - 1
-    index = log._segments[number].txnindex
+    number = len(log.segments) - 1
+    index = log.segments[number].txnindex
     assert index.read() == [RIGHT]
     index.clear()
     for row in rows:
         index.append(row)
-    return transaction_contradiction(number, log._segments, log.end_offset)
+    return transaction_contradiction(number, log.segments, log.end_offset)
 
 
 def test_transactions_that_stand_in_the_log_are_right() -> None:
     assert contradiction(RIGHT) is None
     assert contradiction() is None
     log = open_log()
-    assert transaction_contradiction(0, log._segments, 0) is None, "without an index there is nothing to contradict"
+    assert transaction_contradiction(0, log.segments, 0) is None, "without an index there is nothing to contradict"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def with_a_wrong_index(storage: MemoryStorage | FaultyStorage) -> Log:
     data[8 * 2 + 7] ^= 16
     storage.write_atomic(INDEX, bytes(data))
     log = open_log(storage, clean=True, recovery_point=60, **SETTINGS)
-    segment = log.sealed_below(60)[0]
+    segment = log.segments.sealed_below(60)[0]
     for offset in range(segment.base, 20):
         found = segment.find(offset)
         assert found is not None

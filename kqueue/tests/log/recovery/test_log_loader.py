@@ -46,7 +46,7 @@ def overwrite(storage: MemoryStorage, name: str, position: int, data: bytes) -> 
 
 
 def last_segment(log: Log) -> int:
-    return log.segments()[-1].base
+    return log.segments[-1].base
 
 
 def test_a_clean_start_reads_almost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_a_clean_start_reads_almost_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(type(storage.open(path(0, ".log"))), "read_at", counted)
     log = open_log(storage, clean=True)
     assert log.end_offset == 3000
-    assert log.size > 400_000
+    assert log.segments.size > 400_000
     assert read < 20_000
 
 
@@ -80,7 +80,7 @@ def test_a_torn_tail_is_cut_after_the_last_whole_batch(kept: int) -> None:
     storage.open(path(last_segment(log), ".log")).append(torn[:kept])
     log = open_log(storage, **SETTINGS)
     assert log.end_offset == 14
-    assert log.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
+    assert log.segments.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
     assert log.damage == []
     check_log(log)
     assert append(log, b"new", leader_epoch=3).base_offset == 14
@@ -98,14 +98,14 @@ def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_asid
     storage = MemoryStorage()
     log = filled(storage)
     flush(log)
-    bases = [segment.base for segment in log.segments()]
+    bases = [segment.base for segment in log.segments]
     whole = storage.read(path(bases[-2], ".log"))
     last = storage.read(path(bases[-1], ".log"))
     overwrite(storage, path(bases[-2], ".log"), 65, b"\xff")
     torn = storage.read(path(bases[-2], ".log"))
     log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
     assert log.end_offset == bases[-2]
-    assert [segment.base for segment in log.segments()] == bases[:-1]
+    assert [segment.base for segment in log.segments] == bases[:-1]
     assert read_values(log) == [b"%03d" % number for number in range(bases[-2])]
     check_log(log)
     assert "checksum" in caplog.text
@@ -122,8 +122,8 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
     """S5.3: they were flushed before the last one was begun, whatever the recovery point says."""
     storage = MemoryStorage()
     log = filled(storage, 24)
-    second = log.segments()[1].base
-    assert len(log.segments()) > 3
+    second = log.segments[1].base
+    assert len(log.segments) > 3
     overwrite(storage, path(second, ".log"), 65, b"\xff")
     damaged_bytes = storage.read(path(second, ".log"))
     log = open_log(storage, recovery_point=0, **SETTINGS)
@@ -230,17 +230,17 @@ def test_a_sealed_segment_without_an_index_that_is_damaged_is_indexed_around_the
     (told,) = log.damage
     assert (told.file, told.position) == (path(0, ".log"), 0)
     assert values_from(log, 1)[0] == b"001"
-    assert log.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
+    assert log.segments.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
 
 
 def test_missing_offsets_among_what_was_not_flushed_end_the_log() -> None:
     storage = MemoryStorage()
     log = filled(storage)
-    bases = [segment.base for segment in log.segments()]
+    bases = [segment.base for segment in log.segments]
     last = storage.read(path(bases[-1], ".log"))
     storage.open(path(bases[-2], ".log")).truncate(0)
     log = open_log(storage, recovery_point=bases[-2], **SETTINGS)
-    assert (log.end_offset, [segment.base for segment in log.segments()]) == (bases[-2], bases[:-1])
+    assert (log.end_offset, [segment.base for segment in log.segments]) == (bases[-2], bases[:-1])
     check_log(log)
     assert damaged(storage) == {f"{bases[-1]:020d}.log.damaged": last}
 
@@ -248,7 +248,7 @@ def test_missing_offsets_among_what_was_not_flushed_end_the_log() -> None:
 def test_on_a_compacted_topic_segments_may_have_gaps_between_them() -> None:
     storage = MemoryStorage()
     log = filled(storage)
-    bases = [segment.base for segment in log.segments()]
+    bases = [segment.base for segment in log.segments]
     storage.open(path(bases[1], ".log")).truncate(0)
     log = open_log(storage, recovery_point=0, cleanup_policy="compact", **SETTINGS)
     assert log.end_offset == 14
@@ -262,10 +262,10 @@ def test_offsets_that_run_backwards_end_the_log() -> None:
     storage = MemoryStorage()
     log = open_log(storage)
     append(log, b"a", b"b")
-    size = log.size
+    size = log.segments.size
     storage.open(path(0, ".log")).append(batch(b"c", base_offset=1))
     log = open_log(storage)
-    assert (log.end_offset, log.size) == (2, size)
+    assert (log.end_offset, log.segments.size) == (2, size)
 
 
 def test_leftovers_are_cleared_away() -> None:
@@ -287,14 +287,14 @@ def test_a_compaction_that_was_cut_short_is_finished(clean: bool) -> None:
     """S5.2: the new segment stands for all that begin within it, ours or Kafka's."""
     storage = MemoryStorage()
     log = filled(storage)
-    bases = [segment.base for segment in log.segments()]
+    bases = [segment.base for segment in log.segments]
     log.close()
     kept = batch(b"kept", base_offset=bases[1] - 2) + batch(b"last", base_offset=bases[2] - 1)
     for suffix, data in ((".log", bytes(kept)), (".index", b""), (".timeindex", b"")):
         storage.open(path(0, suffix) + ".swap", create=True).append(data)
     storage.open(path(bases[2], ".log") + ".cleaned", create=True).append(b"half of the next group")
     log = open_log(storage, clean=clean, recovery_point=14, cleanup_policy="compact", **SETTINGS)
-    assert [segment.base for segment in log.segments()] == [0, bases[2]]
+    assert [segment.base for segment in log.segments] == [0, bases[2]]
     assert read_values(log)[:2] == [b"kept", b"last"]
     assert log.end_offset == 14
     assert log.damage == []
@@ -384,8 +384,8 @@ def test_what_recovery_found_is_flushed() -> None:
     log = open_log(storage, **SETTINGS)
     assert log.flushed_offset == log.end_offset == 14
     synced = {step.path for step in storage.steps if step.kind == "sync"}
-    assert {path(segment.base, ".log") for segment in log.segments()} <= synced
-    assert {path(segment.base, SNAPSHOT) for segment in log.segments()[1:]} <= synced
+    assert {path(segment.base, ".log") for segment in log.segments} <= synced
+    assert {path(segment.base, SNAPSHOT) for segment in log.segments[1:]} <= synced
     assert {step.path for step in storage.steps if step.kind == "sync_folder"} == {"t-0", ""}
 
 
@@ -405,7 +405,7 @@ def test_names_that_a_crash_left_unsynced_are_synced() -> None:
 def test_only_segments_from_the_recovery_point_on_are_touched() -> None:
     storage = FaultyStorage()
     log = filled(storage)
-    bases = [segment.base for segment in log.segments()]
+    bases = [segment.base for segment in log.segments]
     flush(log)
     storage.steps.clear()
     open_log(storage, recovery_point=14, **SETTINGS)
@@ -423,7 +423,7 @@ def stopped(storage: MemoryStorage, clean: bool) -> list[int]:
     flush(log)
     if clean:
         log.close()
-    return [segment.base for segment in log.segments()]
+    return [segment.base for segment in log.segments]
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -26,7 +26,7 @@ def test_replaying_from_anywhere_comes_to_the_same() -> None:
     for offset in (0, *log._snapshots.offsets):
         producers = load_producers(storage, "t-0", [*log._snapshots.offsets], offset)
         assert producers.end_offset == offset
-        replay(log._segments, producers, 12)
+        replay(log.segments, producers, 12)
         assert last_sequences(producers) == {1: 5, 2: 5}
         assert producers.end_offset == 12
 
@@ -34,21 +34,21 @@ def test_replaying_from_anywhere_comes_to_the_same() -> None:
 def test_a_bound_within_the_log_is_kept() -> None:
     log = filled(MemoryStorage())
     producers = ProducerStateManager()
-    replay(log._segments, producers, 7)
+    replay(log.segments, producers, 7)
     assert (last_sequences(producers), producers.end_offset) == ({1: 3, 2: 2}, 7)
 
 
 def test_damage_costs_the_batch_that_it_hit() -> None:
     storage = MemoryStorage()
     log = filled(storage)
-    position = 2 * (log._segments[0].size // 5)
-    file = log._segments[0].log
+    position = 2 * (log.segments[0].size // 5)
+    file = log.segments[0].log
     data = bytearray(file.read_at(0, file.size))
     data[position + 8] ^= 0x40  # its length
     file.truncate(0)
     file.append(data)
     producers = ProducerStateManager()
-    replay(log._segments, producers, 12)
+    replay(log.segments, producers, 12)
     assert last_sequences(producers) == {1: 5, 2: 5}
     assert [batch.last_sequence for batch in producers.by_id[1].batches] == [0, 2, 3, 4, 5]
 

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch, StorageFailed
-from kqueue.log.log import Log, ReadResult
+from kqueue.base.sliced_task import run_to_end
+from kqueue.log.log import Log
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, VerificationResult, VerifiedRange
+from kqueue.log.results import ReadResult
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.records.any_format import encode_set, iter_any_records
 from kqueue.records.batch import Record, iter_batches
@@ -58,7 +60,7 @@ def checked(log: Log, offset: int, max_bytes: int = 1 << 20, **bounds: Any) -> R
         fetched = log.read(offset, max_bytes, end_offset=bounds.get("end_offset", log.end_offset))
         if fetched.check is None:
             return fetched
-        log.check_now(fetched.check)
+        log.reader.verify_now(fetched.check)
     raise AssertionError("the checks never end")
 
 
@@ -92,7 +94,7 @@ def test_what_is_whole_is_checked_once_and_then_costs_nothing() -> None:
     assert log.read(0, 100, end_offset=log.end_offset).check is not None
     assert served(log) == (dict(enumerate(values)), [])
     assert log.damage == []
-    assert [segment.unverified_size for segment in log._segments] == [0] * len(log._segments)
+    assert [segment.unverified_size for segment in log.segments] == [0] * len(log.segments)
     assert log.read(0, 100, end_offset=log.end_offset).check is None
 
 
@@ -116,7 +118,7 @@ def test_reads_say_nothing_where_they_are_not_to() -> None:
     written(storage)
     flip(storage, NAME, 70, 0)
     log = reopened(storage)
-    log.disable_verification()
+    log.reader.disable_verification()
     fetched = log.read(0, 100, end_offset=log.end_offset)
     assert fetched
     assert fetched.check is None
@@ -230,7 +232,7 @@ def test_two_readers_share_one_check() -> None:
     for _ in range(2):
         check = log.read(0, 100, end_offset=log.end_offset).check
         assert check is not None
-        job = log.check_job(check, done.append)
+        job = log.reader.verification_job(check, done.append)
         if job is not None:
             jobs.submit(job)
     assert len(jobs.pending) == 1
@@ -246,13 +248,13 @@ def test_a_disk_that_fails_is_told_and_asked_again(error: Exception) -> None:
     check = log.read(0, 100, end_offset=log.end_offset).check
     assert check is not None
     told: list[object] = []
-    job = log.check_job(check, told.append)
+    job = log.reader.verification_job(check, told.append)
     assert job is not None
     job.finish(None, error)
     assert [isinstance(one, StorageFailed) and str(error) in str(one) for one in told] == [True]
     again = log.read(0, 100, end_offset=log.end_offset).check
     assert again is not None
-    assert log.check_job(again, told.append) is not None
+    assert log.reader.verification_job(again, told.append) is not None
 
 
 def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +266,7 @@ def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monk
     log = reopened(storage)
     check = log.read(0, first, end_offset=log.end_offset).check
     assert check is not None
-    assert 4 * first <= check.run().verified_range.end < log._segments[0].size
+    assert 4 * first <= check.run().verified_range.end < log.segments[0].size
 
 
 def test_what_is_known_grows_together() -> None:
@@ -306,13 +308,13 @@ def test_searches_by_time_never_trust_damaged_batches() -> None:
     storage = MemoryStorage()
     written(storage)
     log = reopened(storage)
-    assert log.offset_for_time(START_MS + 1, log.end_offset) is not None
+    assert run_to_end(log.offset_for_time(START_MS + 1, log.end_offset)) is not None
     second = next(at for at, header in iter_batches(storage.read(NAME)) if header.base_offset == 1)
     flip(storage, NAME, second + 70, 0)
     log = reopened(storage)
     with pytest.raises(CorruptBatch):
-        log.offset_for_time(START_MS + 1, log.end_offset)
-    assert log.offset_for_time(START_MS + 3, log.end_offset) is not None
+        run_to_end(log.offset_for_time(START_MS + 1, log.end_offset))
+    assert run_to_end(log.offset_for_time(START_MS + 3, log.end_offset)) is not None
 
 
 @given(data=st.data())
@@ -324,10 +326,10 @@ def test_a_time_index_that_lies_misleads_nobody(data: st.DataObject) -> None:
     values = written(storage, 30)
     log = reopened(storage)
     times = [START_MS + data.draw(st.integers(-2, 40)) for _ in range(3)]
-    expected = [log.offset_for_time(time, len(values)) for time in times]
+    expected = [run_to_end(log.offset_for_time(time, len(values))) for time in times]
     path = data.draw(st.sampled_from(logs_of(storage)[:-1])).removesuffix(".log") + ".timeindex"
     raw = storage.read(path)
     flip(storage, path, data.draw(st.integers(0, len(raw) - 1)), data.draw(st.integers(0, 7)))
     log = reopened(storage)
-    assert [log.offset_for_time(time, len(values)) for time in times] == expected
-    assert max(segment.max_timestamp for segment in log.segments()) == START_MS + 31
+    assert [run_to_end(log.offset_for_time(time, len(values))) for time in times] == expected
+    assert max(segment.max_timestamp for segment in log.segments) == START_MS + 31

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.log import Log
 from kqueue.log_tools.repair import repair_storage
 from kqueue.log_tools.verify import verify_storage
@@ -156,7 +157,11 @@ def test_a_broker_that_starts_on_a_repair_cut_short_reads_nothing_wrong(tmp_path
             repair_storage(Below(storage, "data"), None, Below(storage, "copies"), "one")
         disk = storage.after_cut(Remains.KEPT, random.Random(cut_at))
         log = Log.open(
-            Below(disk, "data"), "txn-0", LogConfig.of(), ManualClock(START_MS), recovery_point=267, clean=True
+            Below(disk, "data"),
+            "txn-0",
+            LogConfig.of(),
+            ManualClock(START_MS),
+            checkpoint=LogCheckpoint(recovery_point=267, clean=True),
         )
         assert len(read_records(log)) == 267, cut_at
         log.close()

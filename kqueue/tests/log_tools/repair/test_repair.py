@@ -15,7 +15,7 @@ import pytest
 from kqueue import open_log
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.checkpoints import LOCK
+from kqueue.log.formats.checkpoints import LOCK, LogCheckpoint
 from kqueue.log.log import Log
 from kqueue.log_tools import Batch
 from kqueue.log_tools.errors import RepairRefused
@@ -52,7 +52,7 @@ def opened(folder: Path) -> Log:
         folder.name,
         LogConfig.of(),
         ManualClock(START_MS),
-        clean=True,
+        checkpoint=LogCheckpoint(clean=True),
         rng=random.Random(1),
     )
 
