@@ -4,7 +4,7 @@ has come out, once where that was asked.
 `KQUEUE_KILLS` (default 1): how often a process with three queries is killed; `KQUEUE_STOPS`
 (default 3): how often the broker is, or a query is stopped, in a process that goes on;
 `KQUEUE_SEED`: another course of things. The finer cuts of writing exactly once, at each call to a
-broker, are those of `kqueue/tests/spark/sink/test_once.py`.
+broker, are those of `kqueue/tests/spark/sink/test_batch_commit.py`.
 """
 
 from __future__ import annotations
