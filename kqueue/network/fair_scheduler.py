@@ -29,6 +29,8 @@ SHORT_SLICE_S = 0.001
 """Connections whose slices take less on average precede the others."""
 NEW_SLICE_S = SHORT_SLICE_S
 """The assumed cost of a new connection's slices; its first short slice corrects it."""
+MUST_QUEUE = 0.0
+"""What `FairScheduler.begin` returns where the connection may begin no request in this slice."""
 COST_DECAY = 0.2
 
 
@@ -68,13 +70,13 @@ class FairScheduler:
         self._deferred = False
 
     def begin(self, connection: Schedulable) -> float:
-        """Begin a slice. Returns until when the connection may begin requests; a time that has
-        passed already where it must queue.
+        """Begin a slice. Returns until when the connection may begin requests (at least one), or
+        `MUST_QUEUE`.
         """
         now = self._began_s = self.now()
         is_queue_due = self._unqueued_s >= PASS_S or (self._queue and connection.slice_s >= SHORT_SLICE_S)
         self._deferred = bool(is_queue_due) and not self._in_pass
-        return now if self._deferred else now + SLICE_S
+        return MUST_QUEUE if self._deferred else now + SLICE_S
 
     def end(self, connection: Schedulable) -> None:
         """End a slice, and charge its time to the connection."""

@@ -25,7 +25,7 @@ from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, MemoryHolding
 from kqueue.network.eviction import ThroughputMeter, peer_has_closed, unread_bytes
-from kqueue.network.fair_scheduler import NEW_SLICE_S
+from kqueue.network.fair_scheduler import MUST_QUEUE, NEW_SLICE_S
 from kqueue.network.memory_budgets import RESPONSE_SHARE
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
 from kqueue.network.responses import DeferredResponse
@@ -157,12 +157,15 @@ class Session:
         """
         input_, now = self._input, self._registry.scheduler.now
         frame: memoryview | None = _EMPTY
+        is_first = until != MUST_QUEUE
         try:
             while not self._is_busy:
                 frame = input_.next_frame()
                 if frame is None:
                     break
-                if now() >= until:
+                if is_first:
+                    is_first = False
+                elif now() >= until:
                     input_.put_back(frame)
                     self._queue_slice()
                     break
@@ -240,13 +243,12 @@ class Session:
         unsent = output.queued_bytes + self._responses_bytes
         return (
             unsent > self._unsent_bytes_max
-            or output.has_many_regions
             or unsent * RESPONSE_SHARE >= self._registry.response_budget.free
+            or output.has_many_regions
             or self._queued
             or self._requests_paused
             or self._is_partitioned
             or self._stopping
-            or self._closed
         )
 
     # --- responses leave
@@ -447,7 +449,7 @@ class Session:
         """
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._stopping = True
         self._pause_reading()
         for response in self._responses:
             if isinstance(response, DeferredResponse):
