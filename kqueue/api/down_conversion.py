@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kqueue.base.sliced_task import SlicedWork, run_in_place
 from kqueue.broker.fetch_reader import PartitionFetchResult
-from kqueue.records.any_format import down_convert_steps
+from kqueue.records.format_conversion import down_convert_steps
 from kqueue.schema import Chunk
 
 BYTES_MAX = 4 * 1024 * 1024

@@ -16,7 +16,6 @@ from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
 from kqueue.log.results import AppendResult
-from kqueue.records.any_format import up_convert_steps
 from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
 from kqueue.records.batch_validation import (
     ValidationLevel,
@@ -27,6 +26,7 @@ from kqueue.records.batch_validation import (
 )
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
+from kqueue.records.format_conversion import up_convert_steps
 from kqueue.records.record import decode_records
 from kqueue.records.record_validation import RecordValidator
 
@@ -160,7 +160,7 @@ class ProduceAppender:
     ) -> SlicedWork[ValidatedBatch]:
         """Validate each record, and recompress the batch if the topic has another codec.
 
-        Raises: DecompressedTooLarge: above `limit_bytes`. What `validate_records` raises.
+        Raises: DecompressedTooLarge: above `limit_bytes`. What `RecordValidator.finish` raises.
         """
         checker = (
             RecordValidator(header, self.rules, now_ms) if needs_record_validation(header, self.rules, now_ms) else None

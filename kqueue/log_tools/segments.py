@@ -21,8 +21,8 @@ from kqueue.log.scanner.batch_scanner import (
     ScannedBatch,
     scan_reporting,
 )
-from kqueue.records.any_format import entry_records
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
+from kqueue.records.message_set import entry_records
 from kqueue.records.record import Record
 from kqueue.storage import File, Storage
 

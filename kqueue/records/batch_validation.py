@@ -1,4 +1,8 @@
-"""Checks of what producers send, before it reaches a log."""
+"""Validation of produced batches: rules of a topic, and checks of a batch's header.
+
+`record_count_check` and `record_validation` check the records behind the header.
+Source: Kafka's LogValidator.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +24,23 @@ from kqueue.records.batch import (
     LOG_APPEND_TIME,
     MAGIC_POSITION,
     BatchHeader,
-    decompressed,
 )
 from kqueue.records.codecs import CODECS
-from kqueue.records.record import decode_records
 from kqueue.records.record_count_check import check_compressed, check_record_lengths
-from kqueue.records.record_validation import RecordValidator
 
 ZSTD_ID = 4
 PRODUCE_VERSION_ZSTD = 7
 PRODUCE_VERSION_NEWEST = 13
 _LONG_MAX = 2**63 - 1
-_KAFKAS_CODECS_MAX = 4
-_FORBIDDEN = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+_KAFKA_CODEC_MAX = 4
+_BROKER_FLAGS = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 class ValidationLevel(enum.Enum):
-    """What is checked of a produced batch. `HEADER`: lengths, counts, flags and checksum; `QUICK`:
-    that the records look as the header says (see `structure`); `FULL`: each record, as Kafka does.
+    """How much of a produced batch is checked; values of `kqueue.records.validation`.
+
+    HEADER: lengths, counts, flags and checksum. QUICK: also that the bytes hold as many records as
+    the header counts (`record_count_check`). FULL: each record, as Kafka does.
     """
 
     HEADER = "header"
@@ -47,12 +50,16 @@ class ValidationLevel(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationRules:
-    """What a topic asks of a batch; made once for each topic configuration.
+    """Rules of one topic configuration for produced batches. Build them once per configuration.
 
-    Times in ms; the bounds hold for CreateTime topics, `*_max_ms` of 2**63 - 1 = no bound.
-    `every_record` follows from the others: a compacted topic needs its keys looked at, and a bound
-    on the past the oldest record, whatever the level says. `quick`: what `structure` checks is to
-    be done.
+    Attributes:
+        keys_required: records without a key are refused (compacted topics).
+        log_append_time: the broker sets the times, so the bounds on times do not apply.
+        before_max_ms, after_max_ms: bounds on a record's age and lead; 2**63 - 1: no bound.
+        limit_bytes: most bytes that a batch may decompress to.
+        every_record: every record must be read. It follows from the other rules: a compacted topic
+            must check keys, and a bound on the past must find the oldest record, at any level.
+        quick: `record_count_check` runs.
     """
 
     level: ValidationLevel = ValidationLevel.HEADER
@@ -72,33 +79,20 @@ class ValidationRules:
         object.__setattr__(self, "quick", self.level is ValidationLevel.QUICK and not every_record)
 
 
-def check_produced(
-    buf: memoryview, rules: ValidationRules, *, now_ms: int, produce_version: int = PRODUCE_VERSION_NEWEST
-) -> BatchHeader:
-    """Check what a client sent for one partition (Produce 3 and above): exactly one batch of magic
-    2.
-
-    Where every record is read (see `needs_record_validation`), a max timestamp that is not the records'
-    greatest is replaced in place, as in Kafka; `buf` must be writable then. Returns: the header of
-    the batch, which is all of `buf`. Raises: what `validate_header` and `validate_records` raise.
-    """
-    header = validate_header(buf, rules, produce_version)
-    return validate_records(buf, header, rules, now_ms) if needs_record_validation(header, rules, now_ms) else header
-
-
 def validate_header(
     buf: memoryview, rules: ValidationRules, produce_version: int = PRODUCE_VERSION_NEWEST
 ) -> BatchHeader:
-    """Check that `buf` is exactly one batch of magic 2 that a client may send, its checksum, and at
-    level QUICK what `structure` finds.
+    """Check that `buf` is exactly one batch of magic 2 that a client may send, and its checksum.
 
+    At level QUICK it also checks the number of records.
     Returns: its header.
     Raises:
-        CorruptBatch: cut off, or a wrong checksum.
-        InvalidRecord: not exactly one batch, another magic, counts that contradict, flags that only a broker may set, other records than
-            the header counts.
-        RecordTooLarge: above `rules.max_batch_bytes`. UnsupportedCodec: unknown, or zstd before Produce 7.
-        InvalidTimestamp: LogAppendTime set by the client.
+        CorruptBatch: the batch is incomplete or has a wrong checksum.
+        InvalidRecord: not exactly one batch, another magic, contradicting counts, flags that only a
+            broker may set, or another number of records than the header counts.
+        RecordTooLarge: above `rules.max_batch_bytes`.
+        UnsupportedCodec: unknown, or zstd before Produce 7.
+        InvalidTimestamp: the client set LogAppendTime.
     """
     size = len(buf)
     if size <= MAGIC_POSITION:
@@ -107,9 +101,8 @@ def validate_header(
         raise InvalidRecord(f"expected a record batch of magic 2, found magic {buf[MAGIC_POSITION]}")
     if size < BATCH_OVERHEAD:
         raise CorruptBatch(f"a batch header has {BATCH_OVERHEAD} bytes, found {size}")
-    fields = HEADER.unpack_from(
-        buf
-    )  # in place, and no calls but this one and the checksum's: every Produce comes by here
+    # Every Produce runs this code: the header is unpacked in place, with few calls.
+    fields = HEADER.unpack_from(buf)
     base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, base_sequence, count = fields
     if length + LENGTH_FIELD_END != size:
         raise _wrong_size(length + LENGTH_FIELD_END, size)
@@ -119,8 +112,8 @@ def validate_header(
         raise InvalidRecord(f"a batch of {count} records with a last offset delta of {last_delta}")
     if base_offset != 0:
         raise InvalidRecord(f"a producer's batch has the base offset 0, found {base_offset}")
-    if attributes & _FORBIDDEN:
-        raise _forbidden(attributes)
+    if attributes & _BROKER_FLAGS:
+        raise _broker_flag_error(attributes)
     if producer_id >= 0 and base_sequence < 0:
         raise InvalidRecord(f"sequence {base_sequence} in a batch of producer {producer_id}")
     codec_id = attributes & CODEC_MASK
@@ -128,7 +121,7 @@ def validate_header(
         _check_codec(codec_id, produce_version)
     if crc32c(buf[CRC_START:]) != crc:
         raise CorruptBatch(
-            f"checksum {crc:#010x} stands in the batch, but its bytes give {crc32c(buf[CRC_START:]):#010x}"
+            f"the batch has the checksum {crc:#010x}, but its bytes give {crc32c(buf[CRC_START:]):#010x}"
         )
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
     if rules.quick:
@@ -140,8 +133,10 @@ def validate_header(
 
 
 def needs_record_validation(header: BatchHeader, rules: ValidationRules, now_ms: int) -> bool:
-    """Whether every record of the batch has to be read: the rules ask for it, or the header's times
-    are not what a producer writes that gives its records times, or are beyond the topic's bound.
+    """Return whether every record of the batch must be read.
+
+    The rules require it, the header's times are not those of a producer that sets them, or the times
+    exceed the topic's bound.
     """
     return rules.every_record or (
         not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + rules.after_max_ms
@@ -157,7 +152,7 @@ def _wrong_size(batch_size: int, size: int) -> CorruptBatch | InvalidRecord:
     return InvalidRecord(f"expected exactly one record batch, found {size - batch_size} bytes after the first")
 
 
-def _forbidden(attributes: int) -> InvalidRecord | InvalidTimestamp:
+def _broker_flag_error(attributes: int) -> InvalidRecord | InvalidTimestamp:
     if attributes & CONTROL:
         return InvalidRecord("a client may not write control records")
     if attributes & LOG_APPEND_TIME:
@@ -168,27 +163,14 @@ def _forbidden(attributes: int) -> InvalidRecord | InvalidTimestamp:
 def _check_codec(codec_id: int, produce_version: int) -> None:
     if codec_id == ZSTD_ID and produce_version < PRODUCE_VERSION_ZSTD:
         raise UnsupportedCodec(f"zstd needs Produce {PRODUCE_VERSION_ZSTD} or above, this is {produce_version}")
-    if codec_id > _KAFKAS_CODECS_MAX and CODECS.by_id(codec_id) is None:
+    if codec_id > _KAFKA_CODEC_MAX and CODECS.by_id(codec_id) is None:
         raise UnsupportedCodec(f"no codec has the id {codec_id}")
 
 
-def validate_records(buf: memoryview, header: BatchHeader, rules: ValidationRules, now_ms: int) -> BatchHeader:
-    """Check every record of a batch whose header was checked; returns the header with the records'
-    greatest time.
-
-    Raises: InvalidRecord, InvalidTimestamp: as `RecordValidator.finish`, or the records don't follow
-    their format. UnsupportedCodec.
-    """
-    checker = RecordValidator(header, rules, now_ms)
-    try:
-        checker.take(decode_records(decompressed(buf, 0, header, rules.limit_bytes), header))
-    except CorruptBatch as error:
-        raise unreadable(error) from None
-    return checker.finish(buf)
-
-
 def unreadable(error: CorruptBatch) -> InvalidRecord:
-    """The checksum was right, so the producer sent it so and would send it so again: no error that
-    clients retry.
+    """Return the error for records that can't be decoded.
+
+    The checksum was right, so the producer would send the same bytes again: the error must not be
+    one that clients retry.
     """
     return InvalidRecord(f"the records of the batch can't be read: {error}")

@@ -1,4 +1,4 @@
-"""Builds batches of magic 2, record by record."""
+"""Builder of batches of magic 2, record by record."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ _NO_RECORDS = bytes(BATCH_OVERHEAD)
 
 
 class BatchBuilder:
-    """One batch in the making: `append` records, then `build`, once.
+    """Builds one batch: `append` records, then `build` once.
 
     Args:
-        codec: name in the registry; PluginError if unknown. `level`: None = the codec's default.
-        timestamp_type: CREATE_TIME_TYPE, or LOG_APPEND_TIME_TYPE: then readers take the greatest time for every record.
-        producer_id, epoch, base_sequence: -1 = not idempotent.
-        base_offset, leader_epoch: as they stand in the header; producers leave 0 and -1.
-        delete_horizon_ms: None but in compacted batches that hold tombstones (see `BatchHeader.delete_horizon_ms`).
+        codec: name in the registry. level: None: the codec's default.
+        timestamp_type: CREATE_TIME_TYPE, or LOG_APPEND_TIME_TYPE: the greatest time is that of
+            every record.
+        producer_id, epoch, base_sequence: -1: not idempotent.
+        base_offset, leader_epoch: of the header; producers leave 0 and -1.
+        delete_horizon_ms: set only in compacted batches with tombstones (see
+            `BatchHeader.delete_horizon_ms`).
+    Raises: PluginError: there is no such codec.
     """
 
     __slots__ = ("_base_timestamp", "_codec", "_count", "_header", "_level", "_max_timestamp", "_next_delta", "_out")
@@ -79,9 +82,12 @@ class BatchBuilder:
     ) -> None:
         """Add a record.
 
-        Args: timestamp: ms since 1970, -1 = none. headers: (name, value or None). offset: absolute, above the last one's;
-            None = the next.
-        Raises: InvalidRecord: an offset that does not rise, a time beyond 64 bits, a header name that is no text of Unicode.
+        Args:
+            timestamp: ms since 1970, -1: none.
+            headers: (name, value or None).
+            offset: absolute, above the last record's; None: the next one.
+        Raises: InvalidRecord: the offset does not rise, the time exceeds 64 bits, or a header name
+            can't be encoded.
         """
         base_timestamp, max_timestamp, delta, varints = (
             self._base_timestamp,
@@ -124,13 +130,12 @@ class BatchBuilder:
         self._count += 1
 
     def append_encoded(self, records: Buffer, count: int, base_timestamp: int, max_timestamp: int) -> None:
-        """Take `count` records as `append` would have encoded them, with offsets from the base on;
-        the builder has none yet.
+        """Add `count` encoded records to an empty builder; their offset deltas begin at 0.
 
-        Args: base_timestamp: the first one's, from which all count theirs; max_timestamp: the
-        greatest.
+        Args: base_timestamp: time of the first record, base of the deltas; max_timestamp: the
+            greatest time.
         """
-        assert not self._count, "their offset deltas begin at 0, and their times at their own base"
+        assert not self._count, "encoded records need an empty builder"
         self._out += records
         self._count = self._next_delta = count
         self._base_timestamp, self._max_timestamp = base_timestamp, max_timestamp
@@ -143,25 +148,25 @@ class BatchBuilder:
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """Number of records appended."""
         return self._count
 
     @property
     def size_estimate(self) -> int:
-        """Bytes of the batch if it were built now, uncompressed."""
+        """Bytes of the batch before compression."""
         return len(self._out)
 
     def build(self, last_offset: int | None = None) -> bytearray:
-        """The whole batch; the builder is spent.
+        """Return the whole batch. The builder can't be used again.
 
-        Args: last_offset: absolute, at or above the last record's; None = the last record's. Compaction gives it to keep
-            the offsets of records that went; with it a batch may be empty, without it that is our bug.
-        Raises: InvalidRecord: a time beyond 64 bits.
+        Args: last_offset: absolute, not below the last record's; None: the last record's. With it
+            compaction keeps the offsets of removed records, and the batch may be empty.
+        Raises: InvalidRecord: a time exceeds 64 bits.
         """
         assert self._count or last_offset is not None, "a batch needs records, or a last offset"
         base_offset, leader_epoch, attributes, producer_id, epoch, base_sequence = self._header
         last_delta = self._next_delta - 1 if last_offset is None else last_offset - base_offset
-        assert max(self._next_delta - 1, 0) <= last_delta <= _INT_MAX, "the last offset lies below a record's"
+        assert max(self._next_delta - 1, 0) <= last_delta <= _INT_MAX, "the last offset is below a record's"
         out, self._out = self._out, bytearray()
         if self._codec.id and self._count:
             with memoryview(out)[BATCH_OVERHEAD:] as records:
@@ -170,8 +175,8 @@ class BatchBuilder:
         base_timestamp = -1 if self._base_timestamp is None else self._base_timestamp
         max_timestamp = -1 if self._max_timestamp is None else self._max_timestamp
         fields = (
-            base_offset, len(out) - LENGTH_FIELD_END, leader_epoch, 2, 0, attributes, last_delta, base_timestamp, max_timestamp,
-            producer_id, epoch, base_sequence, self._count,
+            base_offset, len(out) - LENGTH_FIELD_END, leader_epoch, 2, 0, attributes, last_delta, base_timestamp,
+            max_timestamp, producer_id, epoch, base_sequence, self._count,
         )  # fmt: skip
         _seal(out, fields)
         return out
@@ -202,9 +207,10 @@ def _encode_headers(headers: Iterable[tuple[str, Buffer | None]]) -> bytes:
 
 
 def build_batch(records: Iterable[Record], **settings: Any) -> bytearray:
-    """One batch of these records, with their offsets; `settings` are those of `BatchBuilder`.
+    """Return one batch with these records and their offsets.
 
-    `base_offset` is the first record's offset unless given. Raises: as `BatchBuilder.append`.
+    Args: settings: arguments of `BatchBuilder`; `base_offset` defaults to the first record's offset.
+    Raises: as `BatchBuilder.append`.
     """
     records = list(records)
     if records:

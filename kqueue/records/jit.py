@@ -1,9 +1,8 @@
-"""Python functions as machine code, by numba, and what several groups of them share. Importing it
-needs `kqueue[fast]`.
+"""Compilation of Python functions to machine code by numba. Needs `kqueue[fast]`.
 
-numba keeps compiled code beside the file of a function (or where NUMBA_CACHE_DIR says), and makes
-it anew when that file changes, but not when a file changes whose functions it calls. `compiled`
-adds those files, and what they call, to what the kept code is compared with.
+numba caches compiled code beside a function's file, or where NUMBA_CACHE_DIR says. Its cache key
+covers that file only. `compiled` adds the source files of all callees, so changing a shared kernel
+invalidates its callers.
 """
 
 from __future__ import annotations
@@ -13,79 +12,37 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import int64, njit, uint64
+from numba import njit
 
-WRONG = -1
-_FILES = "files_used"  # attribute of what is compiled
+_SOURCE_FILES = "source_files"  # attribute of a compiled function
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on first use, without the interpreter's lock; keep the code for the next process
-    where there is a folder to keep it in.
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return `function`, compiled and inlined into every caller: for the hottest loops."""
+    return compiled(function, inline="always")
 
-    What `function` calls has to be defined before it, as names of its module.
+
+def compiled(function: Callable[..., Any], inline: str = "never") -> Any:
+    """Return `function`, compiled on its first call. It runs without the GIL.
+
+    The code is cached for later processes where the cache folder is writable. Callees must be
+    defined before `function`, as names of its module.
+    Args: inline: "always": numba inlines it into its callers; "never": LLVM decides.
     """
     try:
-        made = njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        return njit(nogil=True)(function)
+        dispatcher = njit(cache=True, nogil=True, inline=inline)(function)
+    except RuntimeError:  # no writable cache folder
+        return njit(nogil=True, inline=inline)(function)
     files = {function.__code__.co_filename}
     for name in function.__code__.co_names:
-        files |= getattr(function.__globals__.get(name), _FILES, set())
-    setattr(made, _FILES, files)
-    with contextlib.suppress(
-        AttributeError
-    ):  # another numba may call it otherwise: then a change is noticed as numba does by itself
-        made._cache._cache_file._source_stamp = tuple((path, *_stamp(path)) for path in sorted(files))
-    return made
+        files |= getattr(function.__globals__.get(name), _SOURCE_FILES, set())
+    setattr(dispatcher, _SOURCE_FILES, files)
+    # A numba without this attribute compares the function's own file only.
+    with contextlib.suppress(AttributeError):
+        dispatcher._cache._cache_file._source_stamp = tuple((path, *_stamp(path)) for path in sorted(files))
+    return dispatcher
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    found = Path(path).stat()
-    return found.st_mtime_ns, found.st_size
-
-
-@compiled
-def read_varint(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The number of 32 bits at `pos`, still zigzagged, and the position after it; WRONG as
-    position: it leaves the data, or 32 bits.
-    """
-    raw = int64(0)
-    shift = int64(0)
-    while pos < end and shift < 35:
-        byte = int64(data[pos])
-        pos += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw, pos) if raw >> 32 == 0 else (int64(0), int64(WRONG))
-        shift += 7
-    return int64(0), int64(WRONG)
-
-
-@compiled
-def read_varlong(data: Any, pos: int, end: int) -> tuple[int, int]:
-    """The signed number of 64 bits at `pos` and the position after it; WRONG as position: it leaves
-    the data, or 64 bits.
-    """
-    raw = uint64(0)
-    shift = uint64(0)
-    while pos < end and shift < uint64(70):
-        byte = uint64(data[pos])
-        pos += 1
-        if shift == uint64(63) and byte > uint64(1):
-            break
-        raw |= (byte & uint64(0x7F)) << shift
-        if byte < uint64(0x80):
-            return int64(raw >> uint64(1)) ^ -int64(raw & uint64(1)), pos
-        shift += uint64(7)
-    return int64(0), int64(WRONG)
-
-
-@compiled
-def copy_bytes(source: Any, start: int, size: int, target: Any, at: int) -> None:
-    """Copy `size` bytes, from 0 on: a loop over numbers without sign, which becomes a block move;
-    others, and slices, don't.
-    """
-    first, place = uint64(start), uint64(at)
-    for number in range(uint64(size)):
-        target[place + number] = source[first + number]
+    status = Path(path).stat()
+    return status.st_mtime_ns, status.st_size

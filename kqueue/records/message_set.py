@@ -1,13 +1,14 @@
-"""Message sets: the formats before record batches, magic 0 and 1.
+"""Message sets: the formats of magic 0 and 1, before record batches.
 
     entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 | attributes int8
          | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length int32 (-1 null) | value
 
-The checksum covers all from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1). An
-entry with a codec is a wrapper: its value is a compressed set of the same magic, its offset that of
-the last message inside. Inside, magic 0 has absolute offsets; magic 1 counts from the first, so
-that a broker need not recompress. A wrapper of LogAppendTime gives its time to all inside. Source:
-KIP-31, KIP-32.
+The checksum covers the bytes from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1).
+
+An entry with a codec is a wrapper: its value is a compressed set of the same magic, and its offset is
+that of the last inner message. Inner messages of magic 0 have absolute offsets. Those of magic 1 are
+relative to the first, so a broker can assign offsets without recompressing. A wrapper with
+LogAppendTime gives its time to all inner messages. Source: KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from kqueue.records.record import Record
 ENTRY_OVERHEAD = 12
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
-STEP_MESSAGES = 100  # in one step of long work
-LEGACY_CODEC_MAX = 3  # zstd came with magic 2
+STEP_MESSAGES = 100  # messages per step of long work
+LEGACY_CODEC_MAX = 3  # zstd needs magic 2
 
 _START = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
@@ -43,9 +44,11 @@ _LZ4_V0 = Lz4V0Codec()
 
 
 class LegacyEntry(NamedTuple):
-    """One entry as it stands: a message, or a wrapper around a compressed set.
+    """One entry of a message set: a message, or a wrapper around a compressed set.
 
-    `position`, `size`: bytes, of the whole entry; `timestamp` in ms, -1 in magic 0.
+    Attributes:
+        position: of the entry in its buffer. size: bytes of the whole entry.
+        timestamp: ms since 1970, -1 in magic 0.
     """
 
     offset: int
@@ -60,32 +63,32 @@ class LegacyEntry(NamedTuple):
 
     @property
     def codec_id(self) -> int:
+        """Id of the compression codec, 0: the entry is a message."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
+        """Whether the broker set the time."""
         return self.magic > 0 and self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def last_offset(self) -> int:
+        """Offset of the last message."""
         return self.offset
 
     @property
     def next_offset(self) -> int:
+        """Offset after the entry."""
         return self.offset + 1
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest time in the entry: producers and brokers keep a wrapper's at that of its
-        latest message.
-        """
+        """Greatest time in the entry; a wrapper has the time of its latest message."""
         return self.timestamp
 
 
 def read_entry(buf: Buffer, pos: int, end: int) -> LegacyEntry | None:
-    """The entry at `pos`; None where it is cut off at `end`. Raises CorruptBatch: magic or lengths
-    are wrong.
-    """
+    """Return the entry at `pos`; None: it is incomplete. Raises: CorruptBatch: wrong magic or length."""
     if end - pos <= _CRC_START + 1:
         return None
     offset, size, crc, magic, attributes = _START.unpack_from(buf, pos)
@@ -121,10 +124,10 @@ def _read_bytes(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
 
 
 def iter_entries(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[LegacyEntry]:
-    """Each whole entry in `buf[pos:end]`, wrappers as they are; stops where the last one is cut
-    off.
+    """Yield each whole entry in `buf[pos:end]`, wrappers undecoded; stop at an incomplete one.
 
-    Raises: CorruptBatch: as `read_entry`. Checksums are `check_entry`'s.
+    Checksums are not compared.
+    Raises: CorruptBatch: as `read_entry`.
     """
     end = len(buf) if end is None else end
     while (entry := read_entry(buf, pos, end)) is not None:
@@ -133,20 +136,22 @@ def iter_entries(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[
 
 
 def check_entry(buf: Buffer, entry: LegacyEntry) -> None:
-    """Compare the entry's checksum with its bytes. Raises CorruptBatch: they differ."""
-    found = zlib.crc32(memoryview(buf)[entry.position + _CRC_START : entry.position + entry.size])
-    if found != entry.crc:
+    """Compare the entry's checksum with its bytes. Raises: CorruptBatch: they differ."""
+    crc = zlib.crc32(memoryview(buf)[entry.position + _CRC_START : entry.position + entry.size])
+    if crc != entry.crc:
         raise CorruptBatch(
-            f"checksum {entry.crc:#010x} stands in the message at position {entry.position}, its bytes give {found:#010x}"
+            f"the message at position {entry.position} has the checksum {entry.crc:#010x}, its bytes give {crc:#010x}"
         )
 
 
 def entry_records(entry: LegacyEntry, limit_bytes: int) -> list[Record]:
-    """The records of one entry: itself, or those inside of a wrapper, with absolute offsets and
-    their checksums checked.
+    """Return the records of one entry, with absolute offsets: one, or all of a wrapper.
 
-    Raises: CorruptBatch: nothing or another magic inside, a wrapper in a wrapper, damaged, above
-    `limit_bytes`. UnsupportedCodec: a codec that these formats don't have.
+    The checksums of inner messages are compared.
+    Raises:
+        CorruptBatch: a wrapper is empty, nested, damaged, or holds another magic.
+        DecompressedTooLarge: above `limit_bytes`.
+        UnsupportedCodec: the message format does not have the codec.
     """
     return run_to_end(entry_records_steps(entry, limit_bytes))
 
@@ -155,19 +160,17 @@ def entry_records_steps(entry: LegacyEntry, limit_bytes: int) -> SlicedWork[list
     """`entry_records` in steps."""
     if not entry.codec_id:
         return [Record(entry.offset, entry.timestamp, entry.key, entry.value)]
-    inside = yield from inner_entries_steps(entry, limit_bytes)
-    base = entry.offset - inside[-1].offset if entry.magic == 1 else 0
+    messages = yield from inner_entries_steps(entry, limit_bytes)
+    base = entry.offset - messages[-1].offset if entry.magic == 1 else 0
     append_time = entry.timestamp if entry.is_log_append_time else None
     return [
         Record(base + inner.offset, inner.timestamp if append_time is None else append_time, inner.key, inner.value)
-        for inner in inside
+        for inner in messages
     ]
 
 
 def inner_entries(wrapper: LegacyEntry, limit_bytes: int) -> list[LegacyEntry]:
-    """The messages inside of a wrapper, with the offsets that stand there. Raises: as
-    `entry_records`.
-    """
+    """Return the messages in a wrapper, with their stored offsets. Raises: as `entry_records`."""
     return run_to_end(inner_entries_steps(wrapper, limit_bytes))
 
 
@@ -176,30 +179,29 @@ def inner_entries_steps(wrapper: LegacyEntry, limit_bytes: int) -> SlicedWork[li
     if wrapper.value is None:
         raise CorruptBatch(f"the compressed message at position {wrapper.position} has no value")
     content: bytes = yield partial(legacy_codec(wrapper.codec_id, wrapper.magic).decompress, wrapper.value, limit_bytes)
-    inside: list[LegacyEntry] = []
+    messages: list[LegacyEntry] = []
     entries = iter_entries(content)
-    while some := list(islice(entries, STEP_MESSAGES)):
-        inside += some
+    while part := list(islice(entries, STEP_MESSAGES)):
+        messages += part
         yield None
-    if not inside or inside[-1].position + inside[-1].size != len(content):
+    if not messages or messages[-1].position + messages[-1].size != len(content):
         raise CorruptBatch(
             f"the compressed message at position {wrapper.position} holds no whole messages, or bytes after them"
         )
-    for number, inner in enumerate(inside):
+    for number, inner in enumerate(messages):
         if not number % STEP_MESSAGES:
             yield None
         check_entry(content, inner)
         if inner.magic != wrapper.magic or inner.codec_id:
             raise CorruptBatch(
-                f"a wrapper of magic {wrapper.magic} at position {wrapper.position} holds magic {inner.magic}, codec {inner.codec_id}"
+                f"a wrapper of magic {wrapper.magic} at position {wrapper.position} holds magic {inner.magic}, "
+                f"codec {inner.codec_id}"
             )
-    return inside
+    return messages
 
 
 def legacy_codec(codec_id: int, magic: int) -> Codec:
-    """The codec with this number in a format of this magic. Raises UnsupportedCodec: the formats
-    don't have it.
-    """
+    """Return the codec with this id in the format of this magic. Raises: UnsupportedCodec."""
     if codec_id == _LZ4_ID and magic == 0:
         return _LZ4_V0
     codec = CODECS.by_id(codec_id) if codec_id <= LEGACY_CODEC_MAX else None
@@ -211,7 +213,7 @@ def legacy_codec(codec_id: int, magic: int) -> Codec:
 def encode_entry(
     magic: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, attributes: int = 0
 ) -> bytes:
-    """The bytes of one entry; magic 0 has no place for `timestamp`."""
+    """Return the bytes of one entry. Magic 0 has no field for `timestamp`."""
     time = _TIMESTAMP.pack(timestamp) if magic else b""
     covered = b"".join((bytes((magic, attributes)), time, _encode_bytes(key), _encode_bytes(value)))
     return _START.pack(offset, len(covered) + 4, zlib.crc32(covered), magic, attributes) + covered[2:]
@@ -222,9 +224,9 @@ def _encode_bytes(value: bytes | None) -> bytes:
 
 
 def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_append_time: bool = False) -> bytes:
-    """A message set of these records, in one wrapper if `codec_id` is not 0; headers and sequences
-    have no place in it.
+    """Return a message set with these records, in one wrapper if `codec_id` is not 0.
 
+    Headers and sequences are dropped, because the format has no fields for them.
     Raises: UnsupportedCodec: as `legacy_codec`.
     """
     return run_to_end(encode_set_steps(records, magic, codec_id, log_append_time=log_append_time))
@@ -233,19 +235,19 @@ def encode_set(records: Iterable[Record], magic: int, codec_id: int = 0, *, log_
 def encode_set_steps(
     records: Iterable[Record], magic: int, codec_id: int, *, log_append_time: bool
 ) -> SlicedWork[bytes]:
-    """`encode_set` in steps, each of which takes some of `records`."""
+    """`encode_set` in steps. Each step consumes a part of `records`."""
     kind = LOG_APPEND_TIME if magic and log_append_time else 0
-    left, parts, base = iter(records), list[bytes](), None
+    iterator, parts, base = iter(records), list[bytes](), None
     last_offset = latest = -1
-    while some := list(islice(left, STEP_MESSAGES)):
+    while chunk := list(islice(iterator, STEP_MESSAGES)):
         if base is None:
-            base = some[0].offset if magic and codec_id else 0
-            latest = some[0].timestamp
+            base = chunk[0].offset if magic and codec_id else 0
+            latest = chunk[0].timestamp
         parts += [
             encode_entry(magic, record.offset - base, record.timestamp, record.key, record.value, kind)
-            for record in some
+            for record in chunk
         ]
-        last_offset, latest = some[-1].offset, max(latest, max(record.timestamp for record in some))
+        last_offset, latest = chunk[-1].offset, max(latest, max(record.timestamp for record in chunk))
         yield None
     if not parts or not codec_id:
         return b"".join(parts)

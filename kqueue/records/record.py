@@ -1,10 +1,10 @@
-"""The records inside a batch of magic 2, after decompression.
+"""Records of a batch of magic 2: layout and decoding, after decompression.
 
     record: length varint | attributes int8 (unused) | timestamp delta varlong | offset delta varint
           | key length varint (-1 null) | key | value length varint (-1 null) | value
           | header count varint | headers: key length varint | key (UTF-8) | value length varint (-1 null) | value
 
-Deltas count from the batch's base timestamp and base offset. Source: KIP-98, KIP-82.
+Deltas are relative to the batch's base timestamp and base offset. Source: KIP-98, KIP-82.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.records.batch_header import BatchHeader
 from kqueue.records.varints import read_raw
-
-if TYPE_CHECKING:
-    from kqueue.records.batch import BatchHeader
 
 Headers = tuple[tuple[str, bytes | None], ...]
 ABORT = 0
 COMMIT = 1
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _CONTROL_VALUE = struct.Struct(">hi")  # version, coordinator epoch
-_BASE_MAX = 2**62  # a base timestamp within this can't leave 64 bits by a delta of two bytes
+_BASE_MAX = 2**62  # below it a two-byte delta can't overflow 64 bits
 _LONG_MAX = 2**63 - 1
 
 
 class Record(NamedTuple):
     """One record of a log.
 
-    `timestamp` in ms since 1970, -1 where the format or the producer gave none; `key`, `value` None
-    = null; `headers` in order, keys may repeat; `sequence` -1 where the producer is not idempotent.
-    Header keys that are no UTF-8 come as surrogate escapes, so that writing them again gives the
-    same bytes.
+    Attributes:
+        timestamp: ms since 1970, -1: none.
+        key, value: None: null.
+        headers: in order, names may repeat. Names that are not UTF-8 have surrogate escapes, so
+            encoding them gives the same bytes.
+        sequence: -1: the producer is not idempotent.
     """
 
     offset: int
@@ -47,11 +47,11 @@ class Record(NamedTuple):
 
 
 def decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Read the `header.record_count` records that `data` is, one by one.
+    """Yield the `header.record_count` records in `data`, one by one.
 
-    Raises: CorruptBatch: a record that does not fill its length, a length that is negative or
-    leaves the data, offset deltas that do not rise or pass the header's last, bytes left over, a
-    timestamp beyond 64 bits.
+    Raises: CorruptBatch: a record does not fill its length, a length is negative or exceeds the
+        data, offset deltas do not rise or exceed the header's last, bytes are left over, or a
+        timestamp exceeds 64 bits.
     """
     records = _decode(data, header)
     if -_BASE_MAX <= header.base_timestamp <= _BASE_MAX:
@@ -60,8 +60,7 @@ def decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    # One loop that reads the short varints in place: a call for each field would cost several times
-    # as much.
+    # One loop with short varints decoded inline: a call per field would cost several times as much.
     new, size, pos, delta, delta_max = tuple.__new__, len(data), 0, -1, header.last_offset_delta
     base_offset, base_timestamp, base_sequence, sequence = (
         header.base_offset,
@@ -85,7 +84,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
             if raw & 1 or end > size:
                 raise CorruptBatch(f"a record's length leaves the {size} bytes of records at {pos}")
 
-            raw = data[pos + 1]  # past the record's attributes, which mean nothing
+            raw = data[pos + 1]  # skip the unused attributes
             pos += 2
             if raw > 127:
                 if (more := data[pos]) < 128:
@@ -178,10 +177,10 @@ def _check_timestamps(records: Iterator[Record]) -> Iterator[Record]:
 
 
 def decode_control(record: Record) -> tuple[int, int]:
-    """(type, version) of a control record; the types of transactions are COMMIT = 1 and ABORT = 0,
-    others are Kafka's own.
+    """Return (type, version) of a control record.
 
-    Raises: CorruptBatch: its key is not that of a control record.
+    Transactions have the types COMMIT = 1 and ABORT = 0; Kafka has more types.
+    Raises: CorruptBatch: the key is not that of a control record.
     """
     if record.key is None or len(record.key) < _CONTROL_KEY.size:
         raise CorruptBatch(f"a control record's key has {_CONTROL_KEY.size} bytes, found {record.key!r}")
@@ -190,5 +189,5 @@ def decode_control(record: Record) -> tuple[int, int]:
 
 
 def control_key_value(kind: int, coordinator_epoch: int) -> tuple[bytes, bytes]:
-    """Key and value of the marker that ends a transaction; `kind` is COMMIT or ABORT."""
+    """Return key and value of the marker that ends a transaction. `kind`: COMMIT or ABORT."""
     return _CONTROL_KEY.pack(0, kind), _CONTROL_VALUE.pack(0, coordinator_epoch)

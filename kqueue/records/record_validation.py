@@ -1,30 +1,27 @@
-"""Checks of each record of a produced batch, in parts of any size, so that a long batch need not
-hold up its thread.
+"""Validation of each record of a produced batch, in parts, so that long batches can yield between.
 
-What is wrong is gathered and reported for all records together, in Kafka's words.
-Source: Kafka LogValidator.validateRecord, processRecordErrors.
+It collects the errors of all records and reports them together, in Kafka's words.
+Source: Kafka's LogValidator.validateRecord, processRecordErrors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kqueue.base.errors import InvalidRecord, InvalidTimestamp, RecordError
 from kqueue.records.batch import BatchHeader, read_header, set_max_timestamp
+from kqueue.records.batch_validation import ValidationRules
 from kqueue.records.record import Record
 
-if TYPE_CHECKING:
-    from kqueue.records.batch_validation import ValidationRules
-
 NO_TIMESTAMP = -1
-ERRORS_BYTES_MAX = 64 * 1024  # of messages about single records, of which a batch may have a million
+ERRORS_BYTES_MAX = 64 * 1024  # of error messages: a batch may have a million records
 _SHOWN_MAX = 3
 
 
 class RecordValidator:
-    """One batch on its way: `take` its records in order, then `finish`. `rules`: the topic's;
-    `now_ms`: wall clock.
+    """Validates one batch: `take` its records in order, then `finish`.
+
+    Args: now_ms: wall clock, ms since 1970.
     """
 
     __slots__ = (
@@ -50,43 +47,43 @@ class RecordValidator:
         self._has_bad_time = False
 
     def take(self, records: Iterable[Record]) -> None:
-        """Check these."""
+        """Check the next records."""
         greatest, oldest, newest, keys_required = self._greatest, self._oldest, self._newest, self._keys_required
         for record in records:
             time = record[1]
             if time > greatest:
                 greatest = time
             if keys_required and record[2] is None:
-                self._note(record[0], "Compacted topic cannot accept message without key")
+                self._add_error(record[0], "Compacted topic cannot accept message without key")
             elif time != NO_TIMESTAMP and not oldest <= time <= newest:
                 self._has_bad_time = True
                 within = f"[{int(oldest)}, {int(newest)}]"
-                self._note(
+                self._add_error(
                     record[0],
                     f"Timestamp {time} of message with offset {record[0]} is out of range. The timestamp should be within {within}",
                 )
         self._greatest = greatest
 
-    def _note(self, index: int, message: str) -> None:
+    def _add_error(self, index: int, message: str) -> None:
         self._bad_count += 1
         if self._errors_bytes < ERRORS_BYTES_MAX:
             self._errors_bytes += len(message)
             self._errors.append(RecordError(index, message))
 
     def finish(self, buf: memoryview) -> BatchHeader:
-        """The header of the batch, which is all of `buf`, with the records' greatest time as max
-        timestamp, -1 at least.
+        """Return the header, with the records' greatest time (at least -1) as max timestamp.
 
-        It is replaced in place where it differs; `buf` must be writable then. Raises:
-        InvalidRecord, InvalidTimestamp: records are refused; `record_errors` names them, up to
-        ERRORS_BYTES_MAX of messages.
+        A different max timestamp is replaced in place.
+        Args: buf: the whole batch; writable if the max timestamp can differ.
+        Raises: InvalidTimestamp, InvalidRecord: some records are refused; `record_errors` lists
+            them, up to ERRORS_BYTES_MAX of messages.
         """
         if self._has_bad_time:
             raise InvalidTimestamp("One or more records have been rejected due to invalid timestamp", self._errors)
         if self._bad_count:
             shown = ", ".join(
-                f"RecordError(batchIndex={one.batch_index}, message='{one.message}')"
-                for one in self._errors[:_SHOWN_MAX]
+                f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
+                for error in self._errors[:_SHOWN_MAX]
             )
             raise InvalidRecord(
                 f"One or more records have been rejected due to {self._bad_count} record errors in total, "

@@ -1,23 +1,22 @@
-"""Zigzag varints, as the records of magic 2 use them: 7 bits a byte, low bits first, the sign in
-bit 0.
+"""Zigzag varints of records of magic 2: 7 bits per byte, low bits first, the sign in bit 0.
 
-Reading hot loops inline the one- and two-byte cases and come here for the longer ones.
+Hot loops decode one- and two-byte varints inline and call `read_raw` for longer ones.
 """
 
 from __future__ import annotations
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord
 
-_CACHED_MAX = (
-    4096  # what `VARINTS` remembers: enough for the deltas and lengths of common records, half a megabyte at most
-)
+_CACHED_MAX = 4096  # numbers that `VARINTS` caches: common deltas and lengths, at most 0.5 MB
 
 
 def read_raw(data: bytes, pos: int, bits: int) -> tuple[int, int]:
-    """The unsigned number at `pos`, still zigzagged, and the position after it.
+    """Return the unsigned number at `pos`, still zigzag-encoded, and the position after it.
 
-    Args: bits: 32 (at most 5 bytes) or 64 (at most 10).
-    Raises: CorruptBatch: more bytes or more bits than that. IndexError: the data ends first.
+    Args: bits: 32 (at most 5 bytes) or 64 (at most 10 bytes).
+    Raises:
+        CorruptBatch: the varint has more bytes or bits.
+        IndexError: the data ends within the varint.
     """
     value = shift = 0
     while True:
@@ -35,11 +34,12 @@ def read_raw(data: bytes, pos: int, bits: int) -> tuple[int, int]:
 
 
 def unzigzag(raw: int) -> int:
+    """Return the signed number of a zigzag-encoded one."""
     return (raw >> 1) ^ -(raw & 1)
 
 
 def encode(value: int) -> bytes:
-    """The bytes of `value`. Raises InvalidRecord: not -2**63 <= value < 2**63."""
+    """Return the varint bytes of `value`. Raises: InvalidRecord: it exceeds 64 bits."""
     raw = value << 1 if value >= 0 else (-value << 1) - 1
     if raw >> 64:
         raise InvalidRecord(f"{value} does not fit in 64 bits")
@@ -52,9 +52,7 @@ def encode(value: int) -> bytes:
 
 
 class Varints(dict[int, bytes]):
-    """`varints[n]` is `encode(n)`; small numbers are remembered, which makes it a dictionary
-    look-up.
-    """
+    """`varints[n]` is `encode(n)`. Small numbers are cached, so they cost one dictionary lookup."""
 
     def __missing__(self, value: int) -> bytes:
         encoded = encode(value)

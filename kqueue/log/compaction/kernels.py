@@ -33,44 +33,14 @@ from kqueue.records.batch_kernels import (
     put_number,
     small_batch,
 )
-from kqueue.records.jit import WRONG, compiled, copy_bytes, read_varint, read_varlong
+from kqueue.records.jit import compiled
+from kqueue.records.record_kernels import NULL, WRONG, copy_bytes, read_record
 
 FIELDS = 3  # of a slot
 STAGED = (
     1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
 )
-_NULL = 1  # a varint of -1
 _FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
-
-
-# --- reading
-
-
-@compiled
-def read_record(data: Any, pos: int, size: int, delta_before: int, delta_max: int) -> tuple[int, int, int, int, int]:
-    """A record as far as its key: (end, timestamp delta, offset delta, position of the key, its
-    size or -1); WRONG as end: it is none.
-    """
-    wrong = int64(WRONG), int64(0), int64(0), int64(0), int64(0)
-    raw, pos = read_varint(data, pos, size)
-    end = pos + (raw >> 1)
-    if pos < 0 or raw & 1 or end > size:
-        return wrong
-    time, pos = read_varlong(data, pos + 1, end)  # past the attributes
-    if pos < 0:
-        return wrong
-    raw, pos = read_varint(data, pos, end)
-    delta = raw >> 1
-    if pos < 0 or raw & 1 or delta <= delta_before or delta > delta_max:
-        return wrong
-    raw, pos = read_varint(data, pos, end)
-    if pos < 0:
-        return wrong
-    if raw == _NULL:
-        return end, time, delta, pos, int64(-1)
-    if raw & 1 or pos + (raw >> 1) >= end:
-        return wrong
-    return end, time, delta, pos, raw >> 1
 
 
 # --- the map
@@ -243,7 +213,7 @@ def keep_records(
         value = key + max(key_size, 0)
         if value >= pos:
             return wrong
-        is_tombstone = data[value] == _NULL
+        is_tombstone = data[value] == NULL
         if is_tombstone and not keep_tombstones:
             continue
         tombstones |= is_tombstone
@@ -348,7 +318,7 @@ def _keep_plain(
         offset = base_offset + delta
         if marks[offset - marks_start] if is_marked else _stays(slots, seed, data, key, key_size, offset):
             value = key + max(key_size, 0)
-            if value >= at or data[value] == _NULL or time > _FAR or time < -_FAR:
+            if value >= at or data[value] == NULL or time > _FAR or time < -_FAR:
                 return wrong
             copy_bytes(data, start, at - start, out, filled)
             filled += at - start

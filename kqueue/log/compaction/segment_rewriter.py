@@ -27,7 +27,6 @@ from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.index_builder import IndexBuilder
 from kqueue.log.scanner.batch_scanner import AnyHeader, ScannedBatch
-from kqueue.records.any_format import LegacyEntry, encode_set
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CODEC_MASK,
@@ -38,6 +37,7 @@ from kqueue.records.batch import (
     BatchHeader,
 )
 from kqueue.records.codecs import CODECS
+from kqueue.records.message_set import LegacyEntry, encode_set
 from kqueue.records.varints import VARINTS, read_raw
 from kqueue.storage import File, Storage
 

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 from crc32c import crc32c
 
 from kqueue.base.errors import CorruptBatch, PluginError, UnsupportedCodec
-from kqueue.records.any_format import LegacyEntry, entry_records
 from kqueue.records.batch import (
     BATCH_OVERHEAD,
     CONTROL,
@@ -33,7 +32,7 @@ from kqueue.records.batch import (
     read_header,
     stated_size,
 )
-from kqueue.records.message_set import read_entry
+from kqueue.records.message_set import LegacyEntry, entry_records, read_entry
 from kqueue.records.record import Record
 
 AnyHeader = BatchHeader | LegacyEntry

@@ -16,7 +16,8 @@ from typing import Any
 
 from numba import int64
 
-from kqueue.records.jit import WRONG, compiled, copy_bytes, read_varint, read_varlong
+from kqueue.records.jit import compiled, inlined
+from kqueue.records.record_kernels import NULL, WRONG, copy_bytes, read_record, read_varint
 
 # answers
 DONE, FULL, GROW = 0, 1, 2  # and WRONG
@@ -38,7 +39,6 @@ STATE = 20
 ROW_BYTES = 100  # about what a row takes beside its key, value and headers
 NULL_BYTES = 8
 HEADER_OVERHEAD = 16
-_NULL = 1  # a varint of -1
 
 
 @compiled
@@ -49,7 +49,7 @@ def _field(data: Any, pos: int, end: int) -> tuple[int, int]:
     raw, pos = read_varint(data, pos, end)
     if pos < 0:
         return int64(WRONG), int64(0)
-    if raw == _NULL:
+    if raw == NULL:
         return pos, int64(-1)
     if raw & 1 or raw >> 1 > end - pos:
         return int64(WRONG), int64(0)
@@ -77,7 +77,14 @@ def _measure_headers(data: Any, pos: int, end: int, count: int) -> tuple[int, in
 
 
 @compiled
-def _read_record(
+def _has_long_time(data: Any, pos: int, limit: int) -> bool:
+    """Return whether the timestamp delta of the valid record at `pos` has more than two bytes."""
+    _, pos = read_varint(data, pos, limit)
+    return bool(data[pos + 1] > 127 and data[pos + 2] > 127)
+
+
+@inlined
+def _read_whole_record(
     data: Any, pos: int, limit: int, delta_before: int, delta_max: int, base_time: int, is_append_time: bool
 ) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
     """The record at `pos`, all of it looked at; WRONG as the first: it is none, exactly where
@@ -89,22 +96,13 @@ def _read_record(
     """
     none = int64(0)
     wrong = int64(WRONG), none, none, none, none, none, none, none, none, none, none
-    raw, at = read_varint(data, pos, limit)
-    end = at + (raw >> 1)
-    if at < 0 or raw & 1 or end > limit:
+    end, time_delta, delta, key, key_size = read_record(data, pos, limit, delta_before, delta_max)
+    if end < 0:
         return wrong
-    time_at = at + 1  # past the attributes, which mean nothing
-    time_delta, at = read_varlong(data, time_at, end)
     time = base_time + time_delta
-    is_beyond = ((base_time ^ time) & (time_delta ^ time)) < 0
-    if at < 0 or (is_beyond and (at - time_at > 2 or not is_append_time)):
-        return wrong
-    raw, at = read_varint(data, at, end)
-    delta = raw >> 1
-    if at < 0 or raw & 1 or delta <= delta_before or delta > delta_max:
-        return wrong
-    key, key_size = _field(data, at, end)
-    if key < 0:
+    overflows = ((base_time ^ time) & (time_delta ^ time)) < 0
+    # As in `decode_records`: with LogAppendTime only deltas of three bytes or more are checked.
+    if overflows and (not is_append_time or _has_long_time(data, pos, limit)):
         return wrong
     value, value_size = _field(data, key + max(key_size, 0), end)
     if value < 0:
@@ -186,7 +184,7 @@ def decode(
             pos, delta = start, int64(-1)
         while number < count and answer == DONE:
             end, time, next_delta, key, key_size, value, value_size, first, header_count, name_bytes, header_bytes = (
-                _read_record(data, pos, limit, delta, delta_max, base_time, is_append_time)
+                _read_whole_record(data, pos, limit, delta, delta_max, base_time, is_append_time)
             )
             if end < 0:
                 answer = int64(WRONG)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.records.any_format import LegacyEntry, check_entry, entry_records, iter_any_batches
+from kqueue.records.any_format import iter_any_batches
 from kqueue.records.arrow.contract import LONG_MAX, BatchSpan, ChunkLimits, ColumnChunk, CorruptBatchAt, RecordRange
 from kqueue.records.arrow.engine import EngineName, chunk_builder
 from kqueue.records.batch import (
@@ -21,6 +21,7 @@ from kqueue.records.batch import (
     iter_records,
 )
 from kqueue.records.codecs import Buffer
+from kqueue.records.message_set import LegacyEntry, check_entry, entry_records
 
 Unit = BatchHeader | LegacyEntry
 _GROUP_MAX = 1_024  # batches that are handed on at once

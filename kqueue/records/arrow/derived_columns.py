@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from kqueue.records.any_format import LegacyEntry
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.batch import BatchHeader
+from kqueue.records.message_set import LegacyEntry
 
 if TYPE_CHECKING:
     import pyarrow as pa

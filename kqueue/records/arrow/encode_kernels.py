@@ -12,7 +12,8 @@ from typing import Any
 from numba import int64, uint64
 
 from kqueue.records.batch import BATCH_OVERHEAD
-from kqueue.records.jit import WRONG, compiled, copy_bytes
+from kqueue.records.jit import compiled
+from kqueue.records.record_kernels import WRONG, copy_bytes
 
 RECORDS_MAX = 2**31 - 1 - BATCH_OVERHEAD  # bytes of a batch's records
 

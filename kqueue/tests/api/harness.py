@@ -11,9 +11,9 @@ from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import TransactionsNotServed
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.message_set import encode_set
 from kqueue.schema import decode, encode, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.apis import BY_MODULE

@@ -14,9 +14,9 @@ from kqueue.broker.append_path import RECORDS_AT_ONCE_MAX
 from kqueue.broker.append_queue import SLICE_MS, AppendQueue
 from kqueue.broker.topics import Topic
 from kqueue.log.results import AppendResult
-from kqueue.records.any_format import encode_set
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.message_set import encode_set
 from kqueue.testing.simulation import Simulation
 
 NOW_MS = 1_700_000_000_000

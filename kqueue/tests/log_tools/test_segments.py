@@ -5,9 +5,8 @@ import pytest
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.scanner.batch_scanner import Fault
 from kqueue.log_tools.segments import CHUNK_BYTES, Batch, InvalidBytes, walk
-from kqueue.records.any_format import LegacyEntry
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, stamp
-from kqueue.records.message_set import encode_entry
+from kqueue.records.message_set import LegacyEntry, encode_entry
 from kqueue.storage import File, MemoryStorage
 from kqueue.tests.log.helpers import batch
 

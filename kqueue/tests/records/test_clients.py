@@ -14,13 +14,15 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaBuild
 from kafka.record.legacy_records import LegacyRecordBatchBuilder as KafkaLegacyBuilder
 from kafka.record.memory_records import MemoryRecords as KafkaRecords
 
-from kqueue.records.any_format import down_convert, encode_set, iter_any_batches, iter_any_records, up_convert
+from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import check_crc, iter_records, read_header, set_log_append_time, stamp
-from kqueue.records.batch_validation import ValidationLevel, ValidationRules, check_produced
+from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import build_batch
-from kqueue.records.message_set import check_entry
+from kqueue.records.format_conversion import down_convert, up_convert
+from kqueue.records.message_set import check_entry, encode_set
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.records.validation import validate_batch
 
 BUILDERS = pytest.mark.parametrize("builder", [KafkaBuilder, AioBuilder], ids=["kafka-python", "aiokafka"])
 LEGACY_BUILDERS = pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_we_read_their_batches(builder: Any, codec: str) -> None:
     codec_id = CODEC_NAMES.index(codec)
     batch = bytearray(theirs_built(builder, codec_id, RECORDS))
     assert read_header(batch).codec_id == codec_id
-    header = check_produced(
+    header = validate_batch(
         memoryview(batch), ValidationRules(ValidationLevel.FULL, after_max_ms=BIG), now_ms=1_600_000_000_000
     )
     assert header == read_header(batch)

@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.records.any_format import (
-    LegacyEntry,
-    check_entry,
-    down_convert,
-    iter_any_batches,
-    iter_any_records,
-    up_convert,
-)
+from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import (
     BatchHeader,
     check_crc,
@@ -26,6 +19,8 @@ from kqueue.records.batch import (
     set_log_append_time,
     stamp,
 )
+from kqueue.records.format_conversion import down_convert, up_convert
+from kqueue.records.message_set import LegacyEntry, check_entry
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.tests import golden
 

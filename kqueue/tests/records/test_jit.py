@@ -1,6 +1,4 @@
-"""Kept machine code is found by the next process, and not when a file has changed that it was made
-of.
-"""
+"""The cache of compiled code: a later process uses it, unless a source file of the code changed."""
 
 from __future__ import annotations
 
@@ -11,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.records import varints
-from kqueue.records.varints import encode, unzigzag
-
 np = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
-from kqueue.records import jit  # noqa: E402
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -46,24 +40,3 @@ def test_a_change_of_what_is_called_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "inner.py").write_text(INNER.format(200))
     assert ask() == [201, 0]
     assert ask() == [201, 1]
-
-
-@pytest.mark.parametrize("number", [0, 1, -1, 63, -64, 64, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63)])
-def test_numbers_are_read_as_the_plain_way_reads_them(number: int) -> None:
-    data = np.frombuffer(b"\xff" + encode(number) + b"\xff", np.uint8)
-    end = len(data) - 1
-    assert jit.read_varlong(data, 1, end) == (number, end)
-    assert jit.read_varlong(data, 1, end - 1)[1] == jit.WRONG
-    raw, after = jit.read_varint(data, 1, end)
-    if -(2**31) <= number < 2**31:
-        assert (unzigzag(raw), after) == (number, end)
-        assert varints.read_raw(data.tobytes(), 1, 32) == (raw, end)
-    else:
-        assert after == jit.WRONG
-
-
-def test_bytes_are_copied_and_no_more() -> None:
-    target = np.zeros(10, np.uint8)
-    jit.copy_bytes(np.frombuffer(b"abcdef", np.uint8), 1, 3, target, 4)
-    jit.copy_bytes(np.frombuffer(b"abcdef", np.uint8), 6, 0, target, 10)
-    assert target.tobytes() == bytes(4) + b"bcd" + bytes(3)

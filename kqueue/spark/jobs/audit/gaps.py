@@ -15,8 +15,9 @@ from typing import NamedTuple
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log_tools.folder import LogFolder
-from kqueue.records.any_format import entry_records, iter_any_batches
+from kqueue.records.any_format import iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
+from kqueue.records.message_set import entry_records
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.spark.jobs.audit.partition_summary import Ranges
 from kqueue.spark.source.broker_reader import BrokerReader

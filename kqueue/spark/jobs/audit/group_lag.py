@@ -14,8 +14,9 @@ from kqueue.groups.schemas import OffsetCommitKey
 from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
-from kqueue.records.any_format import entry_records, iter_any_batches
+from kqueue.records.any_format import iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
+from kqueue.records.message_set import entry_records
 from kqueue.records.record import Record
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.broker_reader import BrokerReader

@@ -12,9 +12,10 @@ from kqueue.log.compaction.model import CompactionConfig, CompactionResult, Segm
 from kqueue.log.formats.filenames import LOG, TXNINDEX, file_name, parse_file_name
 from kqueue.log.log import Log
 from kqueue.log.scanner.batch_scanner import AnyHeader, scan
-from kqueue.records.any_format import check_entry, entry_records, iter_any_batches
+from kqueue.records.any_format import iter_any_batches
 from kqueue.records.batch import BatchHeader, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import build_batch
+from kqueue.records.message_set import check_entry, entry_records
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.tests.log.helpers import START_MS, open_log, stable_end
 

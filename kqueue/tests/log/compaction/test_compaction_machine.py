@@ -14,9 +14,9 @@ from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.formats.filenames import SNAPSHOT
 from kqueue.log.log import Log
 from kqueue.log.scanner.batch_scanner import scan
-from kqueue.records.any_format import encode_set
 from kqueue.records.batch import ABORT, COMMIT, Record, read_header
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.message_set import encode_set
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.compaction.helpers import (
     DAY_MS,

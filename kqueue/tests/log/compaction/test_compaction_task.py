@@ -13,8 +13,8 @@ import pytest
 from kqueue.base.errors import CorruptBatch, StorageFailed
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.formats.filenames import CLEANED, file_name
-from kqueue.records.any_format import encode_set
 from kqueue.records.batch import ABORT, COMMIT, Record
+from kqueue.records.message_set import encode_set
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests import golden

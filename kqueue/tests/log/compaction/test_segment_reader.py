@@ -7,10 +7,9 @@ import pytest
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction.segment_reader import SegmentReader
 from kqueue.log.compaction.throttle import Throttle
-from kqueue.records.any_format import LegacyEntry, encode_entry, encode_set
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
-from kqueue.records.message_set import legacy_codec
+from kqueue.records.message_set import LegacyEntry, encode_entry, encode_set, legacy_codec
 from kqueue.storage import MemoryStorage
 
 RECORDS = [Record(offset, 1000 + offset, b"key-%d" % offset, b"value" * offset) for offset in range(12)]

@@ -11,9 +11,9 @@ from kqueue.log.compaction.python_engine import pick
 from kqueue.log.compaction.segment_rewriter import SegmentWriter, empty_batch, encode_kept, rebase_timestamps
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import CLEANED
-from kqueue.records.any_format import encode_entry, iter_entries
 from kqueue.records.batch import BATCH_OVERHEAD, CONTROL, TRANSACTIONAL, Record, check_crc, iter_records, read_header
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
+from kqueue.records.message_set import encode_entry, iter_entries
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.compaction.helpers import config

@@ -18,8 +18,9 @@ from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.read_verification import DamagedBatch, SegmentVerification, VerificationResult, VerifiedRange
 from kqueue.log.results import ReadResult
 from kqueue.log.scanner.batch_scanner import scan
-from kqueue.records.any_format import encode_set, iter_any_records
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import Record, iter_batches
+from kqueue.records.message_set import encode_set
 from kqueue.storage import MemoryStorage
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, open_log

@@ -91,13 +91,14 @@ from crc32c import crc32c
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.records.batch import BATCH_OVERHEAD
-from kqueue.records.arrow import fast, reading
+from kqueue.records.arrow import compiled_engine, decode_kernels
 from kqueue.records.arrow.contract import ChunkLimits
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.arrow.encoder import _rows_of, encode_batches
 from kqueue.records.record import Record
 
-fast._ROWS_FIRST, fast._HEADERS_FIRST, fast._HEADER_BYTES_FIRST, fast._DATA_FIRST_MAX, fast._DATA_SLACK = 3, 2, 8, 16, 16
+compiled_engine._ROWS_FIRST, compiled_engine._HEADERS_FIRST, compiled_engine._HEADER_BYTES_FIRST = 3, 2, 8
+compiled_engine._DATA_FIRST_MAX, compiled_engine._DATA_SLACK = 16, 16
 rng = random.Random(7)
 refused = taken = rows = 0
 for number in range(900):
@@ -128,9 +129,9 @@ assert taken > 300 and refused > 300 and rows > 1500, (taken, refused, rows)
 ends = pa.py_buffer(np.array([0, 1, 2**31 - 1, 2], np.int32))
 broken = pa.Array.from_buffers(pa.binary(), 3, [None, ends, pa.py_buffer(b"ab")])
 rows = _rows_of(pa.RecordBatch.from_pydict({"key": broken, "value": broken}), 0)
-assert not fast.CompiledBatchEncoder(rows, 1000, 10).fill(BatchBuilder(), 0)
+assert not compiled_engine.CompiledBatchEncoder(rows, 1000, 10).fill(BatchBuilder(), 0)
 try:
-    reading.decode(*(np.zeros((1, 8) if number == 1 else 0, kind) for number, kind in enumerate(
+    decode_kernels.decode(*(np.zeros((1, 8) if number == 1 else 0, kind) for number, kind in enumerate(
         [np.uint8, np.int64, np.int64, np.int64, np.int64, np.int64, np.int64] + 2 * [np.int32, np.uint8, np.uint8]
         + [np.int32, np.int32, np.uint8, np.int32, np.uint8, np.uint8])))
 except IndexError:
@@ -155,7 +156,7 @@ def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) 
 
 _TWICE = """
 import pyarrow as pa
-from kqueue.records.arrow import reading, writing
+from kqueue.records.arrow import decode_kernels, encode_kernels
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.arrow.encoder import encode_batches
 (encoded,) = encode_batches(pa.table({"value": ["a", None]}), engine="fast")
@@ -163,7 +164,7 @@ decoder = ColumnDecoder(engine="fast")
 for batch in (encoded.batch, bytes(encoded.batch), memoryview(encoded.batch)):
     list(decoder.feed(batch))
 list(encode_batches(pa.table({"value": pa.array([b"a"]), "key": ["x"], "timestamp": pa.array([1], pa.timestamp("us"))}), engine="fast"))
-for kernel in (reading.decode, writing.encode):
+for kernel in (decode_kernels.decode, encode_kernels.encode):
     print(len(kernel.signatures), sum(kernel.stats.cache_misses.values()))
 """
 

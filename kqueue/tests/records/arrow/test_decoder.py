@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch, UnsupportedCodec
-from kqueue.records.any_format import encode_set, iter_any_records
+from kqueue.records.any_format import iter_any_records
 from kqueue.records.arrow.contract import ChunkLimits, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.batch import BATCH_OVERHEAD, iter_batches, iter_records, read_header
 from kqueue.records.builder import BatchBuilder, build_batch
+from kqueue.records.message_set import encode_set
 from kqueue.records.record import ABORT, COMMIT, Record, control_key_value
 from kqueue.records.varints import encode
 from kqueue.tests import golden

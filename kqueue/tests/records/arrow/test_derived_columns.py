@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kqueue.records.any_format import encode_set
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.arrow.derived_columns import sequences, tag_column, timestamps
 from kqueue.records.batch import BatchHeader
+from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.tests.records.arrow.helpers import one_batch
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.records.any_format import encode_set
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder
+from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.spark.source.columns import arrow_schema, record_batch
 from kqueue.tests.spark.source.logs import BEGIN_MS

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kqueue.log_tools import open_log
-from kqueue.records.any_format import encode_set
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.spark.source.segment_chunks import CHUNK_BYTES, FIRST_BYTES, valid_chunks
 
