@@ -1,9 +1,8 @@
-"""What of a log is not on disk yet, and the job that puts it there.
+"""Tracks what of a log is not on disk yet, and builds the jobs that flush it.
 
-The order matters: sealed segments with their indexes, snapshots, leader epochs and names first or
-together with the active file's data, and only when all of it is done does `flushed_offset` move. So
-everything below it is complete on disk: batches, the indexes of sealed segments, the epochs that
-the batches carry, and the names of all files.
+Order of a flush: sealed segments with their indexes, producer snapshots, the active log file; then
+leader epochs; then names. Only after all of them does `flushed_offset` move. So everything below it
+is complete on disk: batches, indexes of sealed segments, their leader epochs, and file names.
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ from kqueue.storage.paths import parent_of
 
 
 class Flusher:
-    """Keeps account for one log. One job at a time; what comes meanwhile is the next one's."""
+    """The flush state of one log. One job runs at a time; later writes belong to the next job.
+
+    Attributes: flushed_offset: everything below survives a power cut.
+    """
 
     __slots__ = (
         "_files",
@@ -39,20 +41,20 @@ class Flusher:
         self._storage = storage
         self._folder = folder
         self._files: list[File] = []  # besides the active segment's log
-        self._in_flight: list[File] = []  # those that the job under way syncs
+        self._in_flight: list[File] = []  # those that the running job syncs
         self._names = False
         self._names_in_flight = False
         self._parent = False
-        self._target = -1  # what the job under way will have flushed; -1: none is
+        self._target = -1  # end offset of the running job; -1: none runs
         self.flushed_offset = flushed_offset
 
     def add(self, *files: File) -> None:
-        """These were written and won't be any more; the next flush has to sync them."""
+        """Sync these files with the next flush; they are not written any more."""
         self._files += files
 
     @property
     def has_files(self) -> bool:
-        """Whether files or names that were added wait for a flush."""
+        """Whether files other than the active one, or names, wait for a flush."""
         return bool(self._files) or self._names
 
     @property
@@ -63,17 +65,17 @@ class Flusher:
         return not (self._files or self._in_flight or self._names or self._names_in_flight)
 
     def folder_changed(self, *, parent: bool = False) -> None:
-        """Files were made in the folder, or (`parent`) the folder itself was."""
+        """Note that files were created in the folder; `parent`: the folder itself was."""
         self._names = True
         self._parent |= parent
 
     def sync_sealed(self) -> None:
-        """Make all but the active segment durable before the name of a new one is made: so only the
-        last two of a log can be torn.
+        """Make everything but the active segment durable, before a new segment is created.
 
-        Costs nothing where `can_roll`, else blocks. Raises StorageFailed.
+        So only the last two segments of a log can be torn. Does nothing if `can_roll`, else blocks.
+        Raises: StorageFailed.
         """
-        for file in [*self._in_flight, *self._files]:  # what is in flight may be on the disk later than the new name
+        for file in [*self._in_flight, *self._files]:  # the running job may sync these after the new name is on disk
             file.sync()
         self._in_flight, self._files = [], []
         if self._names or self._names_in_flight:
@@ -81,7 +83,7 @@ class Flusher:
             self._names = False
 
     def truncated(self, offset: int) -> None:
-        """The log was cut to `offset`, and that is on disk."""
+        """Note that the log was truncated to `offset`, durably."""
         self.flushed_offset = min(self.flushed_offset, offset)
         if self._target >= 0:
             self._target = min(self._target, offset)
@@ -89,15 +91,15 @@ class Flusher:
     def job(
         self, end_offset: int, active: File, epochs: LeaderEpochCache, done: Callable[[BaseException | None], None]
     ) -> IoJob[None] | None:
-        """The work; None: nothing to do, or a job is under way. `done(error or None)` is called at
-        the end of its `finish`.
+        """Return a job that flushes up to `end_offset`; None: nothing to do, or a job is running.
 
-        After StorageUnavailable all is due again, as if there had been no job.
+        `done(error or None)` is called at the end of its `finish`. After StorageUnavailable all its
+        work is due again.
         """
         if self._target >= 0 or (self.flushed_offset >= end_offset and not self.has_files):
             return None
         self._target = end_offset
-        run, put_back = self._take(active, epochs)
+        run, put_back = self._collect(active, epochs)
 
         def finish(_: None, error: BaseException | None) -> None:
             target, self._target = self._target, -1
@@ -112,10 +114,10 @@ class Flusher:
         return IoJob(f"flush {self._folder}", run, finish, self._storage.location)
 
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochCache) -> None:
-        """Flush everything, the active segment's indexes too. Blocks. Raises StorageFailed."""
+        """Flush everything, the active segment's indexes too. Blocks. Raises: StorageFailed."""
         if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
             self.add(*active.files()[1:])
-            run, put_back = self._take(active.log, epochs)
+            run, put_back = self._collect(active.log, epochs)
             try:
                 run()
             except StorageUnavailable:
@@ -123,22 +125,20 @@ class Flusher:
                 raise
             self.flushed_offset = end_offset
 
-    def _take(self, active: File, epochs: LeaderEpochCache) -> tuple[Callable[[], None], Callable[[], None]]:
-        """What does the work, and what undoes the taking where the work can't be done yet: all of
-        it is then due again.
-        """
+    def _collect(self, active: File, epochs: LeaderEpochCache) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Collect what is due. Return (do the work, make it all due again)."""
         storage, folder = self._storage, self._folder
         due = self._in_flight = self._files
         names, parent = self._names, self._parent
         files, self._files = [*self._files, active], []
-        folders = [name for name, wanted in ((folder, self._names), (parent_of(folder), self._parent)) if wanted]
+        folders = [name for name, changed in ((folder, self._names), (parent_of(folder), self._parent)) if changed]
         self._names_in_flight |= self._names
         self._names = self._parent = False
         epochs_data = encode_epochs(epochs) if epochs.changed else None
         epochs.changed = False
 
         def run() -> None:
-            # what was deleted while the job waited needs no flush
+            # files that were deleted while the job waited need no flush
             for file in files:
                 with contextlib.suppress(FileNotFoundError):
                     file.sync()

@@ -13,11 +13,11 @@ from kqueue.log.producer_state import ProducerStateManager
 
 logger = logging.getLogger("kqueue.log")
 SHARE = 100
-"""One in so many is forgotten at once, so that the search for the largest log is rare."""
+"""A hundredth of a log's ids is dropped at once, so that the search for the largest log is rare."""
 
 
 class ProducerLimit:
-    """Counts the producer ids of the logs that it watches. Belongs to the owner thread."""
+    """Counts the producer ids of all watched logs. Thread: owner thread."""
 
     def __init__(self, ids_max: int) -> None:
         self._ids_max = ids_max
@@ -27,7 +27,7 @@ class ProducerLimit:
         self.count = 0
 
     def watch(self, producers: ProducerStateManager) -> None:
-        """Count these, and what they add and forget from now on."""
+        """Count the ids of one log from now on."""
         self._watched[producers] = None
         self.count += len(producers)
         producers.sort_by_idleness()
@@ -35,7 +35,7 @@ class ProducerLimit:
         self._keep_within()
 
     def unwatch(self, producers: ProducerStateManager) -> None:
-        """The log is closed; harmless if it was not watched."""
+        """Stop counting a log that was closed; no effect if it was not watched."""
         if producers in self._watched:
             producers.on_change = None
             del self._watched[producers]
@@ -49,10 +49,10 @@ class ProducerLimit:
     def _keep_within(self) -> None:
         while self.count > self._ids_max:
             largest = max(self._watched, key=len)
-            gone = largest.forget_idle(max(self.count - self._ids_max, len(largest) // SHARE))
-            if not gone:
+            dropped = largest.forget_idle(max(self.count - self._ids_max, len(largest) // SHARE))
+            if not dropped:
                 return  # all of its producers have open transactions
-            self._forgotten += gone
+            self._forgotten += dropped
             if self._forgotten >= self._next_line:
                 self._next_line = 10 * self._forgotten
                 logger.warning(
