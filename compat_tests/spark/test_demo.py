@@ -21,10 +21,10 @@ FLIGHTS = 600
 def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results: list[pipeline_demo.Result] = []
+    results: list[pipeline_demo.PipelineResult] = []
     run = pipeline_demo.run
 
-    def seen(*args: Any, **how: Any) -> pipeline_demo.Result:
+    def seen(*args: Any, **how: Any) -> pipeline_demo.PipelineResult:
         results.append(run(*args, **how))
         return results[-1]
 
@@ -49,7 +49,7 @@ def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     assert not spark.streams.active
 
 
-def _check_folder(folder: Path, result: pipeline_demo.Result) -> None:
+def _check_folder(folder: Path, result: pipeline_demo.PipelineResult) -> None:
     gold = [row for file in (folder / "tables/gold").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sum(row["flights"] for row in gold) == result.truth.flights
     assert (
@@ -62,7 +62,7 @@ def _check_folder(folder: Path, result: pipeline_demo.Result) -> None:
     assert result.seen.watermark_ms is not None
 
 
-def _check_complaints(result: pipeline_demo.Result) -> None:
+def _check_complaints(result: pipeline_demo.PipelineResult) -> None:
     """Each result that is not right is told of, whatever is wrong with it."""
     gold, quarantine = result.gold, result.quarantine
     first = gold[0]

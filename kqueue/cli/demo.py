@@ -1,6 +1,4 @@
-"""`kqueue demo`: the main job, seen to work in less than a minute; further demos are subcommands of
-it.
-"""
+"""`kqueue demo`: flights through a broker, checked; further demos are subcommands."""
 
 from __future__ import annotations
 
@@ -58,16 +56,14 @@ def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None)
 
 
 def temporary(stack: ExitStack, keep: bool) -> Path:
-    """A new folder, which goes with the stack unless it is to be kept."""
+    """Return a new folder, which is removed with the stack unless `keep` is set."""
     if keep:
         return Path(tempfile.mkdtemp(prefix="kqueue-demo-"))
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kqueue-demo-", ignore_cleanup_errors=True)))
 
 
 def _play(folder: Path, limit: int | None) -> None:
-    """Run the demo and show its result. Raises ClickException: one sentence on what is missing or
-    different.
-    """
+    """Run the demo and print its result. Raises: ClickException: one sentence on the failure."""
     from kafka.errors import KafkaError
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""`kqueue demo pipeline`."""
+"""`kqueue demo pipeline`: the flights as a stream through Spark, checked."""
 
 from __future__ import annotations
 
@@ -80,8 +80,9 @@ def pipeline(
 
 
 def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any) -> None:
-    """Run the demo, draw, and show its result. Raises ClickException: one sentence on what is
-    missing or different.
+    """Run the demo, draw, and print its result.
+
+    Raises: ClickException: one sentence on the failure.
     """
     from kafka.errors import KafkaError
     from rich.console import Console

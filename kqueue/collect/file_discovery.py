@@ -1,4 +1,4 @@
-"""Which files a list of names and patterns means, and which names a rotation gives."""
+"""Finds the files that names and patterns match, and recognises the names that a rotation gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FileId = tuple[int, int]  # device and inode
 
 
 class DiscoveredFile(NamedTuple):
-    """A regular file, under the first of its names that was asked for."""
+    """A regular file, under the first matching name."""
 
     path: str
     id: FileId
@@ -23,11 +23,12 @@ class DiscoveredFile(NamedTuple):
 
 
 def find_files(patterns: Iterable[str], ignored: Collection[str] = ()) -> list[DiscoveredFile]:
-    """The regular files that there are, each once, those that changed longest ago first. `ignored`:
-    absolute paths.
+    """Return the matching regular files, each once, the least recently modified first.
 
-    What a pattern matches is left out if its name is a compressed file's; a name without pattern is
-    taken as it is.
+    A file with a compressed file's suffix matches by its exact name only, not by a pattern.
+
+    Args:
+        ignored: absolute paths to leave out.
     """
     found: dict[FileId, DiscoveredFile] = {}
     for path in _paths(patterns):
@@ -38,7 +39,7 @@ def find_files(patterns: Iterable[str], ignored: Collection[str] = ()) -> list[D
 
 
 def siblings(path: str) -> list[DiscoveredFile]:
-    """The other regular files of the folder that `path` is in, the newest first."""
+    """Return the other regular files in the folder of `path`, the most recently modified first."""
     folder = Path(path).parent
     try:
         paths = [str(other) for other in folder.iterdir() if other.name != Path(path).name]
@@ -48,8 +49,9 @@ def siblings(path: str) -> list[DiscoveredFile]:
 
 
 def is_rotated_name(name: str, original: str) -> bool:
-    """Whether a rotation may have given `original` this name: ``app.log`` becomes ``app.log.1``,
-    ``app.log-20260131``, ``app-1.log``.
+    """Return whether a rotation may have renamed `original` to this name.
+
+    ``app.log`` becomes ``app.log.1``, ``app.log-20260131`` or ``app-1.log``.
     """
     if name.endswith(COMPRESSED):
         return False
@@ -60,6 +62,7 @@ def is_rotated_name(name: str, original: str) -> bool:
 
 
 def id_of(status: os.stat_result) -> FileId:
+    """Return device and inode."""
     return status.st_dev, status.st_ino
 
 

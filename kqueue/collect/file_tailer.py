@@ -1,10 +1,9 @@
-"""Which files there are and how far each has been read: rotations, truncations, files that go and
-come. Knows nothing of brokers.
+"""Follows the files of the patterns through rotation and truncation, and restores their positions.
 
-A file is its device and inode while it is open here, so a new name changes nothing: what was
-renamed is read to its end, and what took its name begins as a file of its own. What was truncated
-begins anew, after the rest of its copy if there is one. A file that is met again later is known by
-the bytes around its position (`marks`).
+An open file is identified by device and inode, so renaming changes nothing: a renamed file is read
+to its end, and the file that takes its name begins as a new one. A truncated file begins again at
+0, after the rest of its copy if there is one. A file that is found again later is recognised by the
+bytes around its position (`fingerprint`). This module does no network I/O.
 """
 
 from __future__ import annotations
@@ -18,22 +17,25 @@ from kqueue.collect.fingerprint import DISTINCTIVE_BYTES, fingerprint_at, last_l
 from kqueue.collect.state_file import FilePosition
 from kqueue.collect.tailed_file import Line, ReadPosition, TailedFile
 
-ASIDE_S = 60.0  # how long a file that looks like a copy in the making is left alone
-KEPT_S = 60.0  # how long a file that was moved or removed is watched after it last grew
-GONE_MAX = 1000  # files that are gone, and may come back: of so many the positions are kept
+COPY_GRACE_S = 60.0  # how long a possible unfinished copy is deferred after it last changed
+LINGER_S = 60.0  # how long a moved or removed file is followed after it last grew
+MISSING_MAX = 1000  # missing files whose positions are kept, since they may return
 
 
 class FileTailer:
-    """Follows the files that `patterns` name, and gives their lines in the order of each file.
+    """Follows the files that `patterns` match and returns their lines, in order for each file.
 
-    Args: line_bytes_max: longer lines come in parts. partial_s: after how long without growth the
-    unfinished last line is given as it is. from_end: files that are there at the first scan begin
-    at their end (but for those of `restore`). now_s: a monotonic clock. new_source: gives a name
-    that no content has had. tell: takes a sentence for people. ignored: absolute paths to leave
-    out.
+    Call `scan`, `read` and `commit` in turn. Save `positions` after each `commit`, and before the
+    first line of a new content is sent.
 
-    `scan`, `read` and `commit` take turns; `positions` is what to keep after each `commit`, and
-    before the first line is sent anywhere.
+    Args:
+        line_bytes_max: longer lines are returned in parts.
+        partial_s: seconds without growth after which an unfinished last line is returned.
+        now_s: a monotonic clock, seconds.
+        new_source: returns a unique id for a content.
+        tell: receives sentences for the user.
+        from_end: files that exist at the first scan begin at their end, except those of `restore`.
+        ignored: absolute paths to leave out.
     """
 
     def __init__(
@@ -57,41 +59,39 @@ class FileTailer:
         self._from_end = from_end
         self._ignored = ignored
         self._old_patterns: frozenset[str] = frozenset()
-        self.sources: list[TailedFile] = []
+        self.files: list[TailedFile] = []
         """What is followed, the older contents first."""
-        self._gone: dict[str, FilePosition] = {}
-        self._aside: dict[FileId, tuple[int, float]] = {}  # when it changed, by the file's clock and ours
+        self._missing: dict[str, FilePosition] = {}
+        self._deferred_copies: dict[FileId, tuple[int, float]] = {}  # modification time, ns, and when it was seen, s
         self._unreadable: set[str] = set()
         self._turn = 0
         self._scanned = False
 
     def close(self) -> None:
-        """Let go of all files."""
-        for source in self.sources:
-            source.close()
-        self.sources.clear()
+        """Close all files."""
+        for tailed in self.files:
+            tailed.close()
+        self.files.clear()
 
     # --- what is there
 
     @property
     def count(self) -> int:
-        """How many files are followed."""
-        return len(self.sources)
+        """The number of files that are followed."""
+        return len(self.files)
 
     @property
     def is_behind(self) -> bool:
-        """Whether something waits: to be read, or to be given as an unfinished line once its time
-        has come.
-        """
-        return any(source.unread for source in self.sources)
+        """Whether bytes are unread, or wait to become an unfinished line."""
+        return any(tailed.unread for tailed in self.files)
 
     def positions(self) -> list[FilePosition]:
-        """How far all has been committed, those of files that are gone for the moment too."""
-        kept = [_position_of(source) for source in self.sources]
-        return kept + list(self._gone.values())
+        """Return the committed position of each file, also of files that are missing now."""
+        kept = [_position_of(tailed) for tailed in self.files]
+        return kept + list(self._missing.values())
 
     def report_unmatched_patterns(self) -> None:
-        """A pattern that matches nothing may be one that was mistyped."""
+        """Report patterns that match no file: they may be mistyped."""
         for pattern in self.patterns:
             if not find_files([pattern], self._ignored):
                 self._tell(f"no file {pattern} yet")
@@ -99,17 +99,20 @@ class FileTailer:
     # --- lines
 
     def read(self, lines_max: int, bytes_max: int) -> list[Line]:
-        """The next lines, up to about so many bytes; files take turns. Empty: there is nothing to
-        be read at the moment.
+        """Return the next lines, up to about `bytes_max` bytes; files take turns.
+
+        Empty: nothing can be read at the moment.
         """
         now_s = self._now_s()
         lines: list[Line] = []
-        for source in self._in_turn():
-            take_rest = source.grew_s is not None and now_s - source.grew_s >= self.partial_s
-            while source.unread and len(lines) < lines_max and bytes_max > 0:
-                before = source.place
-                more = source.read(self.line_bytes_max, lines_max - len(lines), bytes_max, take_rest=take_rest)
-                if source.place == before:
+        for tailed in self._in_turn():
+            take_unfinished = tailed.grew_s is not None and now_s - tailed.grew_s >= self.partial_s
+            while tailed.unread and len(lines) < lines_max and bytes_max > 0:
+                before = tailed.position_read
+                more = tailed.read(
+                    self.line_bytes_max, lines_max - len(lines), bytes_max, take_unfinished=take_unfinished
+                )
+                if tailed.position_read == before:
                     break
                 lines += more
                 bytes_max -= sum(len(line.value) for line in more)
@@ -117,80 +120,86 @@ class FileTailer:
         return lines
 
     def commit(self) -> None:
-        """All that was read has arrived."""
-        for source in self.sources:
-            source.commit()
+        """Mark all lines that were read as delivered."""
+        for tailed in self.files:
+            tailed.commit()
 
     def _in_turn(self) -> list[TailedFile]:
-        """All sources; each time another name comes first, but under one name always the older
-        content.
+        """Return all files, beginning with another name each time.
+
+        The older content of a name is first.
         """
         groups: dict[str, list[TailedFile]] = {}
-        for source in self.sources:
-            groups.setdefault(source.name, []).append(source)
+        for tailed in self.files:
+            groups.setdefault(tailed.name, []).append(tailed)
         order = list(groups.values())
         first = self._turn % len(order) if order else 0
-        return [source for group in order[first:] + order[:first] for source in group]
+        return [tailed for group in order[first:] + order[:first] for tailed in group]
 
     # --- files that come, change and go
 
     def scan(self) -> None:
-        """See what has become of the files, and which there are now."""
+        """Detect truncated, moved, new and removed files."""
         now_s = self._now_s()
-        for source in list(self.sources):
-            if not source.look(now_s):
-                self._begin_anew(source, now_s)
+        for tailed in list(self.files):
+            if not tailed.look(now_s):
+                self._handle_truncation(tailed, now_s)
         found = find_files(self.patterns, self._ignored)
-        self._see_where_they_are({file.id: file for file in found}, now_s)
+        self._update_paths({file.id: file for file in found}, now_s)
         old = None if self._scanned or not self._from_end else self._ids_of_old_patterns()
         for file in found:
             if file.id not in self._ids():
                 self._begin(file, now_s, at_end=old is not None and file.id not in old)
-        self._let_go(now_s)
+        self._close_finished(now_s)
         self._scanned = True
 
     def _ids(self) -> set[FileId]:
-        return {source.id for source in self.sources}
+        return {tailed.id for tailed in self.files}
 
     def _ids_of_old_patterns(self) -> set[FileId]:
         return {file.id for file in find_files(self._old_patterns.intersection(self.patterns), self._ignored)}
 
-    def _see_where_they_are(self, found: dict[FileId, DiscoveredFile], now_s: float) -> None:
-        for source in self.sources:
-            file = found.get(source.id)
+    def _update_paths(self, found: dict[FileId, DiscoveredFile], now_s: float) -> None:
+        for tailed in self.files:
+            file = found.get(tailed.id)
             if file is not None:
-                source.path, source.lost_s = file.path, None
-            elif source.lost_s is None:
-                source.lost_s = now_s
+                tailed.path, tailed.lost_s = file.path, None
+            elif tailed.lost_s is None:
+                tailed.lost_s = now_s
 
     def _begin(self, file: DiscoveredFile, now_s: float, *, at_end: bool) -> None:
-        """Follow a file that is new here, from where it is known to, or its beginning, or its end."""
-        original = self._being_copied(file)
-        if original is not None and self._stays_aside(file, now_s):
+        """Follow a new file from its known position, its beginning, or its end."""
+        original = self._original_of(file)
+        if original is not None and self._is_deferred(file, now_s):
             return
-        source = self._open(file.path)
-        if source is None:
+        tailed = self._open(file.path)
+        if tailed is None:
             return
-        size = os.fstat(source.file).st_size
-        known = self._met_again(source)
+        size = os.fstat(tailed.file).st_size
+        known = self._previous_position(tailed)
         if known is not None:
-            source.source, place = known
+            tailed.source, position_read = known
         elif original is not None and size >= DISTINCTIVE_BYTES:
-            place = ReadPosition(
-                fingerprint_at(source.file, size)
-            )  # a copy that stays: what it holds is read in the original
+            position_read = ReadPosition(
+                fingerprint_at(tailed.file, size)
+            )  # a lasting copy: its content is read in the original
         elif at_end:
-            place = ReadPosition(fingerprint_at(source.file, last_line_end(source.file, size, self.line_bytes_max + 1)))
+            position_read = ReadPosition(
+                fingerprint_at(tailed.file, last_line_end(tailed.file, size, self.line_bytes_max + 1))
+            )
         else:
-            place = ReadPosition()
-        source.place = source.confirmed = place
-        source.look(now_s)
-        self.sources.append(source)
+            position_read = ReadPosition()
+        tailed.position_read = tailed.confirmed = position_read
+        tailed.look(now_s)
+        self.files.append(tailed)
 
     def _open(self, path: str, **more: object) -> TailedFile | None:
-        """A source, or None if the file can't be read; that is told once."""
+        """Open a file.
+
+        None: it cannot be read, which is reported once, or it is followed already.
+        """
         try:
-            source = TailedFile.open(path, self._new_source(), **more)
+            tailed = TailedFile.open(path, self._new_source(), **more)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -199,89 +208,95 @@ class FileTailer:
                 self._tell(f"{path} can't be read: {error.strerror}; it is tried again and again")
             return None
         self._unreadable.discard(path)
-        if source.id in self._ids():  # it was moved here between two looks
-            source.close()
+        if tailed.id in self._ids():  # it was renamed to this path between two scans
+            tailed.close()
             return None
-        return source
+        return tailed
 
-    def _met_again(self, source: TailedFile) -> tuple[str, ReadPosition] | None:
-        """The name and the place of this content, if it was here before under this path."""
-        for other in self.sources:
-            replaced = other.lost_s is not None and other.path == source.path and os.fstat(other.file).st_nlink == 0
-            if replaced and other.place.fingerprint.is_distinctive and other.place.fingerprint.holds_in(source.file):
+    def _previous_position(self, tailed: TailedFile) -> tuple[str, ReadPosition] | None:
+        """Return content id and position of a content that was followed under this path before."""
+        for other in self.files:
+            replaced = other.lost_s is not None and other.path == tailed.path and os.fstat(other.file).st_nlink == 0
+            if (
+                replaced
+                and other.position_read.fingerprint.is_distinctive
+                and other.position_read.fingerprint.holds_in(tailed.file)
+            ):
                 other.close()
-                self.sources.remove(other)
-                return other.source, other.place
-        position = self._gone.pop(source.path, None)
+                self.files.remove(other)
+                return other.source, other.position_read
+        position = self._missing.pop(tailed.path, None)
         if position is None:
             return None
-        place = _place_in(source, position)
-        return None if place is None else (position.source, place)
+        position_read = _position_in(tailed, position)
+        return None if position_read is None else (position.source, position_read)
 
-    def _begin_anew(self, source: TailedFile, now_s: float) -> None:
-        """The file was truncated or written anew; if it was copied before, the copy has what had
-        not been read.
+    def _handle_truncation(self, tailed: TailedFile, now_s: float) -> None:
+        """Handle a truncated or rewritten file.
+
+        Its unread rest is read from the copy, if there is one.
         """
-        for file in siblings(source.path):
-            if file.id in self._ids() or not source.may_be_copied_to(file):
+        for file in siblings(tailed.path):
+            if file.id in self._ids() or not tailed.may_be_copied_to(file):
                 continue
-            rest = self._open(file.path, name=source.name)
+            rest = self._open(file.path, name=tailed.name)
             if rest is None:
                 continue
-            if source.is_begun_in(rest.file):
-                rest.source, rest.place, rest.confirmed = source.source, source.place, source.place
+            if tailed.is_begun_in(rest.file):
+                rest.source, rest.position_read, rest.confirmed = (
+                    tailed.source,
+                    tailed.position_read,
+                    tailed.position_read,
+                )
                 rest.look(now_s)
-                self.sources.insert(self.sources.index(source), rest)
+                self.files.insert(self.files.index(tailed), rest)
                 break
             rest.close()
         else:
-            if source.unread:
-                self._tell(f"{source.path} was truncated; {source.unread:,} bytes that had not been read are gone")
-        source.restart(self._new_source())
-        source.look(now_s)
+            if tailed.unread:
+                self._tell(f"{tailed.path} was truncated; {tailed.unread:,} bytes that had not been read are gone")
+        tailed.restart(self._new_source())
+        tailed.look(now_s)
 
-    def _being_copied(self, file: DiscoveredFile) -> TailedFile | None:
-        """The source of which a file is a copy, perhaps one that is still being made."""
-        for source in self.sources:
-            if source.lost_s is None and source.may_be_copied_to(file) and source.begins_like(file.path):
-                return source
+    def _original_of(self, file: DiscoveredFile) -> TailedFile | None:
+        """Return the file of which `file` is a copy, perhaps an unfinished one."""
+        for tailed in self.files:
+            if tailed.lost_s is None and tailed.may_be_copied_to(file) and tailed.begins_like(file.path):
+                return tailed
         return None
 
-    def _stays_aside(self, file: DiscoveredFile, now_s: float) -> bool:
-        """Whether to wait and see what becomes of a copy: the original may be about to be
-        truncated.
-        """
-        modified_ns, since_s = self._aside.get(file.id, (-1, now_s))
+    def _is_deferred(self, file: DiscoveredFile, now_s: float) -> bool:
+        """Return whether to defer a copy, because its original may be truncated next."""
+        modified_ns, since_s = self._deferred_copies.get(file.id, (-1, now_s))
         if modified_ns != file.modified_ns:
             since_s = now_s
-        if now_s - since_s < ASIDE_S:
-            self._aside[file.id] = file.modified_ns, since_s
+        if now_s - since_s < COPY_GRACE_S:
+            self._deferred_copies[file.id] = file.modified_ns, since_s
             return True
-        del self._aside[file.id]
+        del self._deferred_copies[file.id]
         return False
 
-    def _let_go(self, now_s: float) -> None:
-        """Close files that are nowhere any more, once they have been read and have not grown for a
-        while.
-        """
-        for source in list(self.sources):
-            if source.lost_s is None or source.unread or source.place != source.confirmed:
+    def _close_finished(self, now_s: float) -> None:
+        """Close files without a matching path that are fully read and stopped growing."""
+        for tailed in list(self.files):
+            if tailed.lost_s is None or tailed.unread or tailed.position_read != tailed.confirmed:
                 continue
-            if now_s - max(source.lost_s, source.grew_s or 0.0) >= KEPT_S:
-                source.close()
-                self.sources.remove(source)
-                if not os.path.lexists(source.path):
-                    self._gone[source.path] = _position_of(source)
-        for path in list(self._gone)[: -GONE_MAX or None]:
-            del self._gone[path]
+            if now_s - max(tailed.lost_s, tailed.grew_s or 0.0) >= LINGER_S:
+                tailed.close()
+                self.files.remove(tailed)
+                if not os.path.lexists(tailed.path):
+                    self._missing[tailed.path] = _position_of(tailed)
+        for path in list(self._missing)[: -MISSING_MAX or None]:
+            del self._missing[path]
 
     # --- after a restart
 
     def restore(self, positions: Iterable[FilePosition], patterns: Collection[str], since_ns: int) -> None:
-        """Go on from what was kept: before the first scan.
+        """Restore saved positions; call it before the first scan.
 
-        patterns: those of that time; what they match and is new begins at its beginning. since_ns:
-        when it was kept, by the files' clock.
+        Args:
+            patterns: those of the saved state; new files that match them begin at their beginning.
+            since_ns: modification time of the state file, nanoseconds.
         """
         self._old_patterns = frozenset(patterns)
         found = {file.id: file.path for file in find_files(self.patterns, self._ignored)}
@@ -289,44 +304,56 @@ class FileTailer:
             if self._reopen(position, found, since_ns):
                 continue
             if not os.path.lexists(position.path):
-                self._gone[position.path] = position
+                self._missing[position.path] = position
             else:
                 self._tell(
                     f"{position.path} is another file now; the one before, read up to byte {position.print.offset:,}, was not found"
                 )
 
     def _reopen(self, position: FilePosition, found: dict[FileId, str], since_ns: int) -> bool:
-        """Follow the file of a position again, wherever it is now."""
+        """Follow the file of a position again, under its present name.
+
+        Returns: whether it was found.
+        """
         original = Path(position.path).name
         beside = siblings(position.path)
         paths = [found[position.id]] if position.id in found else []
         paths += [position.path, *(file.path for file in beside if file.id == position.id)]
         copies = [file for file in beside if file.id != position.id and is_rotated_name(Path(file.path).name, original)]
         for path in dict.fromkeys([*paths, *(file.path for file in copies)]):
-            source = self._open(path, name=position.name)
-            if source is None:
+            tailed = self._open(path, name=position.name)
+            if tailed is None:
                 continue
             fresh = any(file.path == path and file.modified_ns >= since_ns for file in copies)
-            place = _place_in(source, position, short_too=fresh)
-            if place is not None:
-                source.path, source.source, source.place, source.confirmed = path, position.source, place, place
-                source.look(self._now_s())
-                self.sources.append(source)
+            position_read = _position_in(tailed, position, short_too=fresh)
+            if position_read is not None:
+                tailed.path, tailed.source, tailed.position_read, tailed.confirmed = (
+                    path,
+                    position.source,
+                    position_read,
+                    position_read,
+                )
+                tailed.look(self._now_s())
+                self.files.append(tailed)
                 return True
-            source.close()
+            tailed.close()
         return False
 
 
-def _place_in(source: TailedFile, position: FilePosition, *, short_too: bool = False) -> ReadPosition | None:
-    """Where to go on, if the file has the content of the position; short contents are alike too
-    often to know another file by.
+def _position_in(tailed: TailedFile, position: FilePosition, *, short_too: bool = False) -> ReadPosition | None:
+    """Return the position in this file if it has the content of `position`.
+
+    Short contents are often equal, so they identify only the same inode (or, with `short_too`, a
+    copy).
     """
-    fingerprint = position.print.find_in(source.file)
-    if fingerprint is None or not (source.id == position.id or fingerprint.is_distinctive or short_too):
+    fingerprint = position.print.find_in(tailed.file)
+    if fingerprint is None or not (tailed.id == position.id or fingerprint.is_distinctive or short_too):
         return None
     return ReadPosition(fingerprint, position.parts)
 
 
-def _position_of(source: TailedFile) -> FilePosition:
-    place = source.confirmed
-    return FilePosition(source.path, source.name, source.source, source.id, place.fingerprint.print(), place.parts)
+def _position_of(tailed: TailedFile) -> FilePosition:
+    position_read = tailed.confirmed
+    return FilePosition(
+        tailed.path, tailed.name, tailed.source, tailed.id, position_read.fingerprint.print(), position_read.parts
+    )

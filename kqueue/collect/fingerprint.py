@@ -1,6 +1,4 @@
-"""How a file is known again: by the bytes at its beginning, and those just before the place that
-was read to.
-"""
+"""Recognises a file by the bytes at its beginning and the bytes before a position."""
 
 from __future__ import annotations
 
@@ -9,14 +7,13 @@ import os
 from typing import NamedTuple
 
 FINGERPRINT_BYTES = 256
-DISTINCTIVE_BYTES = (
-    2 * FINGERPRINT_BYTES
-)  # from here on the two stretches don't overlap, and are enough to know a copy by
+DISTINCTIVE_BYTES = 2 * FINGERPRINT_BYTES  # from here on both byte ranges are disjoint, and identify a copy
 
 
 class FileFingerprint(NamedTuple):
-    """A place in a file, with the first and the last of the bytes before it, `FINGERPRINT_BYTES` of each
-    at most.
+    """A position in a file, the first bytes of the file, and the bytes before the position.
+
+    Each part has at most `FINGERPRINT_BYTES` bytes.
     """
 
     offset: int = 0
@@ -24,48 +21,49 @@ class FileFingerprint(NamedTuple):
     tail: bytes = b""
 
     def moved(self, data: bytes) -> FileFingerprint:
-        """The place behind `data`, which has been read from here."""
+        """Return the fingerprint after `data`, which was read from this position."""
         head = self.head if len(self.head) == FINGERPRINT_BYTES else (self.head + data)[:FINGERPRINT_BYTES]
         return FileFingerprint(self.offset + len(data), head, (self.tail + data)[-FINGERPRINT_BYTES:])
 
     def holds_in(self, file: int) -> bool:
-        """Whether the open file `file` has these bytes at these places."""
+        """Return whether the open file `file` has these bytes at these positions."""
         return _at(file, self.offset) == self
 
     @property
     def is_distinctive(self) -> bool:
-        """Whether a file with another inode that has these bytes may be taken for a copy: short
-        beginnings are often the same.
-        """
+        """Whether it identifies a copy with another inode: short beginnings are often equal."""
         return self.offset >= DISTINCTIVE_BYTES
 
     def print(self) -> FingerprintDigest:
+        """Return the digest to store."""
         return FingerprintDigest(self.offset, _digest(self.head), _digest(self.tail))
 
 
 class FingerprintDigest(NamedTuple):
-    """A fingerprint to be kept: of the bytes their SHA-256 alone, because logs hold what should not lie
-    about elsewhere.
-    """
+    """A fingerprint to store: SHA-256 digests, so that the state file discloses no logged bytes."""
 
     offset: int
     head: str
     tail: str
 
     def find_in(self, file: int) -> FileFingerprint | None:
-        """The fingerprint, if the open file `file` has such bytes at these places."""
+        """Return the fingerprint if the open file `file` has such bytes at these positions."""
         fingerprint = _at(file, self.offset)
         return fingerprint if fingerprint is not None and fingerprint.print() == self else None
 
 
 def fingerprint_at(file: int, offset: int) -> FileFingerprint:
-    """The fingerprint of a place in an open file; of its beginning if the file is shorter."""
+    """Return the fingerprint of a position in an open file.
+
+    That of position 0 if the file is shorter.
+    """
     return _at(file, offset) or FileFingerprint()
 
 
 def last_line_end(file: int, size: int, back_bytes_max: int) -> int:
-    """Where the last whole line among the first `size` bytes ends; `size` if there is none so near
-    to it.
+    """Return the end of the last complete line in the first `size` bytes.
+
+    Returns: `size` if no line ends within the last `back_bytes_max` bytes.
     """
     back = min(size, back_bytes_max)
     found = os.pread(file, back, size - back).rfind(b"\n")

@@ -1,4 +1,4 @@
-"""Bytes of a file cut into lines: pure, and the same however the bytes came in."""
+"""Splits bytes into lines: a pure function, independent of how the bytes arrived."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class LinePiece(NamedTuple):
-    """A line, or a part of one, without its line end.
+    """A line or a part of one, without its line end.
 
-    size: how many bytes of the file it stands for, line end included. ended: a line end followed
-    it; False: the line goes on.
+    `size`: bytes of the file that it covers, with the line end. `ended`: a line end followed;
+    False: the line continues.
     """
 
     value: bytes
@@ -17,13 +17,17 @@ class LinePiece(NamedTuple):
     ended: bool
 
 
-def cut(data: bytes, line_bytes_max: int, *, take_rest: bool = False, count_max: int | None = None) -> list[LinePiece]:
-    """The lines at the beginning of `data`; a last one without its line feed is left out, unless
-    `take_rest`.
+def cut(
+    data: bytes, line_bytes_max: int, *, take_unfinished: bool = False, count_max: int | None = None
+) -> list[LinePiece]:
+    """Return the lines at the beginning of `data`.
 
-    A line feed ends a line, and a carriage return before it belongs to the end. A line above
-    `line_bytes_max` comes in pieces of so many bytes, or up to three fewer, so that no character of
-    UTF-8 is cut in two.
+    A line ends with a line feed; a carriage return before it belongs to the line end. A line above
+    `line_bytes_max` is split into parts of that size, or up to three bytes fewer to keep UTF-8
+    characters whole.
+
+    Args:
+        take_unfinished: also return a last line without a line feed.
     """
     pieces: list[LinePiece] = []
     start = 0
@@ -34,7 +38,7 @@ def cut(data: bytes, line_bytes_max: int, *, take_rest: bool = False, count_max:
         elif len(data) - start > line_bytes_max:
             value = _whole_characters(data[start : start + line_bytes_max], data[start + line_bytes_max])
             pieces.append(LinePiece(value, len(value), False))
-        elif take_rest:
+        elif take_unfinished:
             pieces.append(LinePiece(data[start:], len(data) - start, False))
         else:
             break
@@ -43,8 +47,9 @@ def cut(data: bytes, line_bytes_max: int, *, take_rest: bool = False, count_max:
 
 
 def _whole_characters(piece: bytes, following: int) -> bytes:
-    """`piece` without the beginning of a UTF-8 character that goes on in the byte that follows; all
-    of it if that is no UTF-8.
+    """Return `piece` without an incomplete UTF-8 character at its end.
+
+    `following` is the next byte. Bytes that are not UTF-8 are returned unchanged.
     """
     if following & 0xC0 != 0x80:
         return piece

@@ -1,5 +1,6 @@
-"""What an agent that was killed had sent beyond the position that it kept: the topic itself knows,
-since each record names its line.
+"""Finds the lines that a killed agent had sent after it last saved its position.
+
+Each record names its line, so the topic itself has that information.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
 SILENCE_S = 10.0
-RECORDS_MAX = (
-    1_000_000  # between the last confirmed record and the end, those of others included; beyond it lines may come twice
-)
+RECORDS_MAX = 1_000_000  # after the last confirmed record, with those of other producers; beyond, lines may come twice
 
 
 class DeliveredLine(NamedTuple):
-    """A line, or a part of one, that is in the topic. `size` of its value in bytes: what was
-    unfinished then may have grown since.
+    """A line, or a part of one, that is in the topic.
+
+    `size`: bytes of its value; an unfinished line may have grown since.
     """
 
     source: str
@@ -28,8 +28,9 @@ class DeliveredLine(NamedTuple):
 
 
 class DeliveredLines(NamedTuple):
-    """`ends`: by partition, where the topic ends now. complete: False if it was too far to look at
-    all of it.
+    """The lines batches.
+
+    `ends`: end offset by partition. `complete`: False if there were too many records.
     """
 
     arrived: frozenset[DeliveredLine]
@@ -46,29 +47,42 @@ def find_delivered(
     records_max: int = RECORDS_MAX,
     now_s: Callable[[], float] = time.monotonic,
 ) -> DeliveredLines:
-    """Read the topic from `ends` on, and find the lines of `sources`. With `ends` None nothing is
-    read.
+    """Read the topic from `ends` on and return the lines of `sources`.
 
-    Args: ends: by partition; one that is not in it is read from its beginning, since it came later.
-    options: of a client. Raises KafkaError: the broker does not answer in time.
+    With `ends` None read nothing.
+
+    Args:
+        options: of the consumer.
+        ends: offset by partition; a partition that is missing is newer and is read from its
+            beginning.
+    Raises: KafkaError: the broker does not answer in time.
     """
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(group_id=None, enable_auto_commit=False, **options)
     try:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
-        now = {place.partition: end for place, end in consumer.end_offsets(partitions).items()}
+        end_offsets = {
+            topic_partition.partition: end for topic_partition, end in consumer.end_offsets(partitions).items()
+        }
         if ends is None or not partitions:
-            return DeliveredLines(frozenset(), now)
-        starts = {place.partition: start for place, start in consumer.beginning_offsets(partitions).items()}
+            return DeliveredLines(frozenset(), end_offsets)
+        starts = {
+            topic_partition.partition: start
+            for topic_partition, start in consumer.beginning_offsets(partitions).items()
+        }
         consumer.assign(partitions)
-        for place in partitions:
-            number = place.partition
-            consumer.seek(place, min(max(ends.get(number, 0), starts[number]), now[number]))
+        for topic_partition in partitions:
+            number = topic_partition.partition
+            consumer.seek(topic_partition, min(max(ends.get(number, 0), starts[number]), end_offsets[number]))
         arrived, complete = _read(
-            consumer, {place: now[place.partition] for place in partitions}, frozenset(sources), records_max, now_s
+            consumer,
+            {topic_partition: end_offsets[topic_partition.partition] for topic_partition in partitions},
+            frozenset(sources),
+            records_max,
+            now_s,
         )
-        return DeliveredLines(frozenset(arrived), now, complete)
+        return DeliveredLines(frozenset(arrived), end_offsets, complete)
     finally:
         consumer.close()
 
@@ -83,23 +97,23 @@ def _read(
     from kafka.errors import KafkaTimeoutError
 
     arrived: set[DeliveredLine] = set()
-    count, heard_s = 0, now_s()
-    while any(consumer.position(place) < end for place, end in ends.items()):
-        found = consumer.poll(timeout_ms=200)
-        for records in found.values():
+    count, last_record_s = 0, now_s()
+    while any(consumer.position(topic_partition) < end for topic_partition, end in ends.items()):
+        batches = consumer.poll(timeout_ms=200)
+        for records in batches.values():
             count += len(records)
             arrived.update(line for line in map(_line_of, records) if line is not None and line.source in sources)
         if count >= records_max:
             return arrived, False
-        if found:
-            heard_s = now_s()
-        elif now_s() - heard_s > SILENCE_S:
+        if batches:
+            last_record_s = now_s()
+        elif now_s() - last_record_s > SILENCE_S:
             raise KafkaTimeoutError(f"nothing came for {SILENCE_S:.0f} s")
     return arrived, True
 
 
 def _line_of(record: Any) -> DeliveredLine | None:
-    """The line that a record says it is; None if it is nobody's, or says so badly."""
+    """Return the line that a record's headers name; None: not a record of an agent."""
     headers = dict(record.headers)
     source, offset = headers.get("source"), headers.get("offset")
     if source is None or offset is None or record.value is None or not offset.isdigit() or len(offset) > 18:

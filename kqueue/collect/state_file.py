@@ -1,6 +1,4 @@
-"""The positions that outlive the agent: a JSON file, replaced as a whole, so that it is either the
-old or the new one.
-"""
+"""The agent's state on disk: a JSON file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ STATE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FilePosition(NamedTuple):
-    """How far a file's content has been sent. `path`: where it was last; `name`: what its lines are
-    sent under.
+    """How much of a file's content is delivered.
+
+    `path`: where it was last; `name`: the path in the headers of its lines.
     """
 
     path: str
@@ -32,11 +31,11 @@ class FilePosition(NamedTuple):
 
 
 class AgentState(NamedTuple):
-    """All that is kept. `patterns`: what was asked for, so that files which came while nobody
-    looked are known from others.
+    """The saved state.
 
-    `ends`: per partition of the topic, the offset behind the last record of ours that is known to
-    have arrived.
+    `patterns`: those of the command, which tell files that appeared meanwhile from others. `ends`:
+    per partition the offset after the last confirmed record of this agent. `stopped`: the agent
+    ended regularly.
     """
 
     patterns: tuple[str, ...] = ()
@@ -46,11 +45,11 @@ class AgentState(NamedTuple):
 
 
 class StateUnusable(Exception):
-    """The state file can't be used; the message is a sentence for people."""
+    """The state file cannot be used; the message is a sentence for the user."""
 
 
 class StateFile:
-    """The file in which an agent keeps its state; one agent at a time (`held`)."""
+    """The file with an agent's state; `held` admits one agent at a time."""
 
     def __init__(self, path: Path, topic: str) -> None:
         self.path = path
@@ -60,17 +59,18 @@ class StateFile:
         self._last: bytes | None = None
 
     def names(self) -> set[str]:
-        """The absolute paths of all that this makes, which nobody wants collected."""
+        """Return the absolute paths of the files written here, which must not be collected."""
         return {str(path.absolute()) for path in (self.path, self.new, self.lock)}
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other agents off while this runs; a lock that ends with the process, however that
-        ends. Raises StateUnusable.
+        """Hold a lock that excludes other agents; it ends with the process.
+
+        Raises: StateUnusable.
         """
         try:
             import fcntl
-        except ImportError:  # Windows has no such lock
+        except ImportError:  # Windows has no flock
             yield
             return
         try:
@@ -88,8 +88,9 @@ class StateFile:
             os.close(file)
 
     def load(self) -> AgentState | None:
-        """What was saved last; None if nothing has been. Raises StateUnusable: it can't be read, or
-        is of another topic.
+        """Return the saved state, None if there is none.
+
+        Raises: StateUnusable: it cannot be read, or belongs to another topic.
         """
         try:
             with self.path.open("rb") as file:
@@ -112,8 +113,9 @@ class StateFile:
         return state
 
     def save(self, state: AgentState) -> None:
-        """Replace what is kept; on disk when it returns, and nothing is done if nothing changed.
-        Raises StateUnusable.
+        """Replace the saved state; an unchanged state is not written.
+
+        Durability: on return. Raises: StateUnusable.
         """
         text = json.dumps({"version": VERSION, "topic": self.topic, **_content_of(state)}, indent=1).encode()
         if text == self._last:
@@ -130,7 +132,7 @@ class StateFile:
             file.flush()
             os.fsync(file.fileno())
         self.new.replace(self.path)
-        if os.name != "nt":  # Windows can't sync a folder
+        if os.name != "nt":  # Windows cannot sync a folder
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -149,23 +151,26 @@ def _content_of(state: AgentState) -> dict[str, Any]:
         "ends": state.ends,
         "files": [
             {
-                "path": place.path,
-                "name": place.name,
-                "source": place.source,
-                "device": place.id[0],
-                "inode": place.id[1],
-                "offset": place.print.offset,
-                "head": place.print.head,
-                "tail": place.print.tail,
-                "parts": place.parts,
+                "path": position.path,
+                "name": position.name,
+                "source": position.source,
+                "device": position.id[0],
+                "inode": position.id[1],
+                "offset": position.print.offset,
+                "head": position.print.head,
+                "tail": position.print.tail,
+                "parts": position.parts,
             }
-            for place in state.positions
+            for position in state.positions
         ],
     }
 
 
 def _state_of(content: Any) -> AgentState:
-    """Raises ValueError, KeyError, TypeError: it has not the form of a state."""
+    """Return the state of parsed JSON.
+
+    Raises: ValueError, KeyError, TypeError: the format is wrong.
+    """
     if content["version"] != VERSION:
         raise ValueError("another version")
     return AgentState(
@@ -178,9 +183,9 @@ def _state_of(content: Any) -> AgentState:
 
 def _position_of(row: Any) -> FilePosition:
     fingerprint = FingerprintDigest(_count(row["offset"]), str(row["head"]), str(row["tail"]))
-    place = _count(row["device"]), _count(row["inode"])
+    position = _count(row["device"]), _count(row["inode"])
     return FilePosition(
-        str(row["path"]), str(row["name"]), str(row["source"]), place, fingerprint, _count(row["parts"])
+        str(row["path"]), str(row["name"]), str(row["source"]), position, fingerprint, _count(row["parts"])
     )
 
 

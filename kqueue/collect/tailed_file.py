@@ -1,4 +1,4 @@
-"""One file that is followed: held open, so that it can be read to its end under any name, or none."""
+"""One followed file, kept open so that it can be read to its end under any name, or none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ READ_BYTES = 256 * 1024
 
 
 class Line(NamedTuple):
-    """What becomes a record.
+    """What becomes one record.
 
-    name: the path under which its file was first seen. source: the name of that file's content,
-    unique; with `offset`, the byte in the file at which the line begins, it names the line. part:
-    None for a whole line; a line that comes in parts counts them from 0.
+    `name`: the path under which the file was first seen. `source`: the unique id of the file's
+    content; with `offset`, the line's position in bytes, it identifies the line. `part`: None for a
+    whole line; else the number of the part, from 0.
     """
 
     value: bytes
@@ -29,8 +29,9 @@ class Line(NamedTuple):
 
 
 class ReadPosition(NamedTuple):
-    """How far a file has been read. parts: how many records have been made of the line that goes on
-    here; 0: a line begins.
+    """How far a file was read.
+
+    `parts`: records made of the line that continues here; 0: a line begins.
     """
 
     fingerprint: FileFingerprint = FileFingerprint()
@@ -38,22 +39,21 @@ class ReadPosition(NamedTuple):
 
 
 class TailedFile:
-    """An open file with two places in it: what has been read, and what is known to have arrived
-    (`confirmed`).
+    """An open file with two positions: `position_read`, up to which it was read, and `confirmed`.
 
-    `path` is where it was last seen; `name` stays what it was at first. `lost_s` is since when it
-    has not been at a path that is asked for (moved by a rotation, or removed); None while it is.
+    `path`: where it was last seen; `name`: where it was first seen. `lost_s`: since when no pattern
+    matches it (moved or removed); None while one does.
     """
 
     def __init__(
-        self, path: str, file: int, source: str, *, name: str | None = None, place: ReadPosition | None = None
+        self, path: str, file: int, source: str, *, name: str | None = None, position_read: ReadPosition | None = None
     ) -> None:
         self.path = path
         self.name = name or path
         self.file = file
         self.source = source
         self.id: FileId = id_of(os.fstat(file))
-        self.place = self.confirmed = place or ReadPosition()
+        self.position_read = self.confirmed = position_read or ReadPosition()
         self.lost_s: float | None = None
         self.grew_s: float | None = None
         self._seen = FileFingerprint()
@@ -61,21 +61,18 @@ class TailedFile:
 
     @classmethod
     def open(cls, path: str, source: str, **more: object) -> TailedFile:
-        """Raises OSError: it can't be opened; also where it is no file any more."""
-        file = os.open(
-            path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        )  # a fifo that took the file's place must not hold us up
+        """Open a file. Raises: OSError: it cannot be opened, or is no file any more."""
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a fifo of this name must not block
         return cls(path, file, source, **more)  # type: ignore[arg-type]
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self.file)
 
     def look(self, now_s: float) -> bool:
-        """See how long the file is now. Returns False if it is not what was read before: it was
-        truncated, or written anew.
-        """
+        """Update the size. Returns: False if the content changed: it was truncated or rewritten."""
         status = os.fstat(self.file)
-        if not (self.place.fingerprint.holds_in(self.file) and self._seen.holds_in(self.file)):
+        if not (self.position_read.fingerprint.holds_in(self.file) and self._seen.holds_in(self.file)):
             return False
         if status.st_size > self.size or self.grew_s is None:
             self.grew_s = now_s
@@ -84,50 +81,48 @@ class TailedFile:
 
     @property
     def size(self) -> int:
-        """In bytes, when it was last looked at."""
+        """Size in bytes at the last `look`."""
         return self._seen.offset
 
     @property
     def unread(self) -> int:
-        """How many bytes there were to be read when it was last looked at."""
-        return max(0, self.size - self.place.fingerprint.offset)
+        """Unread bytes at the last `look`."""
+        return max(0, self.size - self.position_read.fingerprint.offset)
 
-    def read(self, line_bytes_max: int, count_max: int, bytes_max: int, *, take_rest: bool) -> list[Line]:
-        """The next lines, up to `count_max`; about `bytes_max` bytes, but always room for a line.
-        Empty: there are none (yet).
+    def read(self, line_bytes_max: int, count_max: int, bytes_max: int, *, take_unfinished: bool) -> list[Line]:
+        """Return up to `count_max` next lines, of about `bytes_max` bytes but at least one line.
+
+        Empty: there are none yet.
+
+        Args:
+            take_unfinished: also return a last line without a line end.
         """
-        fingerprint, parts = self.place
+        fingerprint, parts = self.position_read
         room = max(line_bytes_max + 1, min(READ_BYTES, bytes_max))
         data = os.pread(self.file, len(fingerprint.tail) + room, fingerprint.offset - len(fingerprint.tail))
         if not data.startswith(fingerprint.tail):
-            return []  # truncated since it was looked at: the next look will tell
+            return []  # truncated since the last look; the next one detects it
         data = data[len(fingerprint.tail) :]
         at_end = len(data) < room
-        lines, taken = [], 0
-        for piece in cut(data, line_bytes_max, take_rest=take_rest and at_end, count_max=count_max):
-            if piece.value or not (
-                piece.ended and parts
-            ):  # the bare end of a line that has been sent in parts is no line
+        lines, consumed = [], 0
+        for piece in cut(data, line_bytes_max, take_unfinished=take_unfinished and at_end, count_max=count_max):
+            if piece.value or not (piece.ended and parts):  # the line end after the last part is no line
                 part = None if piece.ended and not parts else parts
-                lines.append(Line(piece.value, self.name, self.source, fingerprint.offset + taken, part))
-            taken += piece.size
+                lines.append(Line(piece.value, self.name, self.source, fingerprint.offset + consumed, part))
+            consumed += piece.size
             parts = 0 if piece.ended else parts + 1
-        self.place = ReadPosition(fingerprint.moved(data[:taken]), parts)
+        self.position_read = ReadPosition(fingerprint.moved(data[:consumed]), parts)
         return lines
 
     def may_be_copied_to(self, file: DiscoveredFile) -> bool:
-        """Whether a file's place, name and time are those of a copy of this one that a rotation has
-        made since it was last looked at.
-        """
+        """Return whether `file` may be a rotation's copy of this file, by folder, name and time."""
         mine, other = Path(self.path), Path(file.path)
         if other.parent != mine.parent or self._modified_ns is None:
             return False
         return file.modified_ns >= self._modified_ns and is_rotated_name(other.name, mine.name)
 
     def begins_like(self, path: str) -> bool:
-        """Whether one of the two files is, as far as a look at its ends tells, the beginning of the
-        other.
-        """
+        """Return whether one of the two files is the beginning of the other, by its fingerprint."""
         try:
             other = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
@@ -139,17 +134,15 @@ class TailedFile:
             os.close(other)
 
     def is_begun_in(self, other: int) -> bool:
-        """Whether the open file `other` has all that this one had when it was last looked at, as
-        far as a look at the ends tells.
-        """
-        return self.place.fingerprint.holds_in(other) and self._seen.holds_in(other)
+        """Return whether the open file `other` begins with the content of the last `look`."""
+        return self.position_read.fingerprint.holds_in(other) and self._seen.holds_in(other)
 
     def restart(self, source: str) -> None:
-        """The content is another now: read it from its beginning, under a name of its own."""
+        """Begin at 0 with the new content id `source`: the content was replaced."""
         self.source = source
-        self.place = self.confirmed = ReadPosition()
+        self.position_read = self.confirmed = ReadPosition()
         self._seen, self._modified_ns, self.grew_s = FileFingerprint(), None, None
 
     def commit(self) -> None:
-        """All that was read has arrived."""
-        self.confirmed = self.place
+        """Mark all that was read as delivered."""
+        self.confirmed = self.position_read

@@ -1,6 +1,4 @@
-"""The two clients of the demo, used as any program would use them: kafka-python sends, a group of
-aiokafka consumers reads.
-"""
+"""The two clients of the demo: kafka-python sends, a group of aiokafka consumers reads."""
 
 from __future__ import annotations
 
@@ -31,11 +29,11 @@ Progress = Callable[[int], None]
 
 
 class DemoFailed(Exception):
-    """The broker, or the client, did not do what it was asked; the message is half a sentence."""
+    """The broker or a client did not do what the demo requires; the message is half a sentence."""
 
 
 def create_topic(bootstrap: str) -> None:
-    """Make the demo's topic. Raises KafkaError."""
+    """Create the demo's topic. Raises: KafkaError."""
     from kafka import KafkaAdminClient
 
     with KafkaAdminClient(bootstrap_servers=bootstrap) as client:
@@ -43,7 +41,7 @@ def create_topic(bootstrap: str) -> None:
 
 
 def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaProducer:
-    """A producer of kafka-python's whose records are stored once and confirmed. Raises KafkaError."""
+    """Return an idempotent kafka-python producer with acks=all. Raises: KafkaError."""
     from kafka import KafkaProducer
 
     return KafkaProducer(
@@ -58,8 +56,9 @@ def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaPr
 
 
 def send(bootstrap: str, flights: Iterable[Flight], tracker: DeliveryTracker, progress: Progress) -> None:
-    """Send all flights with kafka-python, each exactly once and confirmed. Raises DemoFailed: how many
-    were not taken, and why.
+    """Send all flights with kafka-python and wait for their confirmation.
+
+    Raises: DemoFailed: how many were not confirmed, and why.
     """
     failures: list[BaseException] = []
     producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
@@ -78,7 +77,7 @@ def send(bootstrap: str, flights: Iterable[Flight], tracker: DeliveryTracker, pr
 
 
 def stored(bootstrap: str) -> int:
-    """How many records the topic holds, by the broker's own offsets."""
+    """Return the number of records in the topic, from the broker's offsets."""
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
@@ -92,7 +91,7 @@ def stored(bootstrap: str) -> int:
 
 @dataclass(slots=True)
 class GroupRead:
-    """One reading by the group: how many records each consumer got, and where the group began."""
+    """One read by the group: records of each consumer, and the committed offset where it began."""
 
     counts: list[int] = field(default_factory=lambda: [0] * CONSUMERS)
     began_at: int = 0
@@ -100,15 +99,16 @@ class GroupRead:
 
     @property
     def count(self) -> int:
+        """Records of all consumers."""
         return sum(self.counts)
 
 
 def read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, *, until: int | None) -> GroupRead:
-    """Read with a group of two aiokafka consumers, from the group's committed offsets on; commit at
-    the end.
+    """Read with a group of two aiokafka consumers from the committed offsets on; commit at the end.
 
-    Stops once the tracker counts `until` records; with None, once both have read to the end of all
-    their partitions. Raises DemoFailed: nothing came for `SILENCE_S` seconds.
+    Args:
+        until: end once the tracker has this many records; None: at the end of all partitions.
+    Raises: DemoFailed: no record came for `SILENCE_S` seconds.
     """
     return asyncio.run(_read(bootstrap, tracker, progress, until))
 
@@ -145,7 +145,7 @@ async def _read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, un
 
 
 async def _all_assigned(consumers: list[AIOKafkaConsumer]) -> None:
-    """Wait until every partition has one reader, and every reader has partitions."""
+    """Wait until every partition has one consumer, and every consumer has partitions."""
     deadline_s = time.monotonic() + SILENCE_S
     while True:
         held = [consumer.assignment() for consumer in consumers]
@@ -157,7 +157,7 @@ async def _all_assigned(consumers: list[AIOKafkaConsumer]) -> None:
 
 
 async def _positions(consumers: list[AIOKafkaConsumer]) -> int:
-    """The sum of the offsets that the group goes on from."""
+    """Return the sum of the group's positions."""
     return sum([await consumer.position(partition) for consumer in consumers for partition in consumer.assignment()])
 
 
@@ -170,7 +170,7 @@ async def _read_one(
     until: int | None,
 ) -> None:
     ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
-    heard_s = time.monotonic()
+    last_record_s = time.monotonic()
     while not (await _at_ends(consumer, ends) if until is None else tracker.read >= until):
         batches = await consumer.getmany(timeout_ms=200, max_records=2000)
         for records in batches.values():
@@ -178,12 +178,12 @@ async def _read_one(
                 tracker.note_read(record.key, record.value)
             result.counts[number] += len(records)
         if batches:
-            heard_s = time.monotonic()
+            last_record_s = time.monotonic()
             progress(tracker.read)
-            await asyncio.sleep(0)  # what has been fetched ahead comes without waiting; the other one wants its turn
+            await asyncio.sleep(0)  # prefetched records return at once; let the other consumer run
         elif until is not None and await _at_ends(consumer, ends):
-            return  # this one has nothing left; the other reads the rest of the half
-        elif time.monotonic() - heard_s > SILENCE_S:
+            return  # the other consumer reads the remaining records
+        elif time.monotonic() - last_record_s > SILENCE_S:
             raise DemoFailed(
                 f"nothing more came for {SILENCE_S:.0f} s, after {tracker.read:,} of {tracker.sent:,} flights"
             )

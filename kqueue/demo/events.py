@@ -1,10 +1,8 @@
-"""The flights of 2013 as a stream of events: each departure is told when it happens, some much
-later, some in no usable form.
+"""The flights of 2013 as a stream of events in the order of departure; some late, some malformed.
 
 An event is JSON: ``{"id": 0, "flight": "UA1545", "origin": "EWR", "dest": "IAH", "scheduled":
 "2013-01-01T10:15:00Z", "departed": "2013-01-01T10:17:00Z", "delay_min": 2}``. Times are UTC. A
-flight that was cancelled has null for `departed` and `delay_min`, and is told at the time at which
-it should have left.
+cancelled flight has null for `departed` and `delay_min`, and is sent at its scheduled time.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ BROKEN_SHARE = 0.005
 LATE_MIN_MS, LATE_MAX_MS = 3 * 60 * 60 * 1000, 24 * 60 * 60 * 1000
 HOUR_MS = 60 * 60 * 1000
 SHOW_EVERY = 1000
-PAUSE_MIN_S = 0.001  # shorter ones are not worth going to sleep for
+PAUSE_MIN_S = 0.001  # shorter pauses are skipped
 
 
 class EventKind(StrEnum):
-    """What was done to an event on purpose."""
+    """Whether an event was changed on purpose."""
 
     VALID = "fine"
     LATE = "late"
@@ -40,7 +38,7 @@ class EventKind(StrEnum):
 
 
 class Defect(StrEnum):
-    """What was done to a broken one: one of the ways in which real senders go wrong."""
+    """How a malformed event was changed; each is a mistake of real senders."""
 
     CUT = "cut in half"
     EMPTIED = "emptied"
@@ -54,10 +52,9 @@ class Defect(StrEnum):
 
 
 class Event(NamedTuple):
-    """A record to be sent at `send_ms` (since 1970), keyed by its airport: those of an airport stay
-    in order.
+    """A record to send at `send_ms` (since 1970), keyed by its airport.
 
-    `harm`: what was done to it if it is broken, else None.
+    `harm`: the defect of a malformed event, else None.
     """
 
     send_ms: int
@@ -70,18 +67,20 @@ class Event(NamedTuple):
 def events(
     flights: Iterable[Flight], *, seed: int = 0, late_share: float = LATE_SHARE, broken_share: float = BROKEN_SHARE
 ) -> Iterator[Event]:
-    """All departures in the order in which they are told; about so many late (by 3 to 24 hours),
-    and so many broken.
+    """Return all departures in sending order, about the given shares of them late or malformed.
 
-    The same `seed` gives the same events. All are held in memory until the last is given: some 700
-    bytes each.
+    The same `seed` gives the same events. Memory: about 700 bytes for each event, until the last.
+
+    Args:
+        late_share: share of the events sent 3 to 24 hours late.
+        broken_share: share of malformed events.
     """
     if not (0 <= late_share <= 1 and 0 <= broken_share <= 1):
         raise ValueError("a share is a number from 0 to 1")
     rng = random.Random(seed)
-    made = [_event(flight, rng, late_share, broken_share) for flight in flights]
-    made.sort(key=lambda event: event.send_ms)
-    return iter(made)
+    stream = [_event(flight, rng, late_share, broken_share) for flight in flights]
+    stream.sort(key=lambda event: event.send_ms)
+    return iter(stream)
 
 
 def replay(
@@ -94,11 +93,11 @@ def replay(
     sleep: Callable[[float], None] = time.sleep,
     now_s: Callable[[], float] = time.monotonic,
 ) -> dict[EventKind, int]:
-    """Send events, each with the time at which it is told; returns how many of each kind the broker
-    has confirmed.
+    """Send events, each with its send time as timestamp; return the confirmed count of each kind.
 
-    hours_per_s: how many hours of 2013 pass in a second; None: as fast as it goes. Raises
-    KafkaError: one was not taken.
+    Args:
+        hours_per_s: hours of 2013 in a second; None: as fast as possible.
+    Raises: KafkaError: a record was rejected.
     """
     counts = dict.fromkeys(EventKind, 0)
     pace = _Pace(hours_per_s, sleep, now_s)
@@ -119,7 +118,7 @@ def replay(
 
 
 class _Pace:
-    """Waits so that the time of the events goes by in step with ours, from the first event on."""
+    """Waits so that event time passes in proportion to real time, from the first event on."""
 
     def __init__(self, hours_per_s: float | None, sleep: Callable[[float], None], now_s: Callable[[], float]) -> None:
         self._ms_per_s = None if hours_per_s is None else hours_per_s * HOUR_MS
@@ -156,8 +155,8 @@ def _event(flight: Flight, rng: random.Random, late_share: float, broken_share: 
     late, broken, lag = rng.random() < late_share, rng.random() < broken_share, rng.randint(LATE_MIN_MS, LATE_MAX_MS)
     key = row["origin"].encode()
     if broken:
-        harm = rng.choice(tuple(_WAYS))
-        return Event(send_ms, key, _WAYS[harm](content), EventKind.MALFORMED, harm)
+        harm = rng.choice(tuple(_CORRUPTIONS))
+        return Event(send_ms, key, _CORRUPTIONS[harm](content), EventKind.MALFORMED, harm)
     value = json.dumps(content, separators=(",", ":")).encode()
     return Event(send_ms + lag, key, value, EventKind.LATE) if late else Event(send_ms, key, value, EventKind.VALID)
 
@@ -167,7 +166,7 @@ def _cut(content: dict[str, Any]) -> bytes:
     return text[: len(text) // 2]
 
 
-_WAYS: dict[Defect, Callable[[dict[str, Any]], bytes]] = {
+_CORRUPTIONS: dict[Defect, Callable[[dict[str, Any]], bytes]] = {
     Defect.CUT: _cut,
     Defect.EMPTIED: lambda content: b"",
     Defect.NO_UTF8: lambda content: b"\xff\xfe" + json.dumps(content).encode(),

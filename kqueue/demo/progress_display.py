@@ -1,6 +1,4 @@
-"""What the demo shows: a bar per step while it runs, one table at the end; plain lines where there
-is no terminal.
-"""
+"""The demo's output: a bar per step and one table at the end; plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from rich.text import Text
 
 
 class Step:
-    """One step under way: `show(done)` moves its bar; `seconds` is right once the step is over."""
+    """One running step: `show(done)` moves its bar; `seconds` is set at its end."""
 
     def __init__(self, show: Callable[[int], None]) -> None:
         self.show = show
@@ -23,7 +21,7 @@ class Step:
 
 
 class ProgressDisplay:
-    """Use as a context manager: the bars live inside."""
+    """Shows the bars while it is entered as a context manager."""
 
     TITLE_WIDTH = 42
 
@@ -47,12 +45,12 @@ class ProgressDisplay:
         self._bars.stop()
 
     def say(self, text: str) -> None:
-        """A line of plain text, above the bars."""
+        """Print a line of text above the bars."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextlib.contextmanager
     def step(self, title: str, total: int = 1) -> Iterator[Step]:
-        """Show one step; its bar is full when the block ends well."""
+        """Show one step; its bar is full when the block ends without an error."""
         task = self._bars.add_task(title.ljust(self.TITLE_WIDTH), total=total, count="")
         step = Step(lambda done: self._show(task, min(done, total), total))
         started_s = time.monotonic()
@@ -72,7 +70,7 @@ class ProgressDisplay:
         self._bars.update(task, completed=done, count=count)
 
     def table(self, title: str, rows: list[tuple[str, str, str]]) -> None:
-        """The result: what, how much, how fast or what to make of it."""
+        """Print the results: what, how much, how fast or a note."""
         table = Table(title=title, title_justify="left", title_style="bold", show_header=False, pad_edge=False)
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True)

@@ -1,6 +1,4 @@
-"""Tells the flights in a thread of its own, through kafka-python, as any program would; and knows
-what must come of them.
-"""
+"""Sends the events in a thread through kafka-python, and computes the expected results."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ JOIN_S = 10.0
 
 
 class EventSender:
-    """Use as a context manager; `start` begins. What others read of it is set by the thread, whole
-    at each moment.
+    """Sends while it is entered as a context manager; `start` begins.
 
-    count: events that there will be, the last one included. sent: how many have been handed to the
-    client; all of them have been taken once `confirmed`. now_ms: the time of the last one (ms since
-    1970). closing_ms: that of the one that closes. truth: what must come out. error: why it ended
-    early.
+    Thread: the attributes are set by the sender's thread and may be read by others at any time.
+
+    count: events to send, with the closing one. sent: events given to the client. confirmed: all
+        were confirmed. now_ms: send time of the last event (ms since 1970). closing_ms: that of the
+        closing event. truth: the expected results. error: why the sender ended early.
     """
 
     def __init__(self, flights: Flights, limit: int | None, hours_per_s: float | None) -> None:
@@ -46,6 +44,7 @@ class EventSender:
         self._thread: threading.Thread | None = None
 
     def start(self, bootstrap: str) -> None:
+        """Begin to send."""
         self._thread = threading.Thread(target=self._run, args=(bootstrap,), name="kqueue-demo-sender", daemon=True)
         self._thread.start()
 
@@ -64,7 +63,7 @@ class EventSender:
             self.closing_ms = closing.send_ms
             self._send(bootstrap, [*told, closing])
             self.truth = expected_results(self._taken(), told, lambda: not self._stopping.is_set())
-        except Exception as error:  # whoever watches raises it
+        except Exception as error:  # raised by the thread that watches the sender
             self.error = error
 
     def _send(self, bootstrap: str, told: Iterable[Event]) -> None:
@@ -94,11 +93,10 @@ class EventSender:
 
 
 def closing_event(told: Iterable[Event]) -> Event:
-    """A last event, so long after all others that every hour of theirs is done once it has been
-    read; its own never is.
+    """Return a last event that is late enough to close every hour of the others.
 
-    A stream's time goes by its events alone: without one more the last hours would stay open for
-    ever.
+    The time of a stream advances by its events only: without this event the last hours would stay
+    open. Its own hour is never closed.
     """
     last_ms = max((event.send_ms for event in told), default=0)
     send_ms = (last_ms // HOUR_MS + 1) * HOUR_MS + LATENESS_MS

@@ -1,6 +1,4 @@
-"""What has to come out, reckoned in plain Python from the flights themselves, and in which ways
-what came out differs from it.
-"""
+"""Computes the expected results in plain Python, and the differences of the actual ones."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from kqueue.demo.events import HOUR_MS, Defect, Event, EventKind
 from kqueue.demo.flights import Flight
 from kqueue.spark.jobs.delay_results import AirportHour, QuarantinedRecord
 
-LATE_START_MIN = 15  # from so many minutes on a departure counts as delayed
+LATE_START_MIN = 15  # minutes from which a departure counts as delayed
 MINUTE_MS = 60_000
 Hour = tuple[str, int]
 Record = tuple[int, bytes]
@@ -37,10 +35,10 @@ REASONS: dict[Defect, str] = {
 
 @dataclass(slots=True)
 class ExpectedResults:
-    """What gold and quarantine must hold.
+    """What the gold table and the quarantine must hold.
 
-    hours: by airport and start of the hour, ms since 1970. aside: records by their time and value
-    -> how their reason begins, one text for each record. flights: how many are in `hours`.
+    hours: by airport and start of the hour, ms since 1970. aside: by time and value of a record,
+        how its reasons begin, one for each record.
     """
 
     hours: dict[Hour, AirportHour]
@@ -48,14 +46,17 @@ class ExpectedResults:
 
     @property
     def flights(self) -> int:
+        """The number of flights in `hours`."""
         return sum(hour.flights for hour in self.hours.values())
 
 
 def expected_results(
     flights: Iterable[Flight], told: Iterable[Event], going: Callable[[], bool] = lambda: True
 ) -> ExpectedResults:
-    """What must come of `flights` when they are told as `told`. going: asked now and then; once it
-    says no, the truth stays unfinished.
+    """Return the expected results of `flights` sent as the events `told`.
+
+    Args:
+        going: asked now and then; once it is False, the results stay incomplete.
     """
     fine: set[int] = set()
     aside: dict[Record, list[str]] = {}
@@ -76,9 +77,7 @@ def expected_results(
 
 
 def _departure(row: dict[str, object]) -> tuple[Hour, int | None]:
-    """The airport and the hour in which a flight left, or should have, and its delay. Whole minutes
-    alone are reckoned with.
-    """
+    """Return airport and hour of the departure (or of its schedule), and the delay in minutes."""
     begun = datetime.fromisoformat(str(row["time_hour"])).astimezone(UTC)
     minutes, delay_min = row["minute"], row["dep_delay"]
     assert isinstance(minutes, int)
@@ -102,9 +101,7 @@ def _summed(hour: Hour, delays: list[int | None]) -> AirportHour:
 def differences(
     truth: ExpectedResults, gold: Iterable[AirportHour], quarantine: Iterable[QuarantinedRecord]
 ) -> list[str]:
-    """Half sentences, one for each way in which what came out differs from what has to; empty when
-    all is well.
-    """
+    """Return every difference as half a sentence; empty if there is none."""
     return [*_about_gold(truth, list(gold)), *_about_quarantine(truth, list(quarantine))]
 
 

@@ -1,6 +1,4 @@
-"""The demo from beginning to end: a broker, a sender and Spark side by side; then the sums, and the
-picture.
-"""
+"""The pipeline demo: a broker, a sender and Spark side by side, then comparison and chart."""
 
 from __future__ import annotations
 
@@ -27,9 +25,8 @@ if TYPE_CHECKING:
     from kqueue import Broker
     from kqueue.spark.jobs.delays import DelayQueries
 
-# One partition, so that Spark reads the events in the order in which they are told, however far it
-# is behind: a watermark goes by the latest event of all partitions, and would leave the others'
-# behind.
+# One partition, so that Spark reads the events in sending order, however far it lags: a watermark
+# follows the latest event of all partitions, and events of slower partitions would be late.
 PARTITIONS = 1
 SPARK_LOG = "spark.log"
 WORDS_MAX = 300
@@ -39,9 +36,10 @@ RATE_OVER_S = 5.0
 
 
 @dataclass(slots=True)
-class Result:
-    """What happened, for the table, the verdict and the picture. stored: records in the topic.
-    stream_s: how long the queries ran.
+class PipelineResult:
+    """The measurements of the demo, for the table, the verdict and the chart.
+
+    stored: records in the topic. stream_s: run time of the queries.
     """
 
     sent: int
@@ -55,7 +53,7 @@ class Result:
     disk_bytes: int
 
     def differences(self) -> list[str]:
-        """Everything that is not as it should be, as half sentences; empty when all is well."""
+        """Return every deviation as half a sentence; empty if all is correct."""
         found = []
         if self.stored != self.sent:
             found.append(f"the topic holds {self.stored:,} records after {self.sent:,} were sent")
@@ -66,7 +64,7 @@ class Result:
         return found + truths.differences(self.truth, self.gold, self.quarantine)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """The table: what, how much, and how fast or where."""
+        """Return the rows of the table: what, how much, how fast or where."""
         gold, seen = self.gold, self.seen
         flights, cancelled, delayed = (
             sum(getattr(row, name) for row in gold) for name in ("flights", "cancelled", "delayed")
@@ -101,12 +99,14 @@ def run(
     limit: int | None = None,
     hours_per_s: float | None = None,
     take_signals: Callable[[], object] = lambda: None,
-) -> Result:
-    """Play the demo in an empty `folder`, with the first `limit` flights (None: all of them).
+) -> PipelineResult:
+    """Run the demo in an empty `folder`, with the first `limit` flights (None: all).
 
-    Args: master: where Spark runs. hours_per_s: hours of 2013 in a second; None: as fast as it
-    goes. take_signals: called once Spark is there, which takes Ctrl-C for itself. Raises: DemoFailed,
-    KafkaError, KqueueError, OSError: it could not be played to its end.
+    Args:
+        master: where Spark runs.
+        hours_per_s: hours of 2013 in a second; None: as fast as possible.
+        take_signals: called once Spark, which handles Ctrl-C itself, has started.
+    Raises: DemoFailed, KafkaError, KqueueError, OSError: it could not be completed.
     """
     from kqueue import Broker
 
@@ -126,7 +126,7 @@ def run(
     finally:
         broker.stop()
     disk_bytes = sum(file.stat().st_size for file in folder.glob(f"broker/**/{TOPIC}-*/*.log"))
-    return Result(
+    return PipelineResult(
         sender.sent, stored, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes
     )
 
@@ -139,7 +139,7 @@ def _process(
     display: StreamDisplay,
     take_signals: Callable[[], object],
 ) -> tuple[DelayProgress, list[AirportHour], list[QuarantinedRecord], float]:
-    """The part with Spark, beside the sender: from its start until all hours are in gold."""
+    """Run the Spark part beside the sender, until all hours are in the gold table."""
     from kqueue.spark.console_output import stderr_to
     from kqueue.spark.session import job_session
 
@@ -161,7 +161,7 @@ def _process(
 
 
 def _last_words(log: Path) -> str:
-    """What Spark said last where nobody heard it; a Java that does not start says why there alone."""
+    """Return the last line of Spark's log, which alone says why a Java did not start."""
     said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     return next((line[:WORDS_MAX] for line in reversed(said) if line and not line.startswith("at ")), "")
 
@@ -173,8 +173,9 @@ def _stored(broker: Broker) -> int:
 def _watch(
     delays: DelayQueries, sender: EventSender, display: StreamDisplay, stored: Callable[[], int]
 ) -> DelayProgress:
-    """Look until all that was `stored` is done. Raises DemoFailed: nothing moves any more;
-    PipelineFailed; what the sender met with.
+    """Wait until all `stored` records are processed.
+
+    Raises: DemoFailed: there is no progress; PipelineFailed; errors of the sender.
     """
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = time.monotonic(), (0, DelayProgress())
@@ -215,13 +216,14 @@ def _truth(sender: EventSender, display: StreamDisplay) -> ExpectedResults:
 
 
 class Rate:
-    """How many in a second, over the last `RATE_OVER_S` seconds."""
+    """Records per second over the last `RATE_OVER_S` seconds."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._points: deque[tuple[float, int]] = deque()
 
     def of(self, count: int) -> float:
+        """Return the rate now that `count` records are done."""
         now_s = self._now_s()
         self._points.append((now_s, count))
         while now_s - self._points[0][0] > RATE_OVER_S:

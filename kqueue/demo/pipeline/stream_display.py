@@ -1,5 +1,6 @@
-"""What is seen while it runs: the bars of `kqueue demo`, and below them the facts of the stream;
-plain lines where there is no terminal.
+"""The pipeline demo's output: the bars of `kqueue demo`, and the status of the stream below them.
+
+Without a terminal it prints plain lines.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ VALUE_WIDTH = len("2013-01-01 00:00")
 class StreamStatus(NamedTuple):
     """One moment of the stream.
 
-    now_ms: the time of the last event sent. sent: of `expected` events. sent_s, read_s: records in
-    a second, of late.
+    now_ms: time of the last sent event. sent: of `expected` events. sent_s, read_s: records per
+        second.
     """
 
     now_ms: int | None
@@ -38,7 +39,7 @@ class StreamStatus(NamedTuple):
     seen: DelayProgress
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """What, how much, and more about it."""
+        """Return the rows: what, how much, a note."""
         seen = self.seen
         aside = sum(seen.quarantined.values())
         return [
@@ -50,6 +51,7 @@ class StreamStatus(NamedTuple):
         ]
 
     def line(self) -> str:
+        """Return the status as one line."""
         seen = self.seen
         return (
             f"{moment(self.now_ms)}: {self.sent:,} events sent, {seen.records:,} read ({self.read_s:,.0f}/s), "
@@ -58,7 +60,7 @@ class StreamStatus(NamedTuple):
 
 
 class StreamDisplay(ProgressDisplay):
-    """The demo's display with room for facts below its bars."""
+    """The demo's display with a status below its bars."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -68,21 +70,20 @@ class StreamDisplay(ProgressDisplay):
         self._bars = _Bars(self, *bars.columns, console=console, disable=bars.disable)
 
     def show(self, facts: StreamStatus) -> None:
-        """Show these facts from now on, or print them as a line now and then."""
+        """Show this status from now on, or print it as a line every `LINE_EVERY_S` seconds."""
         self._facts = facts
         if not self.console.is_terminal and time.monotonic() >= self._line_due_s:
             self._line_due_s = time.monotonic() + LINE_EVERY_S
             self.say(facts.line())
 
     def below(self) -> RenderableType | None:
+        """Return the table below the bars; None: there is no status yet."""
         if self._facts is None:
             return None
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True, min_width=VALUE_WIDTH)
-        table.add_column(
-            style="dim"
-        )  # its cells can't wrap, but it can, so that it alone gives way where there is no room
+        table.add_column(style="dim")  # only this column shrinks if there is no room
         for row in self._facts.rows():
             table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=True) for cell in row))
         return Padding(table, (1, 0, 0, 2))
@@ -101,12 +102,12 @@ class _Bars(Progress):
 
 
 def moment(time_ms: float | None) -> str:
-    """A time (ms since 1970) as ``2013-04-14 13:05``, UTC."""
+    """Return a time (ms since 1970) as ``2013-04-14 13:05``, UTC."""
     return "–" if time_ms is None else f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def reasons_text(quarantined: Mapping[str, int]) -> str:
-    """The most frequent reasons, in short: ``late 980, not JSON 88``."""
+    """Return the most frequent reasons in short: ``late 980, not JSON 88``."""
     ordered = sorted(quarantined.items(), key=lambda item: -item[1])
     shown = [f"{short(reason)} {count:,}" for reason, count in ordered[:REASONS_MAX]]
     left = sum(count for reason, count in ordered[REASONS_MAX:])
@@ -114,7 +115,5 @@ def reasons_text(quarantined: Mapping[str, int]) -> str:
 
 
 def short(reason: str) -> str:
-    """A reason without what it explains: ``late: told more than …`` is ``late``, ``origin:
-    missing`` stays.
-    """
+    """Return a reason without its explanation: ``late: told more than …`` becomes ``late``."""
     return "late" if reason.startswith("late:") else reason

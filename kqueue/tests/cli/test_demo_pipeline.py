@@ -107,10 +107,10 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.fixture
-def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.Result:
+def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.PipelineResult:
     """What the story gives when all is well; the picture is not drawn."""
     truth = expected_results(sample_flights(), sample_events())
-    made = pipeline_demo.Result(
+    made = pipeline_demo.PipelineResult(
         6,
         6,
         truth,
@@ -128,7 +128,7 @@ def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.Result:
 
 
 @pytest.mark.usefixtures("all_there")
-def test_what_came_out_is_told(result: pipeline_demo.Result, tmp_path: Path) -> None:
+def test_what_came_out_is_told(result: pipeline_demo.PipelineResult, tmp_path: Path) -> None:
     told = run("--picture", "made.png", "--folder", "data")
     assert told.exit_code == 0, told.output
     assert f"The picture is {tmp_path / 'made.png'}" in told.output.replace("\n", "")
@@ -154,7 +154,7 @@ def test_what_came_out_is_told(result: pipeline_demo.Result, tmp_path: Path) -> 
     ],
 )
 def test_a_difference_is_one_sentence_and_exit_status_1(
-    result: pipeline_demo.Result, change: dict[str, Any], words: str
+    result: pipeline_demo.PipelineResult, change: dict[str, Any], words: str
 ) -> None:
     for name, value in change.items():
         setattr(result, name, value)

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from kqueue.collect.file_tailer import KEPT_S, FileTailer
+from kqueue.collect.file_tailer import LINGER_S, FileTailer
 from kqueue.collect.state_file import AgentState, StateFile
 from kqueue.collect.tailed_file import Line
 
@@ -88,7 +88,7 @@ class TailerHarness:
             found += [line.value for line in lines]
         return found
 
-    def wait(self, seconds: float = KEPT_S) -> None:
+    def wait(self, seconds: float = LINGER_S) -> None:
         self.now_s += seconds
 
 

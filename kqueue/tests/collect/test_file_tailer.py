@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.collect.file_tailer import ASIDE_S, KEPT_S
+from kqueue.collect.file_tailer import COPY_GRACE_S, LINGER_S
 from kqueue.tests.collect.tailer_harness import (
     LINE_BYTES_MAX,
     PARTIAL_S,
@@ -115,7 +115,7 @@ def test_rotation_with_a_new_file(harness: TailerHarness, log: Path) -> None:
     write(log, b"c\n")
     assert harness.values() == [b"a", b"b", b"late", b"c"]
     assert [line.name for line in harness.look()] == []
-    harness.wait(KEPT_S)
+    harness.wait(LINGER_S)
     harness.scan()
     assert harness.tailer.count == 1
 
@@ -154,7 +154,7 @@ def test_copies_that_a_pattern_matches_come_once(tmp_path: Path, log: Path) -> N
     write(copy, log.read_bytes()[:100])  # seen while it is being made
     assert harness.values() == []
     write(copy, log.read_bytes()[100:])
-    harness.wait(ASIDE_S / 2)
+    harness.wait(COPY_GRACE_S / 2)
     assert harness.values() == []
     os.truncate(log, 0)
     write(log, b"new\n")
@@ -167,7 +167,7 @@ def test_a_copy_that_stays_is_not_read_again(tmp_path: Path, log: Path) -> None:
     assert harness.values() == LONG
     write(log.with_name("app.log.1"), log.read_bytes())
     harness.scan()
-    harness.wait(ASIDE_S)
+    harness.wait(COPY_GRACE_S)
     assert harness.values() == []
     assert harness.tailer.count == 2
 
@@ -178,7 +178,7 @@ def test_a_short_file_that_looks_like_a_copy_comes_in_the_end(tmp_path: Path, lo
     assert harness.values() == [b"started"]
     write(log.with_name("app.log.1"), b"started\n")
     assert harness.values() == []
-    harness.wait(ASIDE_S)
+    harness.wait(COPY_GRACE_S)
     assert harness.values() == [b"started"]
 
 
@@ -225,7 +225,7 @@ def test_a_file_that_goes_and_comes_back(harness: TailerHarness, log: Path) -> N
     for restart in (False, True):
         log.rename(hidden)
         harness.scan()
-        harness.wait(KEPT_S)
+        harness.wait(LINGER_S)
         harness.scan()
         assert harness.tailer.count == 0
         if restart:

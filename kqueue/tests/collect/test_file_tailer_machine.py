@@ -107,7 +107,7 @@ class FollowerMachine(RuleBasedStateMachine):
     def begin_reading(self) -> None:
         """A copy of a file of which nothing has been read is known by nothing after a restart."""
         self.harness.scan()
-        while any(not source.confirmed.fingerprint.offset for source in self.harness.tailer.sources if source.size):
+        while any(not source.confirmed.fingerprint.offset for source in self.harness.tailer.files if source.size):
             self.take(self.harness.look(1))
 
     # --- the reader

@@ -8,7 +8,7 @@ from kqueue.collect.line_splitter import LinePiece, cut
 
 def test_lines_and_their_ends() -> None:
     assert cut(b"a\n\r\nb\r\nc", 10) == [LinePiece(b"a", 2, True), LinePiece(b"", 2, True), LinePiece(b"b", 3, True)]
-    assert cut(b"a\nc", 10, take_rest=True) == [LinePiece(b"a", 2, True), LinePiece(b"c", 1, False)]
+    assert cut(b"a\nc", 10, take_unfinished=True) == [LinePiece(b"a", 2, True), LinePiece(b"c", 1, False)]
     assert cut(b"a\nb\n", 10, count_max=1) == [LinePiece(b"a", 2, True)]
 
 
@@ -25,9 +25,9 @@ def test_no_character_is_cut_in_two() -> None:
 
 @given(st.binary(max_size=200).map(lambda data: data.replace(b"x", b"\n")), st.integers(4, 50), st.integers(0, 200))
 def test_pieces_are_the_bytes_whatever_comes_when(data: bytes, line_bytes_max: int, first: int) -> None:
-    pieces = cut(data, line_bytes_max, take_rest=True)
+    pieces = cut(data, line_bytes_max, take_unfinished=True)
     assert sum(piece.size for piece in pieces) == len(data)
     assert all(len(piece.value) <= line_bytes_max for piece in pieces)
     early = cut(data[:first], line_bytes_max)
-    late = cut(data[sum(piece.size for piece in early) :], line_bytes_max, take_rest=True)
+    late = cut(data[sum(piece.size for piece in early) :], line_bytes_max, take_unfinished=True)
     assert early + late == pieces

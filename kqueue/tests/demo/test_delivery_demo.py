@@ -8,14 +8,16 @@ from rich.console import Console
 
 from kqueue.demo import clients, delivery_demo
 from kqueue.demo.clients import GroupRead
-from kqueue.demo.delivery_demo import Result
+from kqueue.demo.delivery_demo import DeliveryResult
 from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flight
 from kqueue.demo.progress_display import ProgressDisplay
 
 
-def good() -> Result:
-    result = Result(2, stored=2, stored_after=2, before=GroupRead([1, 0], 0, 0.5), after=GroupRead([0, 1], 1, 0.5))
+def good() -> DeliveryResult:
+    result = DeliveryResult(
+        2, stored=2, stored_after=2, before=GroupRead([1, 0], 0, 0.5), after=GroupRead([0, 1], 1, 0.5)
+    )
     for row in range(2):
         flight = Flight(row, b"k", b'{"row":%d,' % row)
         result.tracker.note_sent(flight)
