@@ -24,26 +24,26 @@ class ClassicGroup:
 
     __slots__ = (
         "_limits",
-        "_supporters",
-        "extension_ms",
+        "_members_per_protocol",
         "generation",
         "group_id",
         "join_deadline",
-        "joined_count",
         "leader_id",
         "member_bytes",
         "members",
-        "newcomer_seen",
+        "new_member_added",
         "pending",
         "previous_state",
         "protocol_name",
         "protocol_type",
+        "remaining_initial_delay_ms",
         "state",
         "state_since_ms",
         "static_ids",
         "subscribed",
         "sync_deadline",
         "unsynced",
+        "waiting_to_join_count",
     )
 
     def __init__(self, group_id: str, join_deadline: LazyTimer, sync_deadline: LazyTimer, limits: GroupLimits) -> None:
@@ -63,27 +63,27 @@ class ClassicGroup:
         self.unsynced: set[str] = set()
         """Members of this generation that have not asked for their assignment yet."""
         self.subscribed: frozenset[str] | None = None
-        self.newcomer_seen = False
+        self.new_member_added = False
         """Somebody new came during the initial wait, which is then extended."""
-        self.extension_ms = 0
+        self.remaining_initial_delay_ms = 0
         """By how much the initial wait may still be extended."""
-        self.joined_count = 0
+        self.waiting_to_join_count = 0
         """How many members wait for the join phase to end."""
         self.join_deadline = join_deadline
         self.sync_deadline = sync_deadline
         self.member_bytes = 0
         """What the members count towards the bounds (see `limits`)."""
         self._limits = limits
-        self._supporters: dict[str, int] = {}
+        self._members_per_protocol: dict[str, int] = {}
 
     # --- state
 
-    def turn(self, event: GroupEvent, now_ms: int) -> None:
+    def transition(self, event: GroupEvent, now_ms: int) -> None:
         """Go to the state that follows; `now_ms` is the wall clock."""
         self.previous_state, self.state = self.state, after(self.state, event)
         self.state_since_ms = now_ms
 
-    def take_over(self, value: GroupMetadataValue) -> None:
+    def restore(self, value: GroupMetadataValue) -> None:
         """Be what the log says, apart from the members, who are added one by one. Raises
         MalformedMessage.
         """
@@ -130,7 +130,7 @@ class ClassicGroup:
         """Nobody is missing who should join: neither a member, nor one that was given an id to come
         back with.
         """
-        return self.joined_count == len(self.members) and not self.pending
+        return self.waiting_to_join_count == len(self.members) and not self.pending
 
     @property
     def in_initial_delay(self) -> bool:
@@ -229,11 +229,11 @@ class ClassicGroup:
         self.member_bytes += size
         self._limits.member_bytes += size
         for name in member.protocols:
-            count = self._supporters.get(name, 0) + step
+            count = self._members_per_protocol.get(name, 0) + step
             if count:
-                self._supporters[name] = count
+                self._members_per_protocol[name] = count
             else:
-                del self._supporters[name]
+                del self._members_per_protocol[name]
 
     # --- who waits for the join phase to end
 
@@ -241,13 +241,13 @@ class ClassicGroup:
         """The member waits; a promise that it held before must have been taken."""
         assert member.join_promise is None
         member.join_promise = promise
-        self.joined_count += 1
+        self.waiting_to_join_count += 1
 
     def take_join_promise(self, member: ClassicGroupMember) -> Promise[JoinResult] | None:
         """The promise that the member waits with, for the caller to settle; None if it doesn't wait."""
         promise, member.join_promise = member.join_promise, None
         if promise is not None:
-            self.joined_count -= 1
+            self.waiting_to_join_count -= 1
         return promise
 
     # --- what the members share
@@ -260,7 +260,7 @@ class ClassicGroup:
             return bool(joining.protocol_type) and bool(joining.protocols)
         everybody = len(self.members)
         return self.protocol_type == joining.protocol_type and any(
-            self._supporters.get(name, 0) == everybody for name in joining.protocols
+            self._members_per_protocol.get(name, 0) == everybody for name in joining.protocols
         )
 
     def select_protocol(self) -> str:
@@ -268,7 +268,7 @@ class ClassicGroup:
         one voted for first.
         """
         everybody = len(self.members)
-        candidates = {name for name, count in self._supporters.items() if count == everybody}
+        candidates = {name for name, count in self._members_per_protocol.items() if count == everybody}
         votes: dict[str, int] = {}
         for member in self.members.values():
             favourite = member.vote(candidates)
@@ -292,10 +292,10 @@ class ClassicGroup:
         self.generation += 1
         self.unsynced.clear()
         self.protocol_name = self.select_protocol() if self.members else None
-        self.note_subscriptions()
-        self.turn(GroupEvent.ALL_JOINED if self.members else GroupEvent.NOBODY_JOINED, now_ms)
+        self.update_subscribed_topics()
+        self.transition(GroupEvent.ALL_JOINED if self.members else GroupEvent.NOBODY_JOINED, now_ms)
 
-    def note_subscriptions(self) -> None:
+    def update_subscribed_topics(self) -> None:
         """Read from the members' metadata which topics they subscribe to."""
         if not self.is_consumer or (self.members and self.protocol_name is None):
             self.subscribed = None
@@ -306,7 +306,7 @@ class ClassicGroup:
         """Whether the members (may) subscribe to this topic, so that its offsets must stay."""
         return topic in self.subscribed if self.subscribed is not None else self.is_consumer
 
-    def roster(self) -> list[JoinResultMember]:
+    def join_result_members(self) -> list[JoinResultMember]:
         """All members, as the leader is told of them."""
         name = self.protocol_name
         return [

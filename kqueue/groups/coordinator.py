@@ -1,16 +1,20 @@
-"""The group coordinator: every group of this broker, their members and committed offsets, and their
-records in the log.
+"""The group coordinator: all classic groups of this broker and their committed offsets.
 
-What a group needs to outlive us is in `__consumer_offsets` before anybody is told of it, and what
-is in memory is what replaying those records gives; so after a restart no commit that was confirmed
-has gone back. The floors above call it from the owner thread; it has no thread, clock or randomness
-of its own.
+The invariant: memory holds what a replay of `__consumer_offsets` gives. A change is appended there
+before a client sees it, so a restart never takes back a confirmed commit. The coordinator has no
+thread, clock or randomness of its own; the layers above call it on the owner thread.
+
+    coordinator          requests, and the table of groups
+    membership_manager   joins, heartbeats, static members, leaves
+    rebalancer           join phase, generation, assignment
+    offset_manager       commits and deletions of offsets
+    group_writer         records to the log
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -18,21 +22,15 @@ from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     GroupSubscribedToTopic,
-    InvalidCommitOffsetSize,
     InvalidGroupId,
     KqueueError,
     MalformedMessage,
     NonEmptyGroup,
-    NotCoordinator,
-    OffsetMetadataTooLarge,
     RebalanceInProgress,
-    RecordTooLarge,
-    RequestRefused,
     UnknownMember,
 )
-from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
-from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
@@ -41,36 +39,22 @@ from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_member import JoinRequest, JoinResult, LeavingMember, SyncResult
 from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupLog, GroupRecords, Wake, coordinator_error
-from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
+from kqueue.groups.group_log import Done, GroupLog, Wake, coordinator_error
+from kqueue.groups.group_writer import GroupWriter
+from kqueue.groups.limits import GroupLimits
 from kqueue.groups.membership_manager import MembershipManager
-from kqueue.groups.offset_store import OffsetStore, TopicPartition
+from kqueue.groups.offset_manager import OffsetManager, OffsetToCommit, Outcomes
+from kqueue.groups.offset_store import TopicPartition
 from kqueue.groups.rebalancer import Rebalancer, check_generation
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue
 
 GROUP_TYPE = "classic"
-"""What our groups are called where clients tell several types apart."""
-
-
-class OffsetToCommit(NamedTuple):
-    """One offset to commit; `committed_ms` (wall clock) is None for now, `leader_epoch` -1 and
-    `topic_id` zero where unknown.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    topic_id: bytes = UUID_ZERO
-    committed_ms: int | None = None
+"""The type of all groups, in ListGroups."""
 
 
 class MemberDescription(NamedTuple):
-    """A member; `metadata` is empty while the group is not stable, `assignment` is the one that it
-    was given last.
-    """
+    """A member. `metadata` is empty while the group is not stable; `assignment` is the last one."""
 
     member_id: str
     instance_id: str | None
@@ -81,7 +65,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group; the protocol is empty while it is not stable."""
+    """A group. `protocol_name` is empty while the group is not stable."""
 
     state: ClassicGroupState
     protocol_type: str
@@ -100,53 +84,58 @@ class GroupListing(NamedTuple):
 class GroupCoordinator:
     """All groups of one broker.
 
-    Methods return a value, raise a RequestRefused, or return a promise that is settled later;
-    `wake(promise)` is called as it is. Durability: what a promise says is in the log (as
-    `GroupLog.append` defines it) when the promise is resolved.
+    Methods return a value, raise a RequestRefused, or return a promise. `wake(promise)` is called
+    when a promise is resolved or fails later.
+
+    Durability: when a promise is resolved, its change is committed in the log (`GroupLog.append`).
+    Thread: the owner thread.
     """
 
     def __init__(
         self, config: Config, clock: Clock, timers: Timers, rng: random.Random, log: GroupLog, wake: Wake
     ) -> None:
         self.config = GroupConfig.of(config)
+        self.limits = GroupLimits(self.config, clock)
         self._clock = clock
-        self._log = log
         self._wake = wake
         self._groups: dict[str, ClassicGroup] = {}
-        self._refused: dict[int, str] = {}  # partitions of the log, and why they could not be read
-        self.limits = GroupLimits(self.config, clock)
-        self._offsets = OffsetStore(self.limits)
-        self._rebalance = Rebalancer(self.config, clock, timers, self.limits, self._save, wake)
-        self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalance, self._save)
+        self._writer = GroupWriter(log)
+        self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
+        save = self._writer.save
+        self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
+        self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
         slices = SliceQueue(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
 
     # --- members
 
-    def join(self, joining: JoinRequest, *, id_required: bool, can_skip: bool) -> Promise[JoinResult]:
-        """Take a member into the group's next generation; the promise is resolved when that is made.
+    def join(self, request: JoinRequest, *, id_required: bool, can_skip: bool) -> Promise[JoinResult]:
+        """Add a member to the group's next generation.
 
-        `id_required`: a dynamic newcomer is first given an id to come back with (JoinGroup 4 and
-        later). `can_skip`: the client knows `JoinResult.skip_assignment` (9 and later). Raises:
-        InvalidGroupId, InvalidSessionTimeout, UnknownMember, FencedInstanceId,
-        InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, CoordinatorNotAvailable.
-        The promise fails with: UnknownMember, FencedInstanceId, RebalanceInProgress (asked again),
-        or what `coordinator_error` makes of a failed write.
+        Args:
+            id_required: a new dynamic member first gets an id to join with (JoinGroup 4 and later).
+            can_skip: the client knows `JoinResult.skip_assignment` (JoinGroup 9 and later).
+        Returns: a promise that the next generation resolves. It fails with UnknownMember,
+            FencedInstanceId, RebalanceInProgress (the member has asked again), or with what
+            `coordinator_error` makes of a failed write.
+        Raises: InvalidGroupId, InvalidSessionTimeout, UnknownMember, FencedInstanceId,
+            InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired,
+            CoordinatorNotAvailable, NotCoordinator.
         """
-        self._check_group_id(joining.group_id)
-        self._membership.check_session_timeout(joining.session_timeout_ms)
-        group = self._groups.get(joining.group_id)
+        self._check_group_id(request.group_id)
+        self._membership.check_session_timeout(request.session_timeout_ms)
+        group = self._groups.get(request.group_id)
         if group is not None:
-            return self._membership.join(group, joining, id_required=id_required, can_skip=can_skip)
-        if joining.member_id:
-            raise UnknownMember(f"there is no group {joining.group_id!r}")
-        self.limits.check_new_group(joining.group_id, len(self._groups))
-        group = self._rebalance.new_group(joining.group_id)
+            return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
+        if request.member_id:
+            raise UnknownMember(f"there is no group {request.group_id!r}")
+        self.limits.check_new_group(request.group_id, len(self._groups))
+        group = self._rebalancer.new_group(request.group_id)
         try:
-            return self._membership.join(group, joining, id_required=id_required, can_skip=can_skip)
+            return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
         finally:
-            if group.members or group.pending:  # else it was refused
-                self._found(group)
+            if group.members or group.pending:  # else the member was refused
+                self._register(group)
 
     def sync(
         self,
@@ -158,32 +147,37 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Promise[SyncResult]:
-        """Give a member its assignment as soon as its leader has made it; the leader brings all of
-        them, member id -> assignment.
+        """Return a promise of a member's assignment.
 
-        Assignments pass through untouched. `protocol_type` and `protocol_name` must be the group's
-        unless they are None. Raises: InvalidGroupId, UnknownMember, FencedInstanceId,
-        IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress, CoordinatorNotAvailable.
-        The promise fails with: RebalanceInProgress, UnknownMember, FencedInstanceId, or what
-        `coordinator_error` makes of a failed write.
+        Args:
+            assignments: from the leader, member id -> assignment; empty from the others. The
+                assignments are opaque.
+            protocol_type, protocol_name: must be the group's, unless None.
+        Returns: a promise that resolves when the leader's assignments are in the log. It fails with
+            RebalanceInProgress, UnknownMember, FencedInstanceId, or with what `coordinator_error`
+            makes of a failed write.
+        Raises: InvalidGroupId, UnknownMember, FencedInstanceId, IllegalGeneration,
+            InconsistentGroupProtocol, RebalanceInProgress, CoordinatorNotAvailable, NotCoordinator.
         """
-        group = self._alive(group_id)
+        group = self._live_group(group_id)
         member = group.check_member(member_id, instance_id)
-        self._rebalance.check_sync(group, generation, protocol_type, protocol_name)
-        return self._rebalance.sync(group, member, assignments)
+        self._rebalancer.check_sync(group, generation, protocol_type, protocol_name)
+        return self._rebalancer.sync(group, member, assignments)
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> None:
-        """A member is alive.
+        """Extend a member's session.
 
-        Raises: RebalanceInProgress: alive, and has to join again; InvalidGroupId, UnknownMember,
-        FencedInstanceId, IllegalGeneration, CoordinatorNotAvailable.
+        Raises: RebalanceInProgress: the session is extended and the member must join again.
+            InvalidGroupId, UnknownMember, FencedInstanceId, IllegalGeneration,
+            CoordinatorNotAvailable, NotCoordinator.
         """
-        group = self._alive(group_id)
+        group = self._live_group(group_id)
         self._membership.heartbeat(group, group.check_member(member_id, instance_id), generation)
 
-    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> list[RequestRefused | None]:
-        """Let members go at once; for each None, or why it can't leave. Raises: InvalidGroupId,
-        CoordinatorNotAvailable.
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Outcomes:
+        """Remove members at once. Returns for each None, or why it can't be removed.
+
+        Raises: InvalidGroupId, CoordinatorNotAvailable, NotCoordinator.
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
@@ -191,11 +185,26 @@ class GroupCoordinator:
             return [UnknownMember(f"there is no group {group_id!r}") for _ in leaving]
         return self._membership.leave(group, leaving)
 
+    def _check_group_id(self, group_id: str) -> None:
+        if not group_id:
+            raise InvalidGroupId("a group id must not be empty")
+        self._writer.check_readable(group_id)
+
+    def _live_group(self, group_id: str) -> ClassicGroup:
+        """Return a group. Raises: InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
+        self._check_group_id(group_id)
+        group = self._groups.get(group_id)
+        if group is None:
+            raise UnknownMember(f"there is no group {group_id!r}")
+        if group.state is ClassicGroupState.DEAD:
+            raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
+        return group
+
     # --- groups
 
     def describe(self, group_id: str) -> GroupDescription:
-        """State and members of a group. Raises GroupIdNotFound, NotCoordinator."""
-        self._check_readable(group_id)
+        """Return the state and the members of a group. Raises: GroupIdNotFound, NotCoordinator."""
+        self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
@@ -216,23 +225,27 @@ class GroupCoordinator:
         )
 
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
-        """All groups in one of `states` and of one of `types`, in any case of letters; an empty
-        filter lets all pass.
+        """Return all groups in one of `states` and of one of `types`, ignoring case.
+
+        An empty filter matches all groups.
         """
-        wanted = {state.lower() for state in states}
-        if types and GROUP_TYPE not in {kind.lower() for kind in types}:
+        lower_states = {state.lower() for state in states}
+        if types and GROUP_TYPE not in {group_type.lower() for group_type in types}:
             return []
         return [
             GroupListing(group.group_id, group.protocol_type or "", group.state)
             for group in self._groups.values()
-            if not wanted or group.state.value.lower() in wanted
+            if not lower_states or group.state.value.lower() in lower_states
         ]
 
     def delete(self, group_id: str) -> Promise[None]:
-        """Delete a group and its offsets. Raises: GroupIdNotFound, NonEmptyGroup. The promise fails
-        as `coordinator_error` says; then all stays.
+        """Delete an empty group and its offsets.
+
+        Returns: a promise. It fails, and everything stays, with what `coordinator_error` makes of
+            a failed write.
+        Raises: GroupIdNotFound, NonEmptyGroup, NotCoordinator.
         """
-        self._check_readable(group_id)
+        self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None or group.state is ClassicGroupState.DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
@@ -247,7 +260,7 @@ class GroupCoordinator:
                 promise.fail(coordinator_error(error))
             self._wake(promise)
 
-        self._remove(group, done)
+        self._delete(group, done)
         return promise
 
     # --- offsets
@@ -258,19 +271,19 @@ class GroupCoordinator:
         generation: int,
         member_id: str,
         instance_id: str | None,
-        commits: Sequence[OffsetToCommit],
+        offsets: Sequence[OffsetToCommit],
         retention_ms: int | None = None,
-    ) -> Promise[list[RequestRefused | None]]:
-        """Commit offsets; for each the promise has None, or why it was refused while the others went
-        through.
+    ) -> Promise[Outcomes]:
+        """Commit offsets; see `OffsetManager.commit` for the promise.
 
-        A consumer without group management has `generation` -1 and no member id; it may commit
-        while the group has no members. `retention_ms`: expire that long from now, instead of by the
-        broker's rules. Raises: GroupIdNotFound (no such group, and a generation that says there
-        was), UnknownMember, FencedInstanceId, IllegalGeneration, RebalanceInProgress,
-        CoordinatorNotAvailable. The promise fails, with nothing changed, as `coordinator_error` says.
+        A consumer without group management has `generation` -1 and no member id. It may commit
+        while the group has no members.
+
+        Raises: GroupIdNotFound: the group is missing, and `generation` says that it existed.
+            UnknownMember, FencedInstanceId, IllegalGeneration, RebalanceInProgress,
+            CoordinatorNotAvailable, NotCoordinator.
         """
-        self._check_readable(group_id)
+        self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is not None:
             self._check_commit(group, generation, member_id, instance_id)
@@ -278,52 +291,7 @@ class GroupCoordinator:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         else:
             self.limits.check_new_group(group_id, len(self._groups))
-        now_ms = self._clock.wall_ms()
-        expires_ms = None if retention_ms is None else min(now_ms + retention_ms, LONG_MAX)
-        has_room = self.limits.has_room(commits)
-        answers: list[RequestRefused | None] = []
-        accepted: list[tuple[TopicPartition, CommittedOffset]] = []
-        for one in commits:
-            if len(one.metadata) > self.config.metadata_length_max:
-                limit = self.config.metadata_length_max
-                answers.append(
-                    OffsetMetadataTooLarge(f"metadata has at most {limit} characters, this one has {len(one.metadata)}")
-                )
-                continue
-            committed_ms = now_ms if one.committed_ms is None else one.committed_ms
-            committed = CommittedOffset(
-                one.offset, one.leader_epoch, one.metadata, committed_ms, expires_ms, one.topic_id
-            )
-            if (
-                not has_room
-                and (refusal := self._refusal(group_id, (one.topic, one.partition), committed, accepted)) is not None
-            ):
-                answers.append(refusal)
-                continue
-            accepted.append(((one.topic, one.partition), committed))
-            answers.append(None)
-        return self._commit(group_id, accepted, answers)
-
-    def _refusal(
-        self,
-        group_id: str,
-        key: TopicPartition,
-        committed: CommittedOffset,
-        accepted: Sequence[tuple[TopicPartition, CommittedOffset]],
-    ) -> InvalidCommitOffsetSize | None:
-        topic, partition = key
-        former = self._offsets.of(group_id).get(topic, {}).get(partition)
-        return self.limits.refusal(group_id, former, committed, OFFSET_BYTES * len(accepted))
-
-    def _alive(self, group_id: str) -> ClassicGroup:
-        """A group that has members. Raises InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
-        self._check_group_id(group_id)
-        group = self._groups.get(group_id)
-        if group is None:
-            raise UnknownMember(f"there is no group {group_id!r}")
-        if group.state is ClassicGroupState.DEAD:
-            raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
-        return group
+        return self._offsets.commit(group_id, offsets, retention_ms)
 
     def _check_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> None:
         if group.state is ClassicGroupState.DEAD:
@@ -336,114 +304,53 @@ class GroupCoordinator:
         check_generation(group, generation)
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
-        self._rebalance.extend_session(member)
-
-    def _commit(
-        self,
-        group_id: str,
-        accepted: list[tuple[TopicPartition, CommittedOffset]],
-        answers: list[RequestRefused | None],
-    ) -> Promise[list[RequestRefused | None]]:
-        promise: Promise[list[RequestRefused | None]] = Promise()
-        if not accepted:
-            promise.resolve(answers)
-            return promise
-        written: GroupRecords = [
-            (records.offset_key(group_id, topic, partition), records.offset_value(committed))
-            for (topic, partition), committed in accepted
-        ]
-        keys = [key for key, _ in accepted]
-        held = offsets_bytes([committed for _, committed in accepted])
-        self._offsets.begin(group_id, keys)
-        self.limits.offset_bytes += held
-
-        def done(error: KqueueError | None) -> None:
-            self._offsets.end(group_id, keys)
-            self.limits.offset_bytes -= held
-            if isinstance(error, RecordTooLarge):  # Source: Kafka appendOffsetCommit
-                promise.fail(InvalidCommitOffsetSize(str(error)))
-            elif error is not None:
-                promise.fail(coordinator_error(error))
-            else:
-                for (topic, partition), committed in accepted:
-                    self._put(group_id, topic, partition, committed)
-                promise.resolve(answers)
-            self._wake(promise)
-
-        self._write(group_id, written, done)
-        return promise
+        self._rebalancer.extend_session(member)
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Topic -> partition -> what the group has committed, as far as it is durable; a view that
-        lives until the next change.
+        """Return the committed offsets, topic -> partition -> offset. A view, valid until the next change.
 
-        Raises NotCoordinator: that could not be read.
+        Raises: NotCoordinator: the group's records could not be read.
         """
-        self._check_readable(group_id)
-        return self._offsets.of(group_id)
+        self._writer.check_readable(group_id)
+        return self._offsets.store.of(group_id)
 
-    def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Promise[list[RequestRefused | None]]:
-        """Delete committed offsets; the promise has None for each of `keys`, also where nothing was
-        committed, or why it was refused.
+    def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Promise[Outcomes]:
+        """Delete committed offsets. Source: KIP-496, Kafka OffsetMetadataManager.deleteOffsets.
 
-        Raises: GroupIdNotFound; NonEmptyGroup: members of another protocol than consumers'. The
-        promise fails as `coordinator_error` says. Source: KIP-496, Kafka's
-        OffsetMetadataManager.deleteOffsets.
+        Returns: a promise with an outcome for each of `keys`: None, also where nothing was
+            committed, or why it was refused. It fails as `OffsetManager.commit` does.
+        Raises: GroupIdNotFound, NotCoordinator. NonEmptyGroup: the members are no consumers.
         """
-        self._check_readable(group_id)
+        self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None or group.state is ClassicGroupState.DEAD:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         if group.state is not ClassicGroupState.EMPTY and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")
         is_read = {topic: group.reads_topic(topic) for topic, _ in keys}
-        answers: list[RequestRefused | None] = [
+        outcomes: Outcomes = [
             GroupSubscribedToTopic(f"members of group {group_id!r} read topic {topic}") if is_read[topic] else None
             for topic, _ in keys
         ]
-        gone = [
-            (group_id, key) for key in sorted(self._offsets.keys(group_id).intersection(keys)) if not is_read[key[0]]
-        ]
-        promise: Promise[list[RequestRefused | None]] = Promise()
-        if not gone:
-            promise.resolve(answers)
-            return promise
-        forget = self._forget(gone)
-
-        def done(error: KqueueError | None) -> None:
-            forget(error)
-            if error is None:
-                promise.resolve(answers)
-            else:
-                promise.fail(coordinator_error(error))
-            self._wake(promise)
-
-        self._write(group_id, [(records.offset_key(group_id, *key), None) for _, key in gone], done)
-        return promise
+        return self._offsets.delete(group_id, [key for key in keys if not is_read[key[0]]], outcomes)
 
     def delete_topic(self, topic: str) -> None:
-        """A topic is gone: take back what groups have committed for it."""
-        by_partition: dict[int, list[tuple[str, TopicPartition]]] = {}
-        for group_id, keys in self._offsets.keys_of_topic(topic).items():
-            by_partition.setdefault(self._partition(group_id), []).extend((group_id, key) for key in sorted(keys))
-        for partition, gone in by_partition.items():
-            self._log.append(
-                partition, [(records.offset_key(group_id, *key), None) for group_id, key in gone], self._forget(gone)
-            )
+        """Delete what all groups have committed for a deleted topic."""
+        self._offsets.delete_topic(topic)
 
     # --- the log
 
-    def load(self, partition: int, found: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Take over what one partition of the log holds, oldest record first; called once for each,
-        before anything else.
+    def load(self, partition: int, log_records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Replay one partition of the log; called once for each, before anything else.
 
-        Only what is committed may be there: no records of transactions that were aborted or are
-        still open. Records of group types that we do not serve are left alone. Raises
-        MalformedMessage: a record can't be read.
+        Args:
+            log_records: keys and values, oldest first, of committed records only: none of aborted
+                or open transactions. Records of other group types are skipped.
+        Raises: MalformedMessage: a record can't be read.
         """
         latest: dict[bytes, bytes | None] = {}
-        for key, value in found:
-            latest.pop(key, None)  # so that the later one stands later: two kinds of keys may name the same offset
+        for key, value in log_records:
+            latest.pop(key, None)  # keeps the order of the log: two versions of a key may name the same offset
             latest[key] = value
         try:
             loaded = [group for group_id in self._replay(latest) if (group := self._groups.get(group_id)) is not None]
@@ -453,130 +360,85 @@ class GroupCoordinator:
             self._membership.resume(group)
 
     def _replay(self, latest: Mapping[bytes, bytes | None]) -> Iterable[str]:
-        """Apply records; returns the ids of the groups that they were about."""
-        touched: dict[str, None] = {}
+        """Apply records. Returns the ids of the groups that they name, in order."""
+        group_ids: dict[str, None] = {}
+        store = self._offsets.store
         for raw_key, value in latest.items():
             key = records.read_key(raw_key)
             if key is None:
                 continue
-            touched[key.group] = None
+            group_ids[key.group] = None
             if isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self._groups[key.group] = self._membership.restore(key.group, records.read_group(value))
             elif value is None:
-                self._offsets.remove(key.group, key.topic, key.partition)
+                store.remove(key.group, key.topic, key.partition)
             else:
-                self._offsets.put(key.group, key.topic, key.partition, records.read_offset(value))
-        for group_id in touched:
-            if self._offsets.of(group_id):
-                self._make_sure_of(group_id)
-        return touched
+                store.put(key.group, key.topic, key.partition, records.read_offset(value))
+        for group_id in group_ids:
+            if store.of(group_id):
+                self._ensure_group(group_id)
+        return group_ids
 
-    def refuse(self, partition: int, why: str) -> None:
-        """What one partition of the log holds can't be known: its groups get NotCoordinator from
-        now on, rather than an empty answer.
+    def refuse(self, partition: int, reason: str) -> None:
+        """Answer NotCoordinator for the groups of a partition of the log that could not be read.
+
+        An empty answer would make their consumers start over.
         """
-        self._refused[partition] = why
+        self._writer.mark_unreadable(partition, reason)
 
-    def _check_group_id(self, group_id: str) -> None:
-        if not group_id:
-            raise InvalidGroupId("a group id must not be empty")
-        self._check_readable(group_id)
+    def _ensure_group(self, group_id: str) -> None:
+        """Create the group if it is missing: a group with offsets exists, with members or without."""
+        if group_id not in self._groups:
+            self._groups[group_id] = self._rebalancer.new_group(group_id)
 
-    def _check_readable(self, group_id: str) -> None:
-        if self._refused and self._partition(group_id) in self._refused:
-            raise NotCoordinator(f"group {group_id!r} can't be read: {self._refused[self._partition(group_id)]}")
-
-    def _write(self, group_id: str, written: GroupRecords, done: Done) -> None:
-        self._log.append(self._partition(group_id), written, done)
-
-    def _partition(self, group_id: str) -> int:
-        return records.partition_of(group_id, self._log.partition_count)
-
-    def _save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
-        self._write(
-            group.group_id, [(records.group_key(group.group_id), records.group_value(group.record(assignments)))], done
-        )
-
-    def _found(self, group: ClassicGroup) -> None:
-        """Take in a new group, and write that it is there."""
+    def _register(self, group: ClassicGroup) -> None:
+        """Add a new group, and append its record. If that fails, the group is removed again."""
         self._groups[group.group_id] = group
 
         def done(error: KqueueError | None) -> None:
             if error is not None and group.state is not ClassicGroupState.DEAD:
-                self._rebalance.retire(group, coordinator_error(error))
+                self._rebalancer.retire(group, coordinator_error(error))
                 group.release()
-                group.turn(GroupEvent.REMOVED, self._clock.wall_ms())
+                group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
                 del self._groups[group.group_id]
-                if self._offsets.of(group.group_id):
-                    self._make_sure_of(group.group_id)
+                if self._offsets.store.of(group.group_id):
+                    self._ensure_group(group.group_id)
 
-        new = GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1)
-        self._write(group.group_id, [(records.group_key(group.group_id), records.group_value(new))], done)
+        value = GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1)
+        record = (records.group_key(group.group_id), records.group_value(value))
+        self._writer.append(group.group_id, [record], done)
 
-    def _put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self._offsets.put(group_id, topic, partition, committed)
-        self._make_sure_of(group_id)
-
-    def _make_sure_of(self, group_id: str) -> None:
-        """Who has offsets is a group, with members or without."""
-        if group_id not in self._groups:
-            self._groups[group_id] = self._rebalance.new_group(group_id)
-
-    def _remove(self, group: ClassicGroup, then: Done) -> None:
-        """Delete an empty group from the log, then from memory; `then` is told how it went."""
+    def _delete(self, group: ClassicGroup, then: Done) -> None:
+        """Delete an empty group from the log, then from memory, then call `then`."""
         group_id = group.group_id
-        since_ms = group.state_since_ms
-        gone = [(group_id, key) for key in sorted(self._offsets.keys(group_id))]
-        self._rebalance.retire(group, CoordinatorNotAvailable(f"group {group_id!r} is being removed"))
-        group.turn(GroupEvent.REMOVED, self._clock.wall_ms())
-        forget = self._forget(gone)
+        empty_since_ms = group.state_since_ms
+        self._rebalancer.retire(group, CoordinatorNotAvailable(f"group {group_id!r} is being removed"))
+        group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
 
         def done(error: KqueueError | None) -> None:
-            forget(error)
             if error is None:
                 del self._groups[group_id]
             else:
-                group.turn(GroupEvent.KEPT, self._clock.wall_ms())
-                group.state_since_ms = since_ms
+                group.transition(GroupEvent.KEPT, self._clock.wall_ms())
+                group.state_since_ms = empty_since_ms
             then(error)
 
-        tombstones: GroupRecords = [(records.offset_key(group_id, *key), None) for _, key in gone]
-        self._write(group_id, [*tombstones, (records.group_key(group_id), None)], done)
-
-    def _forget(self, gone: Sequence[tuple[str, TopicPartition]]) -> Callable[[KqueueError | None], None]:
-        """What to do when the tombstones of these offsets are in the log."""
-
-        def done(error: KqueueError | None) -> None:
-            if error is None:
-                for group_id, (topic, partition) in gone:
-                    self._offsets.remove(group_id, topic, partition)
-
-        return done
+        self._offsets.append_tombstones(group_id, sorted(self._offsets.store.keys(group_id)), done, with_group=True)
 
     # --- expiry
 
     def _expire(self) -> SlicedWork[None]:
-        """Drop offsets that have outlived their retention, and empty groups that have none left.
-        One step per group.
-        """
+        """Delete expired offsets, and empty groups that have no others; one step per group."""
         now_ms = self._clock.wall_ms()
+        store = self._offsets.store
         for group in list(self._groups.values()):
             yield None
             if self._groups.get(group.group_id) is not group:
-                continue  # deleted meanwhile
-            expired = self._offsets.expired(group, now_ms, self.config.retention_ms)
-            is_unused = (
-                group.state is ClassicGroupState.EMPTY
-                and not group.pending
-                and expired == self._offsets.keys(group.group_id)
-            )
-            if is_unused:
-                self._remove(group, lambda error: None)
+                continue  # deleted since the list was made
+            expired = store.expired(group, now_ms, self.config.retention_ms)
+            has_no_members = group.state is ClassicGroupState.EMPTY and not group.pending
+            if has_no_members and expired == store.keys(group.group_id):
+                self._delete(group, lambda error: None)
             elif expired:
-                gone = [(group.group_id, key) for key in sorted(expired)]
-                self._write(
-                    group.group_id,
-                    [(records.offset_key(group.group_id, *key), None) for _, key in gone],
-                    self._forget(gone),
-                )
+                self._offsets.append_tombstones(group.group_id, sorted(expired))

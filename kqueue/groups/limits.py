@@ -117,7 +117,7 @@ class GroupLimits:
         what = f"group {group_id!r}: an offset can't be committed, all of them have {self.offset_bytes} bytes"
         return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
 
-    def expect(self, member_id: str, forget: Callable[[], object]) -> None:
+    def add_pending_member(self, member_id: str, forget: Callable[[], object]) -> None:
         """An id was handed out. If they are too many the oldest that nobody has joined with is
         taken back: `forget` is called.
         """
@@ -129,7 +129,7 @@ class GroupLimits:
             oldest()
         self._pending[member_id] = forget
 
-    def joined_or_forgotten(self, member_id: str) -> None:
+    def remove_pending_member(self, member_id: str) -> None:
         """The id is not pending any more; harmless if it was not."""
         self._pending.pop(member_id, None)
 

@@ -69,7 +69,7 @@ class MembershipManager:
         timers: Timers,
         rng: random.Random,
         limits: GroupLimits,
-        rebalance: Rebalancer,
+        rebalancer: Rebalancer,
         save: SaveGroup,
     ) -> None:
         self._config = config
@@ -77,7 +77,7 @@ class MembershipManager:
         self._timers = timers
         self._rng = rng
         self._limits = limits
-        self._rebalance = rebalance
+        self._rebalancer = rebalancer
         self._save = save
 
     def check_session_timeout(self, session_timeout_ms: int) -> None:
@@ -115,15 +115,15 @@ class MembershipManager:
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             has_room = (
                 member is not None and member.join_promise is not None
-            ) or group.joined_count < self._config.members_max
+            ) or group.waiting_to_join_count < self._config.members_max
         else:
             has_room = member is not None or len(group.members) < self._config.members_max
         if has_room:
             return
-        self._forget_pending(group, member_id)
+        self._remove_pending_member(group, member_id)
         if member is not None:
-            self._rebalance.drop(group, member)
-        self._rebalance.complete_if_joined(group)
+            self._rebalancer.remove_member(group, member)
+        self._rebalancer.maybe_complete_join(group)
         raise GroupMaxSizeReached(f"group {group.group_id!r} has its {self._config.members_max} members")
 
     def _check_bytes(self, group: ClassicGroup, joining: JoinRequest) -> None:
@@ -143,12 +143,12 @@ class MembershipManager:
         if joining.instance_id is None:
             if not id_required:
                 return self._add(group, member_id, joining)
-            self._expect(group, member_id, joining.session_timeout_ms)
+            self._add_pending_member(group, member_id, joining.session_timeout_ms)
             raise MemberIdRequired(member_id)
         holder = group.static_ids.get(joining.instance_id)
         if holder is None:
             return self._add(group, member_id, joining)
-        return self._replace(group, group.members[holder], member_id, joining, can_skip=can_skip)
+        return self._replace_static_member(group, group.members[holder], member_id, joining, can_skip=can_skip)
 
     def _join_again(self, group: ClassicGroup, member: ClassicGroupMember, joining: JoinRequest) -> Promise[JoinResult]:
         unchanged = member.supports(joining.protocols)
@@ -160,47 +160,47 @@ class MembershipManager:
             or (group.state is ClassicGroupState.STABLE and not is_leader)
         ):
             promise: Promise[JoinResult] = Promise()
-            self._rebalance.resolve(promise, self._rebalance.joined(group, member))
+            self._rebalancer.resolve(promise, self._rebalancer.joined(group, member))
             return promise
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
-        promise = self._rebalance.wait_for_join(group, member)
-        self._rebalance.rebalance(group)
+        promise = self._rebalancer.wait_for_join(group, member)
+        self._rebalancer.prepare_or_complete(group)
         return promise
 
-    def _expect(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
+    def _add_pending_member(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
         """Hand out an id; who holds it has to join with it before its session would end."""
 
         def expire() -> None:
-            self._forget_pending(group, member_id)
-            self._rebalance.complete_if_joined(group)
+            self._remove_pending_member(group, member_id)
+            self._rebalancer.maybe_complete_join(group)
 
-        self._limits.expect(member_id, expire)
+        self._limits.add_pending_member(member_id, expire)
         deadline = LazyTimer(self._timers, expire)
         deadline.set(self._clock.monotonic_ms() + session_timeout_ms)
         group.pending[member_id] = deadline
 
-    def _forget_pending(self, group: ClassicGroup, member_id: str) -> bool:
+    def _remove_pending_member(self, group: ClassicGroup, member_id: str) -> bool:
         deadline = group.pending.pop(member_id, None)
         if deadline is not None:
             deadline.clear()
-            self._limits.joined_or_forgotten(member_id)
+            self._limits.remove_pending_member(member_id)
         return deadline is not None
 
     def _add(self, group: ClassicGroup, member_id: str, joining: JoinRequest) -> Promise[JoinResult]:
-        self._forget_pending(group, member_id)
-        member = self._rebalance.new_member(group, member_id, joining)
+        self._remove_pending_member(group, member_id)
+        member = self._rebalancer.new_member(group, member_id, joining)
         member.is_new = True
         if group.in_initial_delay:
-            group.newcomer_seen = True
+            group.new_member_added = True
         group.add(member, joining.protocol_type)
-        promise = self._rebalance.wait_for_join(group, member)
+        promise = self._rebalancer.wait_for_join(group, member)
         member.session.set(self._clock.monotonic_ms() + NEW_MEMBER_TIMEOUT_MS)
-        self._rebalance.rebalance(group)
+        self._rebalancer.prepare_or_complete(group)
         return promise
 
     # --- static members that come back
 
-    def _replace(
+    def _replace_static_member(
         self, group: ClassicGroup, member: ClassicGroupMember, member_id: str, joining: JoinRequest, *, can_skip: bool
     ) -> Promise[JoinResult]:
         """A static member came back under a new id: fence the old one. A stable group goes on as it
@@ -215,20 +215,20 @@ class MembershipManager:
         is_settled = (
             group.state is ClassicGroupState.STABLE and member.join_promise is None
         )  # else an earlier return is still being written
-        self._rebalance.refuse_join(group, member, fenced)
-        self._rebalance.refuse_sync(member, fenced)
+        self._rebalancer.fail_join(group, member, fenced)
+        self._rebalancer.fail_sync(member, fenced)
         group.rename(member, member_id)
         group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.session_timeout_ms)
-        promise = self._rebalance.wait_for_join(group, member)
+        promise = self._rebalancer.wait_for_join(group, member)
         if is_settled and group.select_protocol() == group.protocol_name:
-            self._keep_generation(group, member, former, promise, can_skip=can_skip)
+            self._persist_static_member(group, member, former, promise, can_skip=can_skip)
         else:
             # While the leader makes the assignment, it knows the old id only: everybody has to join
             # again.
-            self._rebalance.rebalance(group)
+            self._rebalancer.prepare_or_complete(group)
         return promise
 
-    def _keep_generation(
+    def _persist_static_member(
         self,
         group: ClassicGroup,
         member: ClassicGroupMember,
@@ -242,20 +242,20 @@ class MembershipManager:
         def done(error: KqueueError | None) -> None:
             if member.join_promise is not promise or group.state is not ClassicGroupState.STABLE:
                 return  # it left, or a rebalance is under way, which answers it and writes the group anew
-            self._rebalance.extend_session(member)
+            self._rebalancer.extend_session(member)
             if error is not None:
-                self._rebalance.refuse_join(group, member, coordinator_error(error))
+                self._rebalancer.fail_join(group, member, coordinator_error(error))
                 group.rename(member, former.member_id)
                 group.update(member, former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms)
                 return
             group.take_join_promise(member)
             if can_skip:
-                joined = self._rebalance.joined(group, member, skip_assignment=group.leader_id == member.member_id)
+                joined = self._rebalancer.joined(group, member, skip_assignment=group.leader_id == member.member_id)
             else:
                 # An old leader would assign anew if it found itself leading, and its members would
                 # never hear of it.
-                joined = self._rebalance.joined(group, member)._replace(leader=leader_before, members=[])
-            self._rebalance.resolve(promise, joined)
+                joined = self._rebalancer.joined(group, member)._replace(leader=leader_before, members=[])
+            self._rebalancer.resolve(promise, joined)
 
         self._save(group, {other.member_id: other.assignment for other in group.members.values()}, done)
 
@@ -266,7 +266,7 @@ class MembershipManager:
         to join again.
         """
         check_generation(group, generation)
-        self._rebalance.extend_session(member)
+        self._rebalancer.extend_session(member)
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
 
@@ -274,8 +274,8 @@ class MembershipManager:
         """A group as the log has it; `resume` starts it. Raises MalformedMessage: members that
         can't be together.
         """
-        group = self._rebalance.new_group(group_id)
-        group.take_over(value)
+        group = self._rebalancer.new_group(group_id)
+        group.restore(value)
         for saved in value.members:
             rebalance_timeout_ms = saved.session_timeout if saved.rebalance_timeout == -1 else saved.rebalance_timeout
             joining = JoinRequest(
@@ -291,10 +291,10 @@ class MembershipManager:
             )
             if saved.member_id in group.members or saved.group_instance_id in group.static_ids:
                 raise MalformedMessage(f"group {group_id!r} has member {saved.member_id!r} twice")
-            member = self._rebalance.new_member(group, saved.member_id, joining)
+            member = self._rebalancer.new_member(group, saved.member_id, joining)
             member.assignment = saved.assignment
             group.add(member, value.protocol_type)
-        group.note_subscriptions()
+        group.update_subscribed_topics()
         return group
 
     def resume(self, group: ClassicGroup) -> None:
@@ -302,9 +302,9 @@ class MembershipManager:
         gather anew.
         """
         for member in group.members.values():
-            self._rebalance.extend_session(member)
+            self._rebalancer.extend_session(member)
         if len(group.members) > self._config.members_max:
-            self._rebalance.prepare(group)
+            self._rebalancer.prepare_rebalance(group)
 
     # --- going
 
@@ -314,20 +314,20 @@ class MembershipManager:
         count = len(group.members)
         answers = [self._leave(group, one) for one in leaving]
         if len(group.members) < count:
-            self._rebalance.after_removal(group)
+            self._rebalancer.after_removal(group)
         else:
-            self._rebalance.complete_if_joined(group)  # somebody may have been waited for that never joined
+            self._rebalancer.maybe_complete_join(group)  # somebody may have been waited for that never joined
         return answers
 
     def _leave(self, group: ClassicGroup, leaving: LeavingMember) -> RequestRefused | None:
         member_id = leaving.member_id
-        if self._forget_pending(group, member_id):
+        if self._remove_pending_member(group, member_id):
             return None
         if not member_id and leaving.instance_id is not None:
             # An administrator removes whoever holds the instance id.
             member_id = group.static_ids.get(leaving.instance_id, "")
         try:
-            self._rebalance.drop(group, group.check_member(member_id, leaving.instance_id))
+            self._rebalancer.remove_member(group, group.check_member(member_id, leaving.instance_id))
         except RequestRefused as error:
             return error
         return None

@@ -17,7 +17,7 @@ _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
-    """ClassicGroup id -> topic -> partition -> what was committed. Holds only what is durable; what is
+    """Group id -> topic -> partition -> what was committed. Holds only what is durable; what is
     being written is known by name.
 
     A write is announced (`begin`) when it is appended and ends (`end`) when the log has it or never

@@ -1,7 +1,7 @@
 """One round of the rebalance protocol: the members gather, are a generation, and get their
 assignments from their leader.
 
-A join phase (`prepare`) ends (`_complete`) when all members have joined or their time is up; the
+A join phase (`prepare_rebalance`) ends (`_complete_join`) when all members have joined or their time is up; the
 leader among them then gives everybody's assignment in its SyncGroup, which is in the log before
 anybody sees it. Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
 """
@@ -68,7 +68,7 @@ class Rebalancer:
 
         def expire() -> None:
             if not member.is_excused:
-                self.drop(group, member)
+                self.remove_member(group, member)
                 self.after_removal(group)
 
         member = ClassicGroupMember(member_id, joining, LazyTimer(self._timers, expire))
@@ -76,68 +76,68 @@ class Rebalancer:
 
     # --- the join phase
 
-    def rebalance(self, group: ClassicGroup) -> None:
+    def prepare_or_complete(self, group: ClassicGroup) -> None:
         """Begin a join phase, or see whether the one that is under way can end."""
         if group.state in CAN_REBALANCE:
-            self.prepare(group)
+            self.prepare_rebalance(group)
         else:
-            self.complete_if_joined(group)
+            self.maybe_complete_join(group)
 
-    def prepare(self, group: ClassicGroup) -> None:
+    def prepare_rebalance(self, group: ClassicGroup) -> None:
         """Begin a join phase: everybody has to join (again) within the members' rebalance timeout."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
-            self._cancel_assignment(group, RebalanceInProgress(f"group {group.group_id!r} is rebalancing"))
+            self._reset_assignments(group, RebalanceInProgress(f"group {group.group_id!r} is rebalancing"))
         group.unsynced.clear()
         group.sync_deadline.clear()
         is_initial = group.state is ClassicGroupState.EMPTY
-        group.turn(GroupEvent.REBALANCE, self._clock.wall_ms())
+        group.transition(GroupEvent.REBALANCE, self._clock.wall_ms())
         if is_initial:
-            group.newcomer_seen = False
+            group.new_member_added = False
             delay_ms = self._config.initial_rebalance_delay_ms
-            group.extension_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+            group.remaining_initial_delay_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
             group.join_deadline.set(self._clock.monotonic_ms() + delay_ms)
         elif group.all_members_joined:
-            self._complete(group)
+            self._complete_join(group)
         else:
             group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
 
     def wait_for_join(self, group: ClassicGroup, member: ClassicGroupMember) -> Promise[JoinResult]:
         """The promise of a member that has joined; it is resolved when the join phase ends."""
         # Who asks twice has given up on the first request.
-        self.refuse_join(group, member, RebalanceInProgress(f"member {member.member_id!r} has joined again"))
+        self.fail_join(group, member, RebalanceInProgress(f"member {member.member_id!r} has joined again"))
         promise: Promise[JoinResult] = Promise()
         group.put_join_promise(member, promise)
         return promise
 
-    def complete_if_joined(self, group: ClassicGroup) -> None:
+    def maybe_complete_join(self, group: ClassicGroup) -> None:
         """End the join phase if nobody is missing; the initial wait takes its time all the same."""
         if (
             group.state is ClassicGroupState.PREPARING_REBALANCE
             and not group.in_initial_delay
             and group.all_members_joined
         ):
-            self._complete(group)
+            self._complete_join(group)
 
     def _expire_join(self, group: ClassicGroup) -> None:
         """Time is up: end the join phase, but go on with the initial wait of a group to which
         somebody new has come meanwhile.
         """
-        if group.in_initial_delay and group.newcomer_seen and group.extension_ms > 0:
-            group.newcomer_seen = False
-            delay_ms = min(self._config.initial_rebalance_delay_ms, group.extension_ms)
-            group.extension_ms -= delay_ms
+        if group.in_initial_delay and group.new_member_added and group.remaining_initial_delay_ms > 0:
+            group.new_member_added = False
+            delay_ms = min(self._config.initial_rebalance_delay_ms, group.remaining_initial_delay_ms)
+            group.remaining_initial_delay_ms -= delay_ms
             group.join_deadline.set(self._clock.monotonic_ms() + delay_ms)
         else:
-            self._complete(group)
+            self._complete_join(group)
 
-    def _complete(self, group: ClassicGroup) -> None:
+    def _complete_join(self, group: ClassicGroup) -> None:
         """End the join phase: who has not joined is out (a static member until its session ends),
         the others are a generation.
         """
         group.join_deadline.clear()
         for member in list(group.members.values()):
             if member.join_promise is None and not member.is_static:
-                self.drop(group, member)
+                self.remove_member(group, member)
         if group.members and not group.elect_leader():
             group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
             return
@@ -159,7 +159,7 @@ class Rebalancer:
     def joined(self, group: ClassicGroup, member: ClassicGroupMember, *, skip_assignment: bool = False) -> JoinResult:
         """A member's place in the generation that there is."""
         is_leader = member.member_id == group.leader_id
-        members = group.roster() if is_leader else []
+        members = group.join_result_members() if is_leader else []
         leader = group.leader_id or ""
         return JoinResult(
             group.generation,
@@ -181,12 +181,12 @@ class Rebalancer:
         """
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
-        self._note_sync(group, member)
+        self._sync_received(group, member)
         promise: Promise[SyncResult] = Promise()
         if group.state is ClassicGroupState.STABLE:
             self.resolve(promise, self._synced(group, member))
             return promise
-        self.refuse_sync(member, RebalanceInProgress(f"member {member.member_id!r} has asked again"))
+        self.fail_sync(member, RebalanceInProgress(f"member {member.member_id!r} has asked again"))
         member.sync_promise = promise
         if member.member_id == group.leader_id:
             self._assign(group, {member_id: assignments.get(member_id, b"") for member_id in group.members})
@@ -201,7 +201,7 @@ class Rebalancer:
             if theirs is not None and ours is not None and theirs != ours:
                 raise InconsistentGroupProtocol(f"group {group.group_id!r} has chosen {ours!r}, not {theirs!r}")
 
-    def _note_sync(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+    def _sync_received(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         group.unsynced.discard(member.member_id)
         if not group.unsynced:
             group.sync_deadline.clear()
@@ -213,12 +213,12 @@ class Rebalancer:
             if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation != generation:
                 return  # a rebalance came in between, and has told everybody
             if error is not None:
-                self._cancel_assignment(group, coordinator_error(error))
-                self.prepare(group)
+                self._reset_assignments(group, coordinator_error(error))
+                self.prepare_rebalance(group)
                 return
             for member in group.members.values():
                 member.assignment = assignments.get(member.member_id, b"")
-            group.turn(GroupEvent.ASSIGNED, self._clock.wall_ms())
+            group.transition(GroupEvent.ASSIGNED, self._clock.wall_ms())
             for member in group.members.values():
                 self._answer_sync(group, member)
 
@@ -233,45 +233,45 @@ class Rebalancer:
     def _synced(self, group: ClassicGroup, member: ClassicGroupMember) -> SyncResult:
         return SyncResult(group.protocol_type, group.protocol_name, member.assignment)
 
-    def _cancel_assignment(self, group: ClassicGroup, error: KqueueError) -> None:
+    def _reset_assignments(self, group: ClassicGroup, error: KqueueError) -> None:
         for member in group.members.values():
             member.assignment = b""
-            if self.refuse_sync(member, error):
+            if self.fail_sync(member, error):
                 self.extend_session(member)
 
     def _expire_sync(self, group: ClassicGroup) -> None:
         """Members that did not come for their assignment are out. Source: Kafka expirePendingSync."""
         for member_id in list(group.unsynced):
-            self.drop(group, group.members[member_id])
-        self.prepare(group)
+            self.remove_member(group, group.members[member_id])
+        self.prepare_rebalance(group)
 
     # --- members that go
 
-    def drop(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
+    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Let a member go; what it waits for is refused. `after_removal` is then due."""
         error = UnknownMember(f"member {member.member_id!r} is not in group {group.group_id!r} any more")
-        self.refuse_join(group, member, error)
-        self.refuse_sync(member, error)
+        self.fail_join(group, member, error)
+        self.fail_sync(member, error)
         member.session.clear()
         group.remove(member)
 
     def after_removal(self, group: ClassicGroup) -> None:
         """Members have gone: the others share what they had."""
         if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
-            self.prepare(group)
+            self.prepare_rebalance(group)
         else:
-            self.complete_if_joined(group)
+            self.maybe_complete_join(group)
 
     def retire(self, group: ClassicGroup, error: KqueueError) -> None:
         """Answer everybody who waits with `error` and stop all clocks: the group is going."""
         for member in group.members.values():
-            self.refuse_join(group, member, error)
-            self.refuse_sync(member, error)
+            self.fail_join(group, member, error)
+            self.fail_sync(member, error)
             member.session.clear()
         for deadline in (*group.pending.values(), group.join_deadline, group.sync_deadline):
             deadline.clear()
         for member_id in group.pending:
-            self._limits.joined_or_forgotten(member_id)
+            self._limits.remove_pending_member(member_id)
         group.pending.clear()
 
     # --- members that wait
@@ -280,14 +280,14 @@ class Rebalancer:
         """The member is alive now."""
         member.session.set(self._clock.monotonic_ms() + member.session_timeout_ms)
 
-    def refuse_join(self, group: ClassicGroup, member: ClassicGroupMember, error: KqueueError) -> None:
+    def fail_join(self, group: ClassicGroup, member: ClassicGroupMember, error: KqueueError) -> None:
         """Answer a member that waits for the join phase to end; harmless if it doesn't."""
         promise = group.take_join_promise(member)
         if promise is not None:
             promise.fail(error)
             self._wake(promise)
 
-    def refuse_sync(self, member: ClassicGroupMember, error: KqueueError) -> bool:
+    def fail_sync(self, member: ClassicGroupMember, error: KqueueError) -> bool:
         """Answer a member that waits for its assignment; False if it doesn't."""
         promise, member.sync_promise = member.sync_promise, None
         if promise is not None:

@@ -17,7 +17,7 @@ from kqueue.base.errors import OffsetOutOfRange, SettingError, UnknownTopicOrPar
 from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
-from kqueue.groups.coordinator import OffsetToCommit
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import (

@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.coordinator import OffsetToCommit
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.groups.records import partition_of
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation

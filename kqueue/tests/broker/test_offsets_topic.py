@@ -5,7 +5,7 @@ import pytest
 from kqueue.base.errors import InvalidCommitOffsetSize, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.coordinator import OffsetToCommit
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation

@@ -19,6 +19,7 @@ from kqueue.groups.config import GroupConfig
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.groups.group_log import Done, GroupRecords
 from kqueue.groups.limits import GroupLimits
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.testing.manual_clock import ManualClock
 
 PARTITIONS = 3
@@ -51,7 +52,7 @@ class HeldLog:
             self.release()
 
     def release(self, count: int | None = None) -> None:
-        """OffsetToCommit what was appended first; all of it by default. Fails it instead if the log is
+        """Commit what was appended first; all of it by default. Fails it instead if the log is
         broken.
         """
         ready, self.held = self.held[:count], self.held[len(self.held) if count is None else count :]
@@ -164,3 +165,37 @@ class World:
 
     def state(self, group_id: str = "g") -> str:
         return self.groups.describe(group_id).state.value
+
+
+def commit_simple(
+    world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any
+) -> Any:
+    """A commit of a consumer without group management."""
+    return world.groups.commit(group_id, -1, "", None, [OffsetToCommit(topic, partition, number)], **options)
+
+
+def committed_offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
+    found = world.groups.offsets(group_id)
+    return {
+        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
+    }
+
+
+def group_ids(world: World) -> set[str]:
+    return {group.group_id for group in world.groups.groups()}
+
+
+def beat(world: World, joined: JoinResult, generation: int | None = None, instance_id: str | None = None) -> None:
+    world.groups.heartbeat("g", joined.generation if generation is None else generation, joined.member_id, instance_id)
+
+
+def stable_static(world: World, **options: Any) -> tuple[JoinResult, JoinResult]:
+    """A leader with instance id ``i`` and a follower with ``j``, each with its instance id as
+    assignment.
+    """
+    promises = [world.join(instance_id=name, **options) for name in "ij"]
+    world.settle()
+    leader, other = (promise.result() for promise in promises)
+    world.groups.sync("g", 1, other.member_id, "j", {})
+    world.groups.sync("g", 1, leader.member_id, "i", {leader.member_id: b"i", other.member_id: b"j"})
+    return leader, other

@@ -90,7 +90,7 @@ def test_everybody_joined_counts_members_and_those_who_only_have_an_id() -> None
     del group.pending["b"]
     assert group.take_join_promise(member) is promise
     assert group.take_join_promise(member) is None
-    assert group.joined_count == 0
+    assert group.waiting_to_join_count == 0
 
 
 def test_members_are_checked_by_id_and_instance_id() -> None:
@@ -174,7 +174,7 @@ def test_the_slowest_member_sets_the_pace() -> None:
 def test_generations_grow_with_and_without_members() -> None:
     group = new_group()
     add(group, "a")
-    group.turn(GroupEvent.REBALANCE, 10)
+    group.transition(GroupEvent.REBALANCE, 10)
     group.next_generation(20)
     assert (group.generation, group.state, group.protocol_name, group.state_since_ms) == (
         1,
@@ -182,7 +182,7 @@ def test_generations_grow_with_and_without_members() -> None:
         "range",
         20,
     )
-    group.turn(GroupEvent.REBALANCE, 30)
+    group.transition(GroupEvent.REBALANCE, 30)
     group.remove(group.members["a"])
     group.next_generation(40)
     assert (group.generation, group.state, group.protocol_name, group.state_since_ms) == (
@@ -207,7 +207,7 @@ def test_generations_grow_with_and_without_members() -> None:
 def test_topics_that_may_be_read(prepare: Callable[[ClassicGroup], None], reads_t: bool, reads_u: bool) -> None:
     group = new_group()
     prepare(group)
-    group.note_subscriptions()
+    group.update_subscribed_topics()
     assert (group.reads_topic("t"), group.reads_topic("u")) == (reads_t, reads_u)
 
 
@@ -219,7 +219,7 @@ def add_subscriber(group: ClassicGroup, metadata: bytes) -> None:
 def test_the_record_says_what_the_group_is() -> None:
     group = new_group()
     add(group, "a", "range", "rr", instance_id="i")
-    group.turn(GroupEvent.REBALANCE, 10)
+    group.transition(GroupEvent.REBALANCE, 10)
     group.next_generation(20)
     assert group.record({"a": b"mine", "stranger": b""}) == GroupMetadataValue(
         protocol_type="consumer",
@@ -244,6 +244,6 @@ def test_the_record_says_what_the_group_is() -> None:
 
 def test_members_without_a_protocol_can_not_be_taken_over() -> None:
     with pytest.raises(MalformedMessage):
-        new_group().take_over(GroupMetadataValue(protocol_type="consumer", members=[MemberMetadata(member_id="a")]))
+        new_group().restore(GroupMetadataValue(protocol_type="consumer", members=[MemberMetadata(member_id="a")]))
     with pytest.raises(MalformedMessage):
-        new_group().take_over(GroupMetadataValue(protocol="range", members=[MemberMetadata(member_id="a")]))
+        new_group().restore(GroupMetadataValue(protocol="range", members=[MemberMetadata(member_id="a")]))

@@ -1,10 +1,9 @@
-"""Commits, deletion, expiry, and what a restart brings back."""
+"""Descriptions, deletion of groups, and replay after a restart."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,201 +11,17 @@ from kqueue.base import errors
 from kqueue.groups import records
 from kqueue.groups.classic_member import LeavingMember
 from kqueue.groups.classic_state import ClassicGroupState
-from kqueue.groups.coordinator import GroupDescription, GroupListing, OffsetToCommit
+from kqueue.groups.coordinator import GroupDescription, GroupListing
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataValue
 from kqueue.tests.golden import data_folder
-from kqueue.tests.groups.support import HeldLog, World
+from kqueue.tests.groups.support import HeldLog, World, commit_simple, committed_offsets, group_ids
 from kqueue.tests.groups.test_records import golden, partition_count
 
 WEEK_MS = 7 * 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
 CHECK_MS = 600_000
-
-
-def simple(
-    world: World, number: int = 1, topic: str = "t", partition: int = 0, group_id: str = "g", **options: Any
-) -> Any:
-    """A commit of a consumer without group management."""
-    return world.groups.commit(group_id, -1, "", None, [OffsetToCommit(topic, partition, number)], **options)
-
-
-def offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
-    found = world.groups.offsets(group_id)
-    return {
-        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
-    }
-
-
-def there(world: World) -> set[str]:
-    return {group.group_id for group in world.groups.groups()}
-
-
-# --- commits
-
-
-def test_a_commit_is_answered_when_it_is_in_the_log() -> None:
-    world = World()
-    world.log.hold = True
-    promise = simple(world, 7)
-    assert not promise.done
-    assert offsets(world) == {}
-    assert there(world) == set()
-    world.log.release()
-    assert promise.result() == [None]
-    assert world.woken == [promise]
-    assert offsets(world) == {("t", 0): 7}
-    assert world.state() == "Empty"
-
-
-def test_a_commit_says_all_that_is_known() -> None:
-    world = World()
-    topic_id = bytes(range(16))
-    world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 3, 7, 5, "note", topic_id)])
-    expected = CommittedOffset(7, 5, "note", world.clock.wall_ms(), None, topic_id)
-    assert world.groups.offsets("g") == {"t": {3: expected}}
-    assert world.restarted().groups.offsets("g") == {"t": {3: expected}}
-
-
-def test_old_clients_say_when_they_committed_and_how_long_it_counts() -> None:
-    world = World()
-    now = world.clock.wall_ms()
-    world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 7, committed_ms=now - 50)], 1000)
-    expected = CommittedOffset(7, -1, "", now - 50, now + 1000)
-    assert world.groups.offsets("g") == world.restarted().groups.offsets("g") == {"t": {0: expected}}
-
-
-@pytest.mark.parametrize(("retention_ms", "lasts"), [(2**63 - 1, True), (-(2**63), False), (0, False)])
-def test_a_retention_may_be_any_number(retention_ms: int, lasts: bool) -> None:
-    world = World()
-    simple(world, 1, retention_ms=retention_ms)
-    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 1}
-    world.advance(WEEK_MS + CHECK_MS)
-    assert offsets(world) == ({("t", 0): 1} if lasts else {})
-
-
-def test_a_commit_that_can_not_be_written_changes_nothing() -> None:
-    world = World()
-    simple(world, 1)
-    world.log.hold = True
-    promises = [simple(world, 2), simple(world, 3, group_id="other")]
-    world.log.fail(errors.StorageFailed("disk"))
-    assert [type(promise.error) for promise in promises] == [errors.NotCoordinator] * 2
-    assert offsets(world) == {("t", 0): 1}
-    assert there(world) == {"g"}
-    world.log.hold = False
-    simple(world, 4)
-    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 4}
-
-
-def test_commits_take_effect_in_the_order_of_the_log() -> None:
-    world = World()
-    world.log.hold = True
-    promises = [simple(world, number) for number in range(5)]
-    for number in range(5):
-        world.log.release(1)
-        assert offsets(world) == {("t", 0): number}
-        assert [promise.done for promise in promises] == [True] * (number + 1) + [False] * (4 - number)
-
-
-def test_too_much_metadata_is_refused_for_its_partition_alone() -> None:
-    world = World(offset_metadata_max_bytes=4)
-    commits = [OffsetToCommit("t", 0, 1, metadata="12345"), OffsetToCommit("t", 1, 1, metadata="1234")]
-    refused, accepted = world.groups.commit("g", -1, "", None, commits).result()
-    assert isinstance(refused, errors.OffsetMetadataTooLarge)
-    assert accepted is None
-    assert offsets(world) == {("t", 1): 1}
-
-
-def test_nothing_to_write_writes_nothing() -> None:
-    world = World(offset_metadata_max_bytes=4)
-    assert world.groups.commit("g", -1, "", None, []).result() == []
-    [refused] = world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 1, metadata="12345")]).result()
-    assert isinstance(refused, errors.OffsetMetadataTooLarge)
-    assert list(world.log.records()) == []
-    assert there(world) == set()
-
-
-def test_a_member_commits_in_its_generation() -> None:
-    world = World()
-    [leader] = world.stable()
-    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
-    assert offsets(world) == {("t", 0): 5}
-
-
-def test_a_member_may_commit_while_the_others_gather() -> None:
-    world = World()
-    [leader] = world.stable()
-    world.join()
-    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
-    assert offsets(world) == {("t", 0): 5}
-
-
-def test_a_commit_shows_that_a_member_is_alive() -> None:
-    world = World()
-    [leader] = world.stable(session_ms=10_000)
-    for _ in range(5):
-        world.advance(9_000)
-        world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
-    assert world.state() == "Stable"
-
-
-@pytest.mark.parametrize(
-    ("changes", "refusal"),
-    [
-        ({"generation": 2}, errors.IllegalGeneration),
-        ({"generation": -1}, errors.IllegalGeneration),
-        ({"member_id": "x"}, errors.UnknownMember),
-        ({"member_id": "x", "generation": -1}, errors.UnknownMember),
-        ({"member_id": "", "generation": -1}, errors.UnknownMember),
-        ({"member_id": "", "generation": -1, "instance_id": "i"}, errors.UnknownMember),
-        ({"group_id": "other"}, errors.GroupIdNotFound),
-    ],
-)
-def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any], refusal: type[Exception]) -> None:
-    world = World()
-    [leader] = world.stable()
-    call = {
-        "group_id": "g",
-        "generation": 1,
-        "member_id": leader.member_id,
-        "instance_id": None,
-        "commits": [OffsetToCommit("t", 0, 5)],
-    }
-    with pytest.raises(refusal):
-        world.groups.commit(**{**call, **changes})
-    assert offsets(world) == {}
-
-
-def test_nobody_commits_between_joining_and_the_assignment() -> None:
-    world = World()
-    promise = world.join()
-    world.settle()
-    with pytest.raises(errors.RebalanceInProgress):
-        world.groups.commit("g", 1, promise.result().member_id, None, [OffsetToCommit("t", 0, 5)])
-    with pytest.raises(errors.UnknownMember):
-        simple(world)
-
-
-def test_anyone_commits_to_a_group_without_members() -> None:
-    world = World()
-    [leader] = world.stable()
-    world.groups.leave("g", [LeavingMember(leader.member_id)])
-    simple(world, 5)
-    world.groups.commit("g", -1, "whoever", None, [OffsetToCommit("t", 1, 6)])
-    assert offsets(world) == {("t", 0): 5, ("t", 1): 6}
-    with pytest.raises(errors.UnknownMember):
-        world.groups.commit("g", 2, leader.member_id, None, [OffsetToCommit("t", 0, 9)])
-
-
-def test_groups_lie_where_their_name_says() -> None:
-    world = World()
-    for number in range(20):
-        simple(world, group_id=f"group-{number}")
-    for partition, found in enumerate(world.log.partitions):
-        assert found
-        for key, _ in found:
-            assert records.partition_of(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]
 
 
 # --- looking
@@ -229,7 +44,7 @@ def test_only_a_stable_group_shows_protocol_and_metadata() -> None:
 
 def test_a_simple_group_has_no_protocol() -> None:
     world = World()
-    simple(world)
+    commit_simple(world)
     assert world.groups.describe("g") == GroupDescription(ClassicGroupState.EMPTY, "", "", [])
     with pytest.raises(errors.GroupIdNotFound):
         world.groups.describe("other")
@@ -249,7 +64,7 @@ def test_a_simple_group_has_no_protocol() -> None:
 )
 def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tuple[str, ...], found: set[str]) -> None:
     world = World()
-    simple(world, group_id="s")
+    commit_simple(world, group_id="s")
     world.stable()
     listed = world.groups.groups(states, types)
     assert {group.group_id for group in listed} == found
@@ -264,24 +79,24 @@ def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tup
 
 def test_a_deleted_group_is_gone_for_good() -> None:
     world = World()
-    simple(world, 1)
-    simple(world, 2, "u", 5)
-    simple(world, 3, group_id="other")
+    commit_simple(world, 1)
+    commit_simple(world, 2, "u", 5)
+    commit_simple(world, 3, group_id="other")
     world.log.hold = True
     promise = world.groups.delete("g")
     assert not promise.done
-    assert offsets(world) == {("t", 0): 1, ("u", 5): 2}, "as long as it is not in the log, it may come back"
+    assert committed_offsets(world) == {("t", 0): 1, ("u", 5): 2}, "as long as it is not in the log, it may come back"
     world.log.release()
     assert promise.result() is None
-    assert there(world) == there(world.restarted()) == {"other"}
-    assert offsets(world) == offsets(world.restarted()) == {}
+    assert group_ids(world) == group_ids(world.restarted()) == {"other"}
+    assert committed_offsets(world) == committed_offsets(world.restarted()) == {}
 
 
 def test_deletion_writes_a_tombstone_for_every_record() -> None:
     world = World()
     [leader] = world.stable()
     world.groups.leave("g", [LeavingMember(leader.member_id)])
-    simple(world, 1)
+    commit_simple(world, 1)
     world.groups.delete("g")
     left = dict(world.log.records())
     assert left == {records.group_key("g"): None, records.offset_key("g", "t", 0): None}
@@ -291,7 +106,7 @@ def test_deletion_writes_a_tombstone_for_every_record() -> None:
 def test_a_group_is_deleted_once(there_is: bool) -> None:
     world = World()
     if there_is:
-        simple(world)
+        commit_simple(world)
         world.groups.delete("g")
     with pytest.raises(errors.GroupIdNotFound):
         world.groups.delete("g")
@@ -311,7 +126,7 @@ def test_a_group_with_members_stays() -> None:
 
 def test_a_group_under_deletion_serves_nobody() -> None:
     world = World()
-    simple(world)
+    commit_simple(world)
     world.log.hold = True
     world.groups.delete("g")
     calls: list[Callable[[], object]] = [
@@ -319,7 +134,7 @@ def test_a_group_under_deletion_serves_nobody() -> None:
         lambda: world.groups.sync("g", 0, "m", None, {}),
         lambda: world.groups.heartbeat("g", 0, "m", None),
         lambda: world.groups.leave("g", [LeavingMember("m")]),
-        lambda: simple(world),
+        lambda: commit_simple(world),
     ]
     for call in calls:
         with pytest.raises(errors.CoordinatorNotAvailable):
@@ -329,19 +144,19 @@ def test_a_group_under_deletion_serves_nobody() -> None:
     assert world.state() == "Dead"
     world.log.release()
     world.log.hold = False
-    simple(world, 9)
-    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 9}
+    commit_simple(world, 9)
+    assert committed_offsets(world) == committed_offsets(world.restarted()) == {("t", 0): 9}
 
 
 def test_a_deletion_that_can_not_be_written_is_undone() -> None:
     world = World()
-    simple(world, 5)
+    commit_simple(world, 5)
     world.log.hold = True
     promise = world.groups.delete("g")
     world.log.fail(errors.StorageFailed("disk"))
     assert isinstance(promise.error, errors.NotCoordinator)
     assert world.state() == "Empty"
-    assert offsets(world) == {("t", 0): 5}
+    assert committed_offsets(world) == {("t", 0): 5}
 
 
 def test_a_deletion_that_is_undone_does_not_prolong_the_offsets_life() -> None:
@@ -355,19 +170,19 @@ def test_a_deletion_that_is_undone_does_not_prolong_the_offsets_life() -> None:
     world.log.fail(errors.StorageFailed("disk"))
     world.log.hold = False
     world.advance(WEEK_MS - DAY_MS)
-    assert there(world) == set()
+    assert group_ids(world) == set()
 
 
 def test_deletion_takes_back_commits_that_are_being_written() -> None:
     world = World()
-    simple(world, 1)
+    commit_simple(world, 1)
     world.log.hold = True
-    commit = simple(world, 2, "u")
+    commit = commit_simple(world, 2, "u")
     world.groups.delete("g")
     world.log.release()
     assert commit.result() == [None]
-    assert there(world) == there(world.restarted()) == set()
-    assert offsets(world.restarted()) == {}
+    assert group_ids(world) == group_ids(world.restarted()) == set()
+    assert committed_offsets(world.restarted()) == {}
 
 
 def test_an_id_that_was_handed_out_dies_with_its_group() -> None:
@@ -378,128 +193,7 @@ def test_an_id_that_was_handed_out_dies_with_its_group() -> None:
     with pytest.raises(errors.UnknownMember):
         world.join(member_id=refusal.value.member_id)
     world.advance(20_000)
-    assert there(world) == set()
-
-
-def test_a_deleted_topic_takes_its_offsets_along() -> None:
-    world = World()
-    for number in range(10):
-        simple(world, 1, "t", number, group_id=f"g{number}")
-        simple(world, 2, "u", number, group_id=f"g{number}")
-    world.log.hold = True
-    under_way = simple(world, 3, "t", 99)
-    world.groups.delete_topic("t")
-    world.log.release()
-    assert under_way.result() == [None]
-    for reborn in (world, world.restarted()):
-        assert [offsets(reborn, f"g{number}") for number in range(10)] == [{("u", number): 2} for number in range(10)]
-        assert offsets(reborn) == {}
-    world.groups.delete_topic("nobody's")
-
-
-# --- expiry
-
-
-def test_a_simple_consumers_offsets_expire_after_its_commit() -> None:
-    world = World()
-    simple(world, 1)
-    world.advance(DAY_MS)
-    simple(world, 2, "u")
-    world.advance(WEEK_MS - DAY_MS - CHECK_MS)
-    assert offsets(world) == {("t", 0): 1, ("u", 0): 2}
-    world.advance(CHECK_MS)
-    assert offsets(world) == {("u", 0): 2}
-    world.advance(DAY_MS)
-    assert there(world) == there(world.restarted()) == set()
-    assert offsets(world.restarted()) == {}
-
-
-def test_a_groups_offsets_expire_after_its_last_member_left() -> None:
-    world = World()
-    [leader] = world.stable(session_ms=1_800_000)
-    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
-    for _ in range(1000):
-        world.advance(1_000_000)
-        world.groups.heartbeat("g", 1, leader.member_id, None)
-    world.groups.leave("g", [LeavingMember(leader.member_id)])
-    world.advance(WEEK_MS - CHECK_MS)
-    assert offsets(world) == {("t", 0): 5}
-    world.advance(2 * CHECK_MS)
-    assert there(world) == set()
-
-
-def test_a_topic_that_is_no_longer_read_expires_though_members_are_there() -> None:
-    world = World()
-    [leader] = world.stable(session_ms=1_800_000)
-    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5), OffsetToCommit("left", 0, 6)])
-    for _ in range(WEEK_MS // 1_000_000 + 1):
-        world.advance(1_000_000)
-        world.groups.heartbeat("g", 1, leader.member_id, None)
-    assert offsets(world) == offsets(world.restarted()) == {("t", 0): 5}
-
-
-def test_members_that_are_no_consumers_keep_all_offsets_while_they_are_there() -> None:
-    world = World()
-    [leader] = world.stable(session_ms=1_800_000, protocol_type="connect", protocols={"x": b"?"})
-    world.groups.commit("g", 1, leader.member_id, None, [OffsetToCommit("t", 0, 5)])
-    for _ in range(WEEK_MS // 1_000_000 + 1):
-        world.advance(1_000_000)
-        world.groups.heartbeat("g", 1, leader.member_id, None)
-    assert offsets(world) == {("t", 0): 5}
-
-
-def test_a_retention_of_the_clients_own_goes_before() -> None:
-    world = World()
-    simple(world, 1, "short", retention_ms=CHECK_MS)
-    simple(world, 2, "long", retention_ms=2 * WEEK_MS)
-    world.advance(CHECK_MS)
-    assert offsets(world) == {("long", 0): 2}
-    world.advance(WEEK_MS + CHECK_MS)
-    assert offsets(world) == {("long", 0): 2}
-    world.advance(WEEK_MS)
-    assert there(world) == set()
-
-
-def test_expiry_that_can_not_be_written_is_tried_again() -> None:
-    world = World(offsets_retention_minutes=1)
-    simple(world, 1)
-    world.log.broken = errors.StorageFailed("disk")
-    world.advance(CHECK_MS)
-    assert offsets(world) == {("t", 0): 1}
-    assert world.state() == "Empty"
-    world.log.broken = None
-    world.advance(CHECK_MS)
-    assert there(world) == set()
-
-
-def test_a_group_whose_offsets_are_being_committed_does_not_expire() -> None:
-    world = World(offsets_retention_minutes=1)
-    simple(world, 1)
-    world.log.hold = True
-    commit = simple(world, 2, "u")
-    world.advance(CHECK_MS)
-    world.log.release()
-    assert commit.result() == [None]
-    assert offsets(world) == offsets(world.restarted()) == {("u", 0): 2}
-
-
-def test_empty_groups_without_offsets_go_at_the_next_check_unless_somebody_is_coming() -> None:
-    world = World()
-    [leader] = world.stable()
-    world.groups.leave("g", [LeavingMember(leader.member_id)])
-    with pytest.raises(errors.MemberIdRequired):
-        world.join("h", id_required=True, session_ms=1_800_000)
-    world.advance(CHECK_MS)
-    assert there(world) == {"h"}
-
-
-def test_the_check_interval_is_a_setting() -> None:
-    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000)
-    simple(world, 1)
-    world.advance(59_999)
-    assert offsets(world) == {("t", 0): 1}
-    world.advance(1)
-    assert offsets(world) == {}
+    assert group_ids(world) == set()
 
 
 # --- restarts
@@ -552,7 +246,7 @@ def test_a_new_group_that_can_not_be_written_sends_its_members_away() -> None:
     promise = world.join()
     world.log.fail(errors.StorageFailed("disk"))
     assert isinstance(promise.error, errors.NotCoordinator)
-    assert there(world) == set()
+    assert group_ids(world) == set()
     world.advance(1_000_000)
 
 
@@ -570,7 +264,7 @@ def test_static_members_and_their_places_survive() -> None:
 
 def test_offsets_without_a_group_make_one() -> None:
     world = World()
-    simple(world, 5)
+    commit_simple(world, 5)
     [leader] = world.stable()
     world.log.partitions = [
         [(key, value) for key, value in found if key != records.group_key("g")] for found in world.log.partitions
@@ -578,7 +272,7 @@ def test_offsets_without_a_group_make_one() -> None:
     assert leader
     world = world.restarted()
     assert world.state() == "Empty"
-    assert offsets(world) == {("t", 0): 5}
+    assert committed_offsets(world) == {("t", 0): 5}
 
 
 def test_records_of_other_group_types_are_left_alone() -> None:
@@ -588,7 +282,7 @@ def test_records_of_other_group_types_are_left_alone() -> None:
         (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
     ]
     world = World(log)
-    assert offsets(world) == {("t", 0): 3}
+    assert committed_offsets(world) == {("t", 0): 3}
 
 
 def test_a_record_that_can_not_be_read_is_named() -> None:
@@ -624,9 +318,9 @@ def test_the_oldest_keys_count_in_their_order() -> None:
         (old_key, records.offset_value(_offset(2))),
         (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
     ]
-    assert offsets(World(log)) == {("t", 0): 3}
+    assert committed_offsets(World(log)) == {("t", 0): 3}
     log.partitions[0].reverse()
-    assert offsets(World(log)) == {("t", 0): 1}
+    assert committed_offsets(World(log)) == {("t", 0): 1}
 
 
 @pytest.mark.parametrize("version", ["2.8", "4.3"])
@@ -636,7 +330,7 @@ def test_kafkas_own_offsets_topic_is_taken_over(version: str) -> None:
     for partition, key, value in golden(version):
         log.partitions[partition].append((key, value))
     world = World(log)
-    assert offsets(world, "golden-v2-gzip") == {("v2-gzip", 0): 123}
+    assert committed_offsets(world, "golden-v2-gzip") == {("v2-gzip", 0): 123}
     assert world.state("golden-v2-gzip") == "Empty"
 
 

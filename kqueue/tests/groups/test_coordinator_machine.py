@@ -18,7 +18,7 @@ from kqueue.base.promise import Promise
 from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_member import JoinResult, LeavingMember
 from kqueue.groups.classic_state import ClassicGroupState
-from kqueue.groups.coordinator import OffsetToCommit
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, World
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
@@ -302,7 +302,7 @@ class Coordination(RuleBasedStateMachine):
                 assert not self.world.groups.offsets(group_id)
                 continue
             assert reborn.offsets(group_id) == self.world.groups.offsets(group_id)
-            if group.state is ClassicGroupState.STABLE and group.joined_count == 0:
+            if group.state is ClassicGroupState.STABLE and group.waiting_to_join_count == 0:
                 assert reborn._groups[group_id].generation == group.generation
                 assert set(reborn.describe(group_id).members) == set(self.world.groups.describe(group_id).members)
 
@@ -384,7 +384,7 @@ class Coordination(RuleBasedStateMachine):
         assert group.static_ids == {
             member.instance_id: member_id for member_id, member in members.items() if member.is_static
         }
-        assert group.joined_count == sum(member.join_promise is not None for member in members.values())
+        assert group.waiting_to_join_count == sum(member.join_promise is not None for member in members.values())
         assert group.unsynced <= set(members)
         assert not group.pending.keys() & members.keys()
         dynamic = sum(not member.is_static for member in members.values())  # static ones that are away keep their place
@@ -399,7 +399,7 @@ class Coordination(RuleBasedStateMachine):
         )
         assert state is ClassicGroupState.COMPLETING_REBALANCE or not any(member.sync_promise for member in members)
         if state is ClassicGroupState.COMPLETING_REBALANCE:
-            assert group.joined_count == 0
+            assert group.waiting_to_join_count == 0
         if state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             assert group.protocol_name is not None
             assert all(group.protocol_name in member.protocols for member in members)

@@ -10,7 +10,7 @@ from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, Inv
 from kqueue.base.slice_queue import STEPS_PER_LOOK
 from kqueue.groups import config
 from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.coordinator import OffsetToCommit
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, HeldLog, World
 
 BIG = {"range": b"x" * 1000}
@@ -141,14 +141,14 @@ def test_expiry_looks_at_some_groups_in_each_turn() -> None:
     for number in range(100):
         commit(world, f"g{number}")
     looks: list[str] = []
-    expired = world.groups._offsets.expired
+    expired = world.groups._offsets.store.expired
 
     def slow(group: ClassicGroup, now_ms: int, retention_ms: int) -> set[tuple[str, int]]:
         looks.append(group.group_id)
         world.clock.advance(10)
         return expired(group, now_ms, retention_ms)
 
-    world.groups._offsets.expired = slow  # type: ignore[method-assign]
+    world.groups._offsets.store.expired = slow  # type: ignore[method-assign]
     world.clock.advance(600_000)
     world.timers.run_due(world.clock.monotonic_ms())
     assert 0 < len(looks) <= STEPS_PER_LOOK

@@ -141,7 +141,9 @@ def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
     asker.sim.result(asker.sim.broker.topics.delete("t"))
     asker.sim.settle()
     asker.sim.topic("t", 2)
-    asker.sim.broker.groups._offsets.put("g", "t", 0, old)  # as if the broker had died before it could take it back
+    asker.sim.broker.groups._offsets.store.put(
+        "g", "t", 0, old
+    )  # as if the broker had died before it could take it back
     found = fetch(asker, version, {"t": [0]})
     assert found["t", 0][0] == -1
     if version >= 2:
@@ -150,7 +152,7 @@ def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
 
 def test_by_id_all_topics_are_those_that_are_there() -> None:
     asker = committed()
-    offsets = asker.sim.broker.groups._offsets
+    offsets = asker.sim.broker.groups._offsets.store
     offsets.put("g", "gone", 0, asker.sim.broker.groups.offsets("g")["t"][0])
     assert ("gone", 0) in fetch(asker, 9, None)
     assert set(fetch(asker, 10, None)) == {("t", 0), ("t", 1), ("u", 0)}

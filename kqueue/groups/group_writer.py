@@ -1,0 +1,44 @@
+"""Appends the records of groups to the partition of `__consumer_offsets` that keeps each group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kqueue.base.errors import NotCoordinator
+from kqueue.groups import records
+from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.group_log import Done, GroupLog, GroupRecords
+
+
+class GroupWriter:
+    """Belongs to the owner thread. Knows which partitions of the log could not be read."""
+
+    def __init__(self, log: GroupLog) -> None:
+        self._log = log
+        self._unreadable: dict[int, str] = {}  # partition -> reason
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that keeps this group."""
+        return records.partition_of(group_id, self._log.partition_count)
+
+    def mark_unreadable(self, partition: int, reason: str) -> None:
+        """From now on `check_readable` refuses the groups of this partition."""
+        self._unreadable[partition] = reason
+
+    def check_readable(self, group_id: str) -> None:
+        """Raise NotCoordinator if the records of this group could not be read."""
+        if self._unreadable and (partition := self.partition_of(group_id)) in self._unreadable:
+            raise NotCoordinator(f"group {group_id!r} can't be read: {self._unreadable[partition]}")
+
+    def append(self, group_id: str, batch: GroupRecords, done: Done) -> None:
+        """Append records of one group; see `GroupLog.append`."""
+        self._log.append(self.partition_of(group_id), batch, done)
+
+    def append_to(self, partition: int, batch: GroupRecords, done: Done) -> None:
+        """Append records of several groups that one partition keeps; see `GroupLog.append`."""
+        self._log.append(partition, batch, done)
+
+    def save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
+        """Append a group's generation with these assignments (member id -> assignment)."""
+        record = (records.group_key(group.group_id), records.group_value(group.record(assignments)))
+        self.append(group.group_id, [record], done)

@@ -1,0 +1,217 @@
+"""Commits and deletes offsets: limits, records in the log, then the store.
+
+An offset enters the `OffsetStore` when its record is committed, so a restart never moves a confirmed
+commit back. Who may commit is checked by the coordinator. Source: Kafka OffsetMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import (
+    InvalidCommitOffsetSize,
+    KqueueError,
+    OffsetMetadataTooLarge,
+    RecordTooLarge,
+    RequestRefused,
+)
+from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
+from kqueue.base.settings import LONG_MAX
+from kqueue.groups import records
+from kqueue.groups.config import GroupConfig
+from kqueue.groups.group_log import Done, GroupRecords, Wake, coordinator_error
+from kqueue.groups.group_writer import GroupWriter
+from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
+from kqueue.groups.offset_store import OffsetStore, TopicPartition
+from kqueue.groups.records import CommittedOffset
+
+Outcomes = list[RequestRefused | None]
+"""For each offset None, or why it was refused."""
+
+
+class OffsetToCommit(NamedTuple):
+    """One offset of a commit.
+
+    `committed_ms` (wall clock): None is now. `leader_epoch` -1 and `topic_id` zero: unknown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: bytes = UUID_ZERO
+    committed_ms: int | None = None
+
+
+class OffsetManager:
+    """The committed offsets of all groups of one coordinator. Belongs to the owner thread.
+
+    `ensure_group(group_id)` is called for each offset that enters the store: a group with offsets
+    must exist.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        clock: Clock,
+        limits: GroupLimits,
+        writer: GroupWriter,
+        wake: Wake,
+        ensure_group: Callable[[str], None],
+    ) -> None:
+        self.store = OffsetStore(limits)
+        self._config = config
+        self._clock = clock
+        self._limits = limits
+        self._writer = writer
+        self._wake = wake
+        self._ensure_group = ensure_group
+
+    # --- commits
+
+    def commit(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int | None = None
+    ) -> Promise[Outcomes]:
+        """Commit offsets of one group.
+
+        Args:
+            retention_ms: expire so long from now; None: by the broker's rules.
+        Returns: a promise with an outcome per offset; a refused offset does not stop the others. It
+            fails, with nothing changed, with what `coordinator_error` makes of a failed write.
+        """
+        now_ms = self._clock.wall_ms()
+        expires_ms = None if retention_ms is None else min(now_ms + retention_ms, LONG_MAX)
+        has_room = self._limits.has_room(offsets)
+        outcomes: Outcomes = []
+        accepted: list[tuple[TopicPartition, CommittedOffset]] = []
+        for offset in offsets:
+            key = (offset.topic, offset.partition)
+            committed = CommittedOffset(
+                offset.offset,
+                offset.leader_epoch,
+                offset.metadata,
+                now_ms if offset.committed_ms is None else offset.committed_ms,
+                expires_ms,
+                offset.topic_id,
+            )
+            refusal = self._metadata_refusal(offset)
+            if refusal is None and not has_room:
+                refusal = self._size_refusal(group_id, key, committed, len(accepted))
+            outcomes.append(refusal)
+            if refusal is None:
+                accepted.append((key, committed))
+        return self._append_commit(group_id, accepted, outcomes)
+
+    def _metadata_refusal(self, offset: OffsetToCommit) -> RequestRefused | None:
+        limit = self._config.metadata_length_max
+        if len(offset.metadata) <= limit:
+            return None
+        return OffsetMetadataTooLarge(f"metadata has at most {limit} characters, found {len(offset.metadata)}")
+
+    def _size_refusal(
+        self, group_id: str, key: TopicPartition, committed: CommittedOffset, accepted_count: int
+    ) -> RequestRefused | None:
+        topic, partition = key
+        former = self.store.of(group_id).get(topic, {}).get(partition)
+        return self._limits.refusal(group_id, former, committed, OFFSET_BYTES * accepted_count)
+
+    def _append_commit(
+        self, group_id: str, accepted: Sequence[tuple[TopicPartition, CommittedOffset]], outcomes: Outcomes
+    ) -> Promise[Outcomes]:
+        promise: Promise[Outcomes] = Promise()
+        if not accepted:
+            promise.resolve(outcomes)
+            return promise
+        batch: GroupRecords = [
+            (records.offset_key(group_id, *key), records.offset_value(committed)) for key, committed in accepted
+        ]
+        keys = [key for key, _ in accepted]
+        size = offsets_bytes([committed for _, committed in accepted])
+        self.store.begin(group_id, keys)
+        self._limits.offset_bytes += size
+
+        def done(error: KqueueError | None) -> None:
+            self.store.end(group_id, keys)
+            self._limits.offset_bytes -= size
+            if isinstance(error, RecordTooLarge):  # Source: Kafka appendOffsetCommit
+                promise.fail(InvalidCommitOffsetSize(str(error)))
+            elif error is not None:
+                promise.fail(coordinator_error(error))
+            else:
+                for (topic, partition), committed in accepted:
+                    self.store.put(group_id, topic, partition, committed)
+                    self._ensure_group(group_id)
+                promise.resolve(outcomes)
+            self._wake(promise)
+
+        self._writer.append(group_id, batch, done)
+        return promise
+
+    # --- deletion
+
+    def delete(self, group_id: str, keys: Iterable[TopicPartition], outcomes: Outcomes) -> Promise[Outcomes]:
+        """Delete those of `keys` that are committed or being written.
+
+        Returns: a promise with `outcomes`. It fails as that of `commit`.
+        """
+        promise: Promise[Outcomes] = Promise()
+        deleted = sorted(self.store.keys(group_id).intersection(keys))
+        if not deleted:
+            promise.resolve(outcomes)
+            return promise
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                promise.resolve(outcomes)
+            else:
+                promise.fail(coordinator_error(error))
+            self._wake(promise)
+
+        self.append_tombstones(group_id, deleted, done)
+        return promise
+
+    def append_tombstones(
+        self, group_id: str, keys: Sequence[TopicPartition], done: Done | None = None, *, with_group: bool = False
+    ) -> None:
+        """Append tombstones for these offsets and, `with_group`, for the group, as one batch.
+
+        The offsets leave the store when the batch is committed; `done` is called afterwards.
+        """
+        batch: GroupRecords = [(records.offset_key(group_id, *key), None) for key in keys]
+        if with_group:
+            batch.append((records.group_key(group_id), None))
+
+        def remove(error: KqueueError | None) -> None:
+            if error is None:
+                self._remove(group_id, keys)
+            if done is not None:
+                done(error)
+
+        self._writer.append(group_id, batch, remove)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete the offsets of all groups for a deleted topic, one batch per partition of the log."""
+        by_partition: dict[int, list[tuple[str, TopicPartition]]] = {}
+        for group_id, keys in self.store.keys_of_topic(topic).items():
+            partition = self._writer.partition_of(group_id)
+            by_partition.setdefault(partition, []).extend((group_id, key) for key in sorted(keys))
+        for partition, deleted in by_partition.items():
+            self._append_topic_tombstones(partition, deleted)
+
+    def _append_topic_tombstones(self, partition: int, deleted: Sequence[tuple[str, TopicPartition]]) -> None:
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                for group_id, key in deleted:
+                    self._remove(group_id, [key])
+
+        self._writer.append_to(
+            partition, [(records.offset_key(group_id, *key), None) for group_id, key in deleted], done
+        )
+
+    def _remove(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
+        for topic, partition in keys:
+            self.store.remove(group_id, topic, partition)

@@ -1,0 +1,16 @@
+"""Which partition of the log keeps a group."""
+
+from __future__ import annotations
+
+from kqueue.groups import records
+from kqueue.tests.groups.support import World, commit_simple
+
+
+def test_groups_lie_where_their_name_says() -> None:
+    world = World()
+    for number in range(20):
+        commit_simple(world, group_id=f"group-{number}")
+    for partition, found in enumerate(world.log.partitions):
+        assert found
+        for key, _ in found:
+            assert records.partition_of(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]
