@@ -72,7 +72,7 @@ class IndexBuilder:
         self._resumed = False
 
     def resume(self) -> None:
-        """Give the next batch an entry: it follows damage, which look-ups then need not read."""
+        """Give the next batch an entry: it follows damage, which look-ups must not read."""
         self._resumed = True
 
     def add_aborted(self, aborted: AbortedTxn) -> None:
@@ -80,7 +80,7 @@ class IndexBuilder:
         self.transaction_index += TXN_ENTRY.pack(TXN_VERSION, *aborted)
 
     def finish(self) -> None:
-        """Add the time entry that ends a sealed segment, unless the last entry has its timestamp."""
+        """Add the time entry that ends a sealed segment, unless the last entry has its time."""
         if self.max_timestamp > self._indexed_timestamp:
             self.time_index += TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base)
             self._indexed_timestamp = self.max_timestamp

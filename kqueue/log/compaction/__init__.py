@@ -1,5 +1,5 @@
-"""Compaction: sealed segments are rewritten so that the last record of each key stays, beside the
-log and without it.
+"""Log compaction: rewrites sealed segments, keeping the latest record per key.
 
-`task` is the way in, `swap` puts its result in the place of the old segments.
+`compaction_task` runs in its own process, without an open `Log`; `swap_files` then puts its result
+in place of the old segments.
 """

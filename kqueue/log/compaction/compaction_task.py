@@ -1,6 +1,4 @@
-"""A compaction as a job: picklable, runs anywhere where the files are, touches sealed segments
-only.
-"""
+"""Compaction of one log as a job: picklable, runs wherever the files are, reads sealed segments only."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.engine import engine as engine_of
 from kqueue.log.compaction.model import (
     CleanerStats,
     CompactionConfig,
@@ -17,7 +15,7 @@ from kqueue.log.compaction.model import (
     SegmentGroup,
     SegmentSource,
 )
-from kqueue.log.compaction.offset_map_builder import build_map, read_aborted
+from kqueue.log.compaction.offset_map_builder import OffsetMapBuilder, read_aborted
 from kqueue.log.compaction.retention import RetentionRules, TransactionTracker
 from kqueue.log.compaction.segment_groups import group_sources
 from kqueue.log.compaction.segment_rewriter import SegmentRewriter
@@ -30,17 +28,21 @@ from kqueue.storage import Storage
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """Compact the sealed segments of one log.
+    """Compacts the sealed segments of one log.
 
     Args:
-        opener: gives the storage that holds the log's folder; picklable where that is shared with other processes.
-        sources: all sealed segments from the log's first up to (not including) the first that may not be cleaned, in order.
-        first_dirty: all below was cleaned before; between the first source's base and the last one's end.
+        opener: returns the storage with the log's folder; picklable if other processes share it.
+        sources: all sealed segments from the log's first up to (not including) the first that may
+            not be cleaned, in order.
+        first_dirty: all records below were cleaned before; between the first source's base and the
+            last one's end.
         start_offset: the log start; records below it go.
         now_ms: wall clock, for tombstones and end markers.
-        last_batches: producer id -> last offset of its last batch, of producers that are still known: these stay, empty if they must.
-        marked_epochs: producer id -> epoch, of known producers of which an end marker alone tells: the markers of this epoch stay.
-        keep: decides in the place of keys and tombstones, over all sources; `first_dirty` then means nothing.
+        last_batches: producer id -> last offset of its last batch, of known producers: these stay,
+            without records if need be.
+        marked_epochs: producer id -> epoch, of known producers of which only an end marker is left:
+            the markers of this epoch stay.
+        keep: decides instead of keys and tombstones, over all sources; `first_dirty` is ignored.
         engine: see `engine.engine`.
         sleep, monotonic: for the throttle, in seconds.
     """
@@ -60,12 +62,12 @@ class CompactionTask:
     monotonic: Callable[[], float] = time.monotonic
 
     def __call__(self) -> CompactionResult:
-        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`, all synced,
-        their folder too.
+        """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`.
 
-        Crash: the log is as it was; `.cleaned` files are removed at the next start. Raises:
-        CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex, StorageFailed,
-        FileNotFoundError; what was written is removed again.
+        Durability: the files and their folder are synced on return. A crash leaves the log
+            unchanged; the next start removes `.cleaned` files.
+        Raises: CorruptBatch: names file and position; UnsupportedCodec, CorruptIndex,
+            StorageFailed, FileNotFoundError. The written files are removed.
         """
         return _Cleaning(self, self.opener()).run()
 
@@ -90,7 +92,7 @@ class _Cleaning:
         return CompactionResult(groups, retention.clean_to, self.stats)
 
     def _list(self) -> dict[str, int]:
-        """Sizes by name, after what an earlier job left was removed."""
+        """Remove files of an earlier job; return the sizes of the others by name."""
         sizes = {}
         for entry in self.storage.list(self.task.folder):
             if entry.name.endswith(CLEANED):
@@ -101,24 +103,15 @@ class _Cleaning:
 
     def _retention(self, aborted: list[AbortedTxn]) -> RetentionRules:
         task = self.task
-        loops = engine(task.engine, sum(source.size for source in task.sources))
+        engine = engine_of(task.engine, sum(source.size for source in task.sources))
         offset_map = None
         clean_to = self.upto
         if task.keep is None:
-            offset_map = build_map(
-                self.storage,
-                task.folder,
-                task.sources,
-                task.first_dirty,
-                task.config,
-                aborted,
-                loops,
-                self.throttle,
-                self.stats,
-            )
+            builder = OffsetMapBuilder(self.storage, task.folder, task.config, engine, self.throttle, self.stats)
+            offset_map = builder.build(task.sources, task.first_dirty, aborted)
             clean_to = offset_map.end_offset
         return RetentionRules(
-            engine=loops,
+            engine=engine,
             offset_map=offset_map,
             keep=task.keep,
             transactions=TransactionTracker(aborted),

@@ -1,4 +1,4 @@
-"""What goes into a compaction and what comes out of it."""
+"""Input and result of a compaction."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, Record
 
 RecordFilter = Callable[[Record], bool]
-"""Whether a record stays; picklable where files are shared with worker processes, and the same
-answer for the same record.
-"""
+"""Whether a record stays; deterministic, and picklable if worker processes share the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """A sealed segment. `end_offset`: exclusive, the base of the next segment; `size`: bytes of its
-    log.
+    """A sealed segment to compact.
 
-    `has_txnindex`: it must have an index of aborted transactions; one that is there is read in any
-    case.
+    end_offset: exclusive, the base of the next segment. size: of its log, in bytes.
+    has_txnindex: its index of aborted transactions must exist; an existing one is read in any case.
     """
 
     base: int
@@ -31,11 +28,11 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True)
 class CompactionConfig:
-    """Settings of the log and of the cleaner; sizes in bytes, times in ms.
+    """Settings of the log and the cleaner, for one job; sizes in bytes, times in ms.
 
-    `dedupe_bytes`: for the offset map of this one job; `load_factor`: the share of it that keys may
-    take, above 0, up to 1. `io_bytes_per_second`: reads and writes of this one job together.
-    `io_buffer_bytes`: how much is read at a time, and written.
+    dedupe_bytes: memory of the offset map. load_factor: greatest share of it that keys use, above
+    0, up to 1. io_bytes_per_second: reads and writes together. io_buffer_bytes: size of one read
+    and of one write.
     """
 
     segment_bytes: int
@@ -51,8 +48,9 @@ class CompactionConfig:
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A segment that compaction wrote. `size`: bytes of its log; `end_offset`: exclusive;
-    `max_timestamp`: ms, -1 none.
+    """A segment that compaction wrote.
+
+    size: of its log, in bytes. end_offset: exclusive. max_timestamp: in ms, -1: none.
     """
 
     base: int
@@ -64,8 +62,9 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentGroup:
-    """Segments that one takes the place of. `sources`: (base, ...) of those, rising; the first is
-    the base of `cleaned` too.
+    """Segments that one cleaned segment replaces.
+
+    sources: their base offsets, rising; the first is the base of `cleaned` too.
     """
 
     sources: tuple[int, ...]
@@ -74,10 +73,9 @@ class SegmentGroup:
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What one job did. Records are counted in the second pass, bytes in both, as they are in the
-    log files.
+    """Counters of one job. Records are counted in the second pass, bytes in both.
 
-    `map_entries`: keys in the offset map; `seconds`: pauses of the throttle included.
+    map_entries: keys in the offset map. seconds: including pauses of the throttle.
     """
 
     records_read: int = 0
@@ -90,11 +88,10 @@ class CleanerStats:
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """The result. `groups`: in order of offset, to be committed and installed in this order, empty:
-    nothing changes.
+    """Result of a compaction.
 
-    `clean_to`: first dirty offset from now on; it lies below the end of the sources where the
-    offset map was full before.
+    groups: in order of offset, to be committed and installed in this order; empty: nothing changes.
+    clean_to: the new first dirty offset; below the end of the sources if the offset map was full.
     """
 
     groups: tuple[SegmentGroup, ...]

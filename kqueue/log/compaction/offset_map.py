@@ -1,12 +1,11 @@
-"""From keys to the latest offset of each: what compaction knows of a log's dirty part, in memory of
-a fixed size.
+"""Maps each key of a log's dirty part to its latest offset, in memory of a fixed size.
 
     slot: hash of the key int64, 0 = free | hash of the key with a byte behind it int64 | offset + 1 int64
 
-Open addressing with double hashing over a prime number of slots. Keys are not kept: two keys of the
-same 128 bits would be one key to us. The hashes are Python's own of bytes, keyed anew in each
-process, so nobody can make keys that meet in one slot, or that are taken for each other. Source:
-Kafka SkimpyOffsetMap (which has MD5 in their place).
+Open addressing with double hashing over a prime number of slots. Keys are not stored: two keys with
+the same 128 bits count as one. The hashes are Python's own, with a random key per process, so
+clients cannot construct keys that collide.
+Source: Kafka SkimpyOffsetMap, which uses MD5.
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ LOAD_FACTOR_DEFAULT = 0.9
 WINDOW_OFFSETS = 1 << 24
 _FIELDS = 3
 _SALT = b"\x01"
-_SPARSE = 8  # offsets to a record from which on a byte for each offset does not pay
+_SPARSE = 8  # offsets per record; with more, a byte for each offset costs more than asking by key
 _PIECE = _FIELDS * 65_536
 
 
 class OffsetMap:
     """The latest offset of each key among the records from `start_offset` to `end_offset`
-    (exclusive), in one array of slots.
+    (exclusive).
 
-    Offsets have to be put in rising order. `count`: keys in it; `capacity`: keys it takes;
-    `records`: how many records were put. `slots`: the array, see the module. Memory: `memory_bytes`
-    for the slots, and up to 16 MiB while `latest_in` is in use.
+    Offsets must be put in rising order.
+
+    count: keys in the map. capacity: keys that fit. records: records that were put.
+    slots: array('q'), see the module.
+    Memory: `memory_bytes` for the slots, and up to 16 MiB while `latest_in` is in use.
     """
 
     __slots__ = ("_window", "_window_start", "capacity", "count", "end_offset", "records", "slots", "start_offset")
@@ -43,11 +44,10 @@ class OffsetMap:
         records_max: int | None = None,
         start_offset: int = 0,
     ) -> None:
-        """An empty map of at most `memory_bytes`; of less where no more than `records_max` records
-        will come.
+        """Make an empty map of at most `memory_bytes`, less if `records_max` records need less.
 
-        Args: load_factor: the share of the slots that are taken at most, above 0, up to 1.
-        start_offset: first offset that will come.
+        Args: load_factor: greatest share of used slots, above 0, up to 1; start_offset: of the
+            first record.
         """
         slots = max(memory_bytes // SLOT_BYTES, 3)
         if records_max is not None:
@@ -64,53 +64,50 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no further key."""
+        """Whether no further key fits."""
         return self.count >= self.capacity
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Remember that `offset` is the latest of `key`; False: the map is full, and the key is
-        none of it.
-        """
+        """Set the latest offset of `key`; return False if the map is full and lacks the key."""
         return self.put_all((key,), (offset,), 0) == 1
 
     def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> int:
-        """Put each key with the offset `base_offset` + its delta; records without a key (None) are
-        passed over.
+        """Put each key with the offset `base_offset` + its delta; None, a missing key, is skipped.
 
-        Returns: how many of them were taken: all, or those before the one that found the map full.
+        Returns: the number of processed records: all, or those before the one that did not fit.
         """
         slots, count, capacity, fields = self.slots, self.count, self.capacity, len(self.slots)
         number, base = fields // _FIELDS, base_offset + 1
-        taken = 0
+        processed = 0
         for key, delta in zip(keys, deltas, strict=True):
             if key is not None:
                 first = hash(key) or 1
                 second = hash(key + _SALT)
                 at = first % number * _FIELDS
-                found = slots[at]
-                if found and (found != first or slots[at + 1] != second):
+                slot = slots[at]
+                if slot and (slot != first or slots[at + 1] != second):
                     step = (second % (number - 1) + 1) * _FIELDS
-                    while found and (found != first or slots[at + 1] != second):
+                    while slot and (slot != first or slots[at + 1] != second):
                         at = (at + step) % fields
-                        found = slots[at]
-                if not found:
+                        slot = slots[at]
+                if not slot:
                     if count >= capacity:
                         break
                     slots[at] = first
                     slots[at + 1] = second
                     count += 1
                 slots[at + 2] = base + delta
-            taken += 1
+            processed += 1
         self.count = count
-        self.records += taken
-        return taken
+        self.records += processed
+        return processed
 
     def get(self, key: bytes) -> int:
-        """The latest offset of `key`; -1: it is not in the map."""
+        """Return the latest offset of `key`, -1: it is not in the map."""
         return self.get_all((key,))[0]
 
     def get_all(self, keys: Sequence[bytes | None]) -> list[int]:
-        """The latest offset of each key, -1 where it is not in the map, and for None."""
+        """Return the latest offset of each key, -1 for None and for a key not in the map."""
         slots, fields = self.slots, len(self.slots)
         number = fields // _FIELDS
         latest = []
@@ -120,23 +117,23 @@ class OffsetMap:
                 continue
             first = hash(key) or 1
             at = first % number * _FIELDS
-            found = slots[at]
-            if found:
+            slot = slots[at]
+            if slot:
                 second = hash(key + _SALT)
-                if found != first or slots[at + 1] != second:
+                if slot != first or slots[at + 1] != second:
                     step = (second % (number - 1) + 1) * _FIELDS
-                    while found and (found != first or slots[at + 1] != second):
+                    while slot and (slot != first or slots[at + 1] != second):
                         at = (at + step) % fields
-                        found = slots[at]
+                        slot = slots[at]
             latest.append(slots[at + 2] - 1)  # a free slot's is 0
         return latest
 
     def latest_in(self, start: int, end: int) -> bytearray | None:
-        """One byte for each offset from `start` to `end` (exclusive): 1 where it is the latest of
-        its key, else 0.
+        """Return one byte per offset from `start` to `end` (exclusive): 1 if it is the latest of its
+        key, else 0.
 
-        None: some lie outside of the map's offsets, or there are so few records in so many offsets
-        that asking key by key costs less. Cheap where calls go up through the offsets.
+        Returns: None if some offsets are outside the map, or so many offsets have no record that
+            asking by key costs less. Calls with rising offsets are cheap.
         """
         if start < self.start_offset or end > self.end_offset or end - start > WINDOW_OFFSETS:
             return None
@@ -159,7 +156,7 @@ class OffsetMap:
 
 
 def _prime_below(number: int) -> int:
-    """The greatest prime that is not above `number`, which is 3 at least."""
+    """Return the greatest prime that is at most `number`, which is at least 3."""
     candidate = number if number % 2 else number - 1
     while any(candidate % divisor == 0 for divisor in range(3, int(candidate**0.5) + 1, 2)):
         candidate -= 2

@@ -1,4 +1,4 @@
-"""The first pass: the dirty part of the log into an offset map."""
+"""The first pass of compaction: builds the offset map of a log's dirty part."""
 
 from __future__ import annotations
 
@@ -23,117 +23,120 @@ from kqueue.storage import Storage
 def read_aborted(
     storage: Storage, folder: str, sources: Sequence[SegmentSource], sizes: Mapping[str, int]
 ) -> list[AbortedTxn]:
-    """The aborted transactions that reach into these segments: from their indexes, and from those
-    of later segments.
+    """Return the aborted transactions that reach into these segments.
 
-    A transaction that began in a sealed segment may have its marker, and so its entry, in the
-    active one. Raises: CorruptIndex, StorageFailed; FileNotFoundError: a segment should have such
-    an index, and has none.
+    Reads the indexes of later segments too: a transaction that began in a sealed segment may have
+    its end marker, and so its entry, in the active one.
+
+    Args: sizes: of the folder's files, in bytes, by name.
+    Raises: CorruptIndex, StorageFailed; FileNotFoundError: an index that must exist is missing.
     """
     if not sources:
         return []
     upto = sources[-1].end_offset
-    found: list[AbortedTxn] = []
+    transactions: list[AbortedTxn] = []
     for source in sources:
         name = file_name(source.base, TXNINDEX)
         if source.has_txnindex or name in sizes:
-            found += decode_aborted(storage.read(f"{folder}/{name}"))
+            transactions += decode_aborted(storage.read(f"{folder}/{name}"))
     for name in sizes:
         parsed = parse_file_name(name)
         if parsed is not None and parsed[1] == TXNINDEX and parsed[0] >= upto:
-            data = storage.read(
-                f"{folder}/{name}"
-            )  # it may be written to just now; what we need has been there for long
+            data = storage.read(f"{folder}/{name}")  # a broker may be appending; the entries that matter here are older
             whole = data[: len(data) - len(data) % TXN_ENTRY.size]
-            found += [aborted for aborted in decode_aborted(whole) if aborted.first_offset < upto]
-    return found
+            transactions += [aborted for aborted in decode_aborted(whole) if aborted.first_offset < upto]
+    return transactions
 
 
-def build_map(
-    storage: Storage,
-    folder: str,
-    sources: Sequence[SegmentSource],
-    first_dirty: int,
-    config: CompactionConfig,
-    aborted: Sequence[AbortedTxn],
-    engine: CompactionEngine,
-    throttle: Throttle,
-    stats: CleanerStats,
-) -> OffsetMap:
-    """The latest offset of each key from `first_dirty` on, without control batches and aborted
-    data.
+class OffsetMapBuilder:
+    """Reads the dirty part of a log into an offset map."""
 
-    Returns: a map whose `end_offset` is the end of the sources, or less: where it was full. Raises:
-    as `CompactionTask`.
-    """
-    dirty = [source for source in sources if source.end_offset > first_dirty]
-    records_max = dirty[-1].end_offset - first_dirty if dirty else 0
-    offset_map = engine.make_map(
-        config.dedupe_bytes, config.load_factor, records_max=records_max, start_offset=first_dirty
-    )
-    transactions = TransactionTracker(one for one in aborted if one.last_offset >= first_dirty)
-    take = _taking(offset_map, first_dirty, engine)
-    for source in dirty:
-        path = f"{folder}/{file_name(source.base, LOG)}"
-        file = storage.open(path)
-        reader = SegmentReader(
-            file, path, source.size, source.base, source.end_offset, config.io_buffer_bytes, throttle, take
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        config: CompactionConfig,
+        engine: CompactionEngine,
+        throttle: Throttle,
+        stats: CleanerStats,
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._config = config
+        self._engine = engine
+        self._throttle = throttle
+        self._stats = stats
+
+    def build(self, sources: Sequence[SegmentSource], first_dirty: int, aborted: Sequence[AbortedTxn]) -> OffsetMap:
+        """Return the latest offset of each key from `first_dirty` on, without control batches and
+        aborted data.
+
+        Returns: a map whose `end_offset` is the end of the sources, or less if the map is full.
+        Raises: as `CompactionTask`.
+        """
+        config, engine = self._config, self._engine
+        dirty = [source for source in sources if source.end_offset > first_dirty]
+        records_max = dirty[-1].end_offset - first_dirty if dirty else 0
+        offset_map = engine.make_map(
+            config.dedupe_bytes, config.load_factor, records_max=records_max, start_offset=first_dirty
         )
-        try:
-            for batch in reader:
-                if batch.header.last_offset < first_dirty:
-                    continue
-                end = _index(offset_map, batch, first_dirty, transactions, engine, config.decompressed_bytes_max)
-                offset_map.end_offset = end
-                if end <= batch.header.last_offset:
-                    return _counted(offset_map, stats, reader.position)
-        except CorruptBatch as error:
-            raise reader.located(error) from error
-        finally:
-            file.close()
-        _counted(offset_map, stats, source.size)
-        offset_map.end_offset = source.end_offset
-    return offset_map
+        transactions = TransactionTracker(txn for txn in aborted if txn.last_offset >= first_dirty)
+        bulk = _bulk_read(offset_map, first_dirty, engine)
+        for source in dirty:
+            path = f"{self._folder}/{file_name(source.base, LOG)}"
+            file = self._storage.open(path)
+            reader = SegmentReader(
+                file, path, source.size, source.base, source.end_offset, config.io_buffer_bytes, self._throttle, bulk
+            )
+            try:
+                for batch in reader:
+                    if batch.header.last_offset < first_dirty:
+                        continue
+                    end_offset = self._index(offset_map, batch, first_dirty, transactions)
+                    offset_map.end_offset = end_offset
+                    if end_offset <= batch.header.last_offset:  # the map is full
+                        self._count(offset_map, reader.position)
+                        return offset_map
+            except CorruptBatch as error:
+                raise reader.located(error) from error
+            finally:
+                file.close()
+            self._count(offset_map, source.size)
+            offset_map.end_offset = source.end_offset
+        return offset_map
+
+    def _count(self, offset_map: OffsetMap, size: int) -> None:
+        self._stats.bytes_read += size
+        self._stats.map_entries = offset_map.count
+
+    def _index(
+        self, offset_map: OffsetMap, batch: ScannedBatch, first_offset: int, transactions: TransactionTracker
+    ) -> int:
+        """Put a batch into the map; return the offset up to which (exclusive) it is there."""
+        header, limit_bytes = batch.header, self._config.decompressed_bytes_max
+        if not isinstance(header, BatchHeader):
+            records = [record for record in batch.messages(limit_bytes) if record.offset >= first_offset]
+            count = offset_map.put_all([record.key for record in records], [record.offset for record in records], 0)
+            return header.next_offset if count == len(records) else records[count].offset
+        if header.is_control:
+            if header.record_count:
+                marker = next(decode_records(batch.records_data(limit_bytes), header))
+                transactions.end(header, decode_control(marker)[0])
+            return header.next_offset
+        if transactions.is_aborted(header) or not header.record_count:
+            return header.next_offset
+        return self._engine.index_records(offset_map, batch.records_data(limit_bytes), header, first_offset)
 
 
-def _taking(offset_map: OffsetMap, first_offset: int, engine: CompactionEngine) -> BulkRead | None:
-    """Many small batches at once, where the engine can."""
+def _bulk_read(offset_map: OffsetMap, first_offset: int, engine: CompactionEngine) -> BulkRead | None:
+    """Process many small batches per call, if the engine can."""
     index_chunk = engine.index_chunk
     if index_chunk is None:
         return None
 
-    def take(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+    def bulk(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
         size, next_offset = index_chunk(offset_map, buf, at, limit, next_offset, first_offset)
         offset_map.end_offset = max(offset_map.end_offset, next_offset)
         return size, next_offset
 
-    return take
-
-
-def _counted(offset_map: OffsetMap, stats: CleanerStats, size: int) -> OffsetMap:
-    stats.bytes_read += size
-    stats.map_entries = offset_map.count
-    return offset_map
-
-
-def _index(
-    offset_map: OffsetMap,
-    batch: ScannedBatch,
-    first_offset: int,
-    transactions: TransactionTracker,
-    engine: CompactionEngine,
-    limit_bytes: int,
-) -> int:
-    """Put a batch into the map; returns the offset up to which (exclusive) it is there."""
-    header = batch.header
-    if not isinstance(header, BatchHeader):
-        records = [record for record in batch.messages(limit_bytes) if record.offset >= first_offset]
-        taken = offset_map.put_all([record.key for record in records], [record.offset for record in records], 0)
-        return header.next_offset if taken == len(records) else records[taken].offset
-    if header.is_control:
-        if header.record_count:
-            transactions.end(header, decode_control(next(decode_records(batch.records_data(limit_bytes), header)))[0])
-        return header.next_offset
-    if transactions.is_aborted(header) or not header.record_count:
-        return header.next_offset
-    return engine.index_records(offset_map, batch.records_data(limit_bytes), header, first_offset)
+    return bulk

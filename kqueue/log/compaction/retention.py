@@ -1,14 +1,15 @@
-"""Which records and batches stay.
+"""Decides which records and batches stay.
 
-- A record stays if it is the latest of its key, and all beyond the offset map's end do.
-- A tombstone (no value) stays until its batch's delete horizon is over, which is set when it is first cleaned. Batches of old
-  formats have no place for a horizon: their tombstones go once they were cleaned before and their time is `delete.retention.ms` ago
-  (magic 0, which has no time: at once).
-- Data of aborted transactions goes. An end marker stays while a batch of its transaction is met; from the cleaning that meets none on, it
-  has a delete horizon, and goes when that is over.
-- The last batch of each producer that is known stays, without records if need be, since it carries sequence and epoch; of a producer whose
-  epoch only a marker tells, the marker.
-- Records without a key go, as those below the log start do.
+- A record stays if it is the latest of its key. All records beyond the offset map's end stay.
+- A tombstone (a record without a value) stays until the delete horizon of its batch has passed. The
+  horizon is set when the tombstone is first cleaned. Batches of old formats have no field for it:
+  their tombstones go once they were cleaned before and are older than `delete.retention.ms` (magic
+  0, which has no time: at once).
+- Data of aborted transactions goes. An end marker stays while a batch of its transaction stays; the
+  first cleaning that finds none sets its delete horizon, after which it goes.
+- The last batch of each known producer stays, without records if need be, since it carries sequence
+  and epoch; for a producer whose epoch only a marker carries, the marker stays.
+- Records without a key go, and records below the log start.
 
 Source: Kafka Cleaner, CleanedTransactionMetadata, MemoryRecords.filterTo; KIP-98, KIP-534.
 """
@@ -30,8 +31,10 @@ from kqueue.records.record import decode_records
 
 
 class EndedTransaction(NamedTuple):
-    """An end marker. `is_needed`: batches of its transaction were met before it; `aborted`: the
-    transaction, if it was and they were.
+    """An end marker.
+
+    is_needed: batches of its transaction came before it. aborted: the transaction, if it is needed
+    and was aborted.
     """
 
     is_needed: bool
@@ -39,50 +42,48 @@ class EndedTransaction(NamedTuple):
 
 
 class TransactionTracker:
-    """Follows the transactions of a log's batches, which have to be shown in order.
+    """Tracks the transactions of a log's batches, which must be passed in order.
 
     Args: aborted: all aborted transactions that reach into these batches.
     """
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
-        self._waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._upcoming = deque(sorted(aborted, key=lambda one: one.first_offset))
         self._aborted: dict[int, AbortedTxn] = {}
-        self._met: set[int] = set()  # producer ids that have batches in the transaction under way
+        self._with_batches: set[int] = set()  # producer ids with batches in their open transaction
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of data is part of an aborted transaction."""
+        """Return whether a batch of data is part of an aborted transaction."""
         if not header.is_transactional:
             return False
-        self._met.add(header.producer_id)
+        self._with_batches.add(header.producer_id)
         aborted = self._at(header)
         return aborted is not None and header.base_offset >= aborted.first_offset
 
     def end(self, header: BatchHeader, kind: int | None) -> EndedTransaction:
-        """An end marker was met; `kind` None: its record is gone. Markers of other kinds are needed
-        always.
-        """
+        """Add an end marker. `kind` None: its record is gone. Other kinds are always needed."""
         if kind is None:
             return EndedTransaction(False)
         if kind not in (ABORT, COMMIT):
             return EndedTransaction(True)
         aborted = self._at(header)
-        is_needed = header.producer_id in self._met
-        self._met.discard(header.producer_id)
+        is_needed = header.producer_id in self._with_batches
+        self._with_batches.discard(header.producer_id)
         return EndedTransaction(is_needed, aborted if is_needed and kind == ABORT else None)
 
     def _at(self, header: BatchHeader) -> AbortedTxn | None:
-        while self._waiting and self._waiting[0].first_offset <= header.last_offset:
-            begun = self._waiting.popleft()
-            self._aborted[begun.producer_id] = begun
+        while self._upcoming and self._upcoming[0].first_offset <= header.last_offset:
+            started = self._upcoming.popleft()
+            self._aborted[started.producer_id] = started
         aborted = self._aborted.get(header.producer_id)
         return aborted if aborted is not None and aborted.last_offset >= header.base_offset else None
 
 
 class BatchRetentionResult(NamedTuple):
-    """What becomes of a batch: `kept` of its records; `horizon_ms`: the delete horizon that it gets
-    now, None: none, or it has one.
+    """What stays of a batch.
 
-    `aborted`: an entry for the index of aborted transactions.
+    horizon_ms: the delete horizon that it gets now; None: none, or it has one already.
+    aborted: an entry for the index of aborted transactions.
     """
 
     kept: RetainedRecords
@@ -95,11 +96,10 @@ DROPPED = BatchRetentionResult(NOTHING)
 
 @dataclass(slots=True)
 class RetentionRules:
-    """The rules, for one cleaning; batches have to be shown in order. See `CompactionTask` for what is
-    not said here.
+    """The rules of one cleaning; batches must be passed in order.
 
-    `offset_map` None: `keep` decides. `clean_to`: all from there on is not cleaned yet, and its
-    records stay.
+    offset_map: None: `keep` decides. clean_to: records from this offset on are not cleaned, and
+    stay. Other fields: see `CompactionTask`.
     """
 
     engine: CompactionEngine
@@ -115,8 +115,9 @@ class RetentionRules:
     delete_retention_ms: int
 
     def of_batch(self, header: BatchHeader, records: Callable[[], bytes]) -> BatchRetentionResult:
-        """What becomes of a batch of magic 2; `records` gives its records, decompressed. Raises
-        CorruptBatch.
+        """Return what stays of a batch of magic 2.
+
+        Args: records: returns its records, decompressed. Raises CorruptBatch.
         """
         if header.is_control:
             return self._of_marker(header, records)
@@ -135,7 +136,7 @@ class RetentionRules:
         if header.codec_id:
             marks = self.offset_map.latest_in(header.base_offset, header.next_offset)
             if marks is not None and 1 not in marks:
-                return NOTHING  # and need not be decompressed
+                return NOTHING  # without decompressing it
         return self.engine.kept(self.offset_map, records(), header, self.start_offset, keep_tombstones)
 
     def _filtered(self, header: BatchHeader, data: bytes) -> RetainedRecords:
@@ -159,7 +160,7 @@ class RetentionRules:
         return BatchRetentionResult(kept, aborted=ended.aborted)
 
     def of_messages(self, records: list[Record], magic: int) -> list[Record]:
-        """Those records of a message of magic 0 or 1 that stay."""
+        """Return the records of a message of magic 0 or 1 that stay."""
         records = [record for record in records if record.offset >= self.start_offset]
         if self.keep is not None:
             return [record for record in records if self.keep(record)]
@@ -177,7 +178,5 @@ class RetentionRules:
         return magic == 1 and record.timestamp + self.delete_retention_ms > self.now_ms
 
     def must_stay(self, header: BatchHeader) -> bool:
-        """Whether the batch stays even without records: it is the last one of a producer that is
-        known.
-        """
+        """Return whether the batch stays even without records, as the last one of a known producer."""
         return header.producer_id >= 0 and self.last_batches.get(header.producer_id) == header.last_offset

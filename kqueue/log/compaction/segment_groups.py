@@ -1,4 +1,4 @@
-"""Which sealed segments are rewritten into one."""
+"""Groups sealed segments that are rewritten into one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kqueue.log.formats.offset_index import RELATIVE_OFFSET_MAX
 def group_sources(
     sources: Sequence[SegmentSource], sizes: Mapping[str, int], config: CompactionConfig
 ) -> list[list[SegmentSource]]:
-    """Neighbours that fit into one segment together: by the bytes of log and indexes that they have
-    now, and by their offsets.
+    """Group neighbouring segments whose log, indexes and offsets fit into one segment.
 
-    Args: sizes: bytes by name of the folder's files. Each segment is in one group, however large it
-    is. Source: Kafka Cleaner.groupSegmentsBySize.
+    Args: sizes: of the folder's files, in bytes, by name.
+    Returns: each segment in one group, however large it is.
+    Source: Kafka Cleaner.groupSegmentsBySize.
     """
     groups: list[list[SegmentSource]] = []
     room = (0, 0, 0)

@@ -1,10 +1,9 @@
-"""Writes what stays of a group of segments into one new segment, with its indexes, under `.cleaned`
-names.
+"""Writes what stays of a group of segments into one new segment, with indexes, as `.cleaned` files.
 
-A batch that loses nothing is copied byte for byte. One that loses records keeps its header but for
-count, greatest time, length and checksum, and the bytes of the records that stay. Offsets never
-change. The last batch of a group stays in any case, if need be without records, so that the new
-segment reaches as far as the ones it replaces: that is how a start after a crash knows them.
+A batch that loses nothing is copied byte for byte. One that loses records keeps its header, except
+for count, greatest time, length and checksum, and the bytes of the records that stay. Offsets never
+change. The last batch of a group always stays, without records if need be: the new segment must
+reach as far as those that it replaces, because a start after a crash recognizes them by that.
 """
 
 from __future__ import annotations
@@ -45,33 +44,34 @@ _LONG_MAX = 2**63 - 1
 
 
 class SegmentWriter:
-    """A segment in the making. Crash: `.cleaned` files, which the next start removes."""
+    """Writes one segment. A crash leaves `.cleaned` files, which the next start removes."""
 
     def __init__(self, storage: Storage, folder: str, base: int, config: CompactionConfig, throttle: Throttle) -> None:
-        """Make the log file. Raises StorageFailed."""
+        """Create the log file. Raises StorageFailed."""
         self.base = base
         self.size = 0
         self._storage = storage
         self._folder = folder
         self._config = config
         self._throttle = throttle
-        self._made: list[str] = []
-        self._log = self._make(LOG)
+        self._paths: list[str] = []
+        self._log = self._create(LOG)
         self._buffer = bytearray()
         self._indexes = IndexBuilder(base, config.index_interval_bytes, bytes_max=config.segment_index_bytes)
         self._end_offset = base
 
-    def _make(self, suffix: str) -> File:
+    def _create(self, suffix: str) -> File:
         path = f"{self._folder}/{file_name(self.base, suffix)}{CLEANED}"
         file = self._storage.open(path, create=True)
-        self._made.append(path)
+        self._paths.append(path)
         if file.size:
             file.truncate(0)
         return file
 
     def add(self, data: bytes | memoryview, last_offset: int, max_timestamp: int) -> None:
-        """Append one batch. Raises: StorageFailed; CorruptBatch: its offset is too far from the
-        segment's base.
+        """Append one batch.
+
+        Raises: StorageFailed; CorruptBatch: its offset is too far from the segment's base.
         """
         relative = last_offset - self.base
         if relative > RELATIVE_OFFSET_MAX:
@@ -84,7 +84,7 @@ class SegmentWriter:
             self._flush()
 
     def add_aborted(self, aborted: AbortedTxn) -> None:
-        """An aborted transaction whose marker was added."""
+        """Add an aborted transaction whose marker is in the segment."""
         self._indexes.add_aborted(aborted)
 
     def _flush(self) -> None:
@@ -93,10 +93,11 @@ class SegmentWriter:
         self._buffer.clear()
 
     def finish(self, *, with_txnindex: bool) -> CleanedSegment:
-        """Write the rest and sync all files; their folder is the caller's to sync.
+        """Write the rest and sync all files; the caller syncs their folder.
 
-        Args: with_txnindex: make the file even without entries, because the segment replaces one
-        that has it. Raises StorageFailed.
+        Args: with_txnindex: write the file even without entries, because the segment replaces one
+            that has it.
+        Raises StorageFailed.
         """
         if self._buffer:
             self._flush()
@@ -109,7 +110,7 @@ class SegmentWriter:
             (TXNINDEX, indexes.transaction_index),
         ):
             if data or suffix != TXNINDEX or with_txnindex:
-                files.append(self._make(suffix))
+                files.append(self._create(suffix))
                 if data:
                     files[-1].append(data)
         for file in files:
@@ -119,17 +120,15 @@ class SegmentWriter:
         return CleanedSegment(self.base, self.size, self._end_offset, indexes.max_timestamp, has_txnindex)
 
     def abandon(self) -> None:
-        """Remove what was written; what can't be removed is left to the next job, or the next
-        start.
-        """
+        """Remove the written files; the next job or start removes those that cannot be removed."""
         self._log.close()
-        for path in self._made:
+        for path in self._paths:
             with contextlib.suppress(FileNotFoundError, StorageFailed):
                 self._storage.remove(path)
 
 
-class _Left(NamedTuple):
-    """What is left of a batch, and what indexes have to know of it."""
+class _RetainedBatch(NamedTuple):
+    """The bytes that stay of a batch, and what its index entries need."""
 
     data: bytes | memoryview
     last_offset: int
@@ -156,10 +155,9 @@ class SegmentRewriter:
         self._stats = stats
 
     def rewrite(self, sources: Sequence[SegmentSource], *, with_txnindex: bool) -> CleanedSegment | None:
-        """Write the segment that replaces these; None: it would be the same as the only one of
-        them.
+        """Write the segment that replaces these; None: the only one would not change.
 
-        Raises: as `CompactionTask`; what was written for these segments is removed then.
+        Raises: as `CompactionTask`; the written files are removed.
         """
         writer = SegmentWriter(self._storage, self._folder, sources[0].base, self._config, self._throttle)
         try:
@@ -176,13 +174,13 @@ class SegmentRewriter:
         return cleaned
 
     def _rewrite_source(self, writer: SegmentWriter, source: SegmentSource, *, is_last: bool) -> bool:
-        """True: every batch was copied as it is."""
+        """Rewrite one segment; return whether every batch was copied unchanged."""
         path = f"{self._folder}/{file_name(source.base, LOG)}"
         file = self._storage.open(path)
         same = [True]
-        take = self._taking(writer, same, is_last=is_last)
+        bulk = self._bulk_read(writer, same, is_last=is_last)
         reader = SegmentReader(
-            file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, take
+            file, path, source.size, source.base, source.end_offset, self._config.io_buffer_bytes, self._throttle, bulk
         )
         try:
             for batch in reader:
@@ -195,15 +193,15 @@ class SegmentRewriter:
         self._stats.bytes_read += source.size
         return same[0]
 
-    def _taking(self, writer: SegmentWriter, same: list[bool], *, is_last: bool) -> BulkRead | None:
-        """Many small batches at once, where the engine can; all but the one that ends the group."""
+    def _bulk_read(self, writer: SegmentWriter, same: list[bool], *, is_last: bool) -> BulkRead | None:
+        """Process many small batches per call, if the engine can; not the one that ends the group."""
         retention, stats = self._retention, self._stats
         keep_chunk, offset_map = retention.engine.keep_chunk, retention.offset_map
         if keep_chunk is None or offset_map is None:
             return None
         last_offsets = array("q", sorted(retention.last_batches.values()))
 
-        def take(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+        def bulk(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
             chunk = keep_chunk(offset_map, buf, at, limit - is_last, next_offset, retention.start_offset, last_offsets)
             start = 0
             for end, last_offset, max_timestamp in chunk.batches:
@@ -214,35 +212,35 @@ class SegmentRewriter:
             same[0] &= chunk.is_same
             return chunk.size, chunk.next_offset
 
-        return take
+        return bulk
 
     def _rewrite_batch(self, writer: SegmentWriter, batch: ScannedBatch, *, ends: bool) -> bool:
         header = batch.header
-        left = (
-            self._messages_left(batch, header)
+        retained = (
+            self._retained_messages(batch, header)
             if isinstance(header, LegacyEntry)
-            else self._batch_left(writer, batch, header)
+            else self._retained_batch(writer, batch, header)
         )
-        if left is None and ends:
-            left = _Left(empty_batch(header), header.last_offset, header.max_timestamp)
-        if left is None:
+        if retained is None and ends:
+            retained = _RetainedBatch(empty_batch(header), header.last_offset, header.max_timestamp)
+        if retained is None:
             return False
-        writer.add(*left)
-        return len(left.data) == header.size and left.data == batch.raw
+        writer.add(*retained)
+        return len(retained.data) == header.size and retained.data == batch.raw
 
-    def _messages_left(self, batch: ScannedBatch, entry: LegacyEntry) -> _Left | None:
+    def _retained_messages(self, batch: ScannedBatch, entry: LegacyEntry) -> _RetainedBatch | None:
         records = batch.messages(self._config.decompressed_bytes_max)
         kept = self._retention.of_messages(records, entry.magic)
         self._stats.records_read += len(records)
         self._stats.records_kept += len(kept)
         if len(kept) == len(records):
-            return _Left(batch.raw, entry.last_offset, entry.max_timestamp)
+            return _RetainedBatch(batch.raw, entry.last_offset, entry.max_timestamp)
         if not kept:
             return None
         data = encode_set(kept, entry.magic, entry.codec_id, log_append_time=entry.is_log_append_time)
-        return _Left(data, kept[-1].offset, max(record.timestamp for record in kept))
+        return _RetainedBatch(data, kept[-1].offset, max(record.timestamp for record in kept))
 
-    def _batch_left(self, writer: SegmentWriter, batch: ScannedBatch, header: BatchHeader) -> _Left | None:
+    def _retained_batch(self, writer: SegmentWriter, batch: ScannedBatch, header: BatchHeader) -> _RetainedBatch | None:
         kept, horizon_ms, aborted = self._retention.of_batch(
             header, lambda: batch.records_data(self._config.decompressed_bytes_max)
         )
@@ -256,19 +254,18 @@ class SegmentRewriter:
             and horizon_ms is None
             and (kept.records or self._retention.must_stay(header))
         ):
-            return _Left(batch.raw, last_offset, header.max_timestamp)
+            return _RetainedBatch(batch.raw, last_offset, header.max_timestamp)
         if kept.records:
-            return _Left(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
+            return _RetainedBatch(encode_kept(header, kept, horizon_ms), last_offset, kept.max_timestamp)
         if self._retention.must_stay(header):
-            return _Left(empty_batch(header, keep_producer=True), last_offset, header.max_timestamp)
+            return _RetainedBatch(empty_batch(header, keep_producer=True), last_offset, header.max_timestamp)
         return None
 
 
 def encode_kept(header: BatchHeader, kept: RetainedRecords, horizon_ms: int | None) -> bytes:
-    """The batch with these of its records, and a new delete horizon if one is given.
+    """Encode the batch with the records that stay, and a new delete horizon if one is given.
 
-    Raises: CorruptBatch: a time that does not fit any more. UnsupportedCodec: nobody has registered
-    the codec.
+    Raises: CorruptBatch: a time no longer fits. UnsupportedCodec: the codec is not registered.
     """
     data = kept.data
     attributes, base_timestamp = header.attributes, header.base_timestamp
@@ -290,8 +287,9 @@ def encode_kept(header: BatchHeader, kept: RetainedRecords, horizon_ms: int | No
 
 
 def empty_batch(header: AnyHeader, *, keep_producer: bool = False) -> bytes:
-    """A batch without records that has the offsets of `header`; with its producer's fields, or
-    nobody's.
+    """Encode a batch without records, with the offsets of `header`.
+
+    Args: keep_producer: keep the producer's fields too.
 
     Source: Kafka DefaultRecordBatch.writeEmptyHeader.
     """
@@ -319,10 +317,9 @@ def _seal(header: BatchHeader, records: bytes) -> bytes:
 
 
 def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
-    """The same records with `shift` added to the time delta of each, because the base that they
-    count from went back by as much.
+    """Add `shift` to the time delta of each record, because their base time went back by as much.
 
-    Raises: CorruptBatch: a delta that leaves 64 bits.
+    Raises: CorruptBatch: a delta exceeds 64 bits.
     """
     out = bytearray()
     pos = 0

@@ -1,8 +1,7 @@
-"""The hash of keys, compiled.
+"""The compiled hash of keys: SipHash-2-4 with 128 bits.
 
-Keys are hashed by SipHash-2-4 of 128 bits under a seed that each map draws for itself, so that
-nobody can make keys that meet in one slot, or that are taken for each other. Source: Aumasson and
-Bernstein, SipHash: a fast short-input PRF.
+Each map draws a random seed, so that clients cannot construct keys that collide.
+Source: Aumasson and Bernstein, SipHash: a fast short-input PRF.
 """
 
 from __future__ import annotations

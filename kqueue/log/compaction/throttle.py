@@ -1,4 +1,4 @@
-"""Holds a job to a number of bytes a second."""
+"""Limits a job to a number of bytes per second."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ WINDOW_SECONDS = 0.3
 
 
 class Throttle:
-    """Sleeps whenever more was spent than time has gone by for; looked at every third of a second,
-    or what may be spent in it.
+    """Sleeps when more bytes were spent than the elapsed time allows.
+
+    It compares once per `WINDOW_SECONDS`' worth of bytes.
 
     Args: bytes_per_second: above 0; infinity: never sleeps. sleep, monotonic: in seconds.
     Source: Kafka Throttler.

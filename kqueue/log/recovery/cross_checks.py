@@ -18,7 +18,7 @@ ENTRIES_CHECKED_MAX = 1000
 
 
 def has_epochs(segments: Sequence[Segment]) -> bool:
-    """Whether the batches carry a leader epoch; those of old formats do not. Raises StorageFailed."""
+    """Whether the batches carry leader epochs; old formats do not. Raises StorageFailed."""
     firsts = (_batch_at(segments, segment.base) for segment in segments)
     return any(first is not None and first.leader_epoch >= 0 for first in firsts)
 

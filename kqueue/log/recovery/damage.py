@@ -27,7 +27,7 @@ class Damage(NamedTuple):
 
 
 def report_damage(damages: list[Damage], kept: list[Damage | str], location: str, folder: str) -> None:
-    """Log the damage of the log in `folder`, at most `LOGGED_MAX` of it, and append it to `kept`."""
+    """Log at most `LOGGED_MAX` damages of the log in `folder`, and append them to `kept`."""
     for damage in damages[:LOGGED_MAX]:
         logger.error("%s: %s; these bytes are not served, the rest is", location, damage)
     if len(damages) > LOGGED_MAX:

@@ -55,7 +55,7 @@ class IndexRebuilder:
         self.cut: CorruptRange | None = None
         self.has_gaps = False
         self.indexes = IndexBuilder(segment.base, interval_bytes)
-        self._damaged_ranges: list[DamagedRange] = []  # `next_offset` is -1 until the next batch is known
+        self._damaged_ranges: list[DamagedRange] = []  # `next_offset` -1: not known yet
         # epoch and base offset of the last batch; assigned once the next batch confirms it
         self._epoch: tuple[int, int] | None = None
 
@@ -103,7 +103,7 @@ class IndexRebuilder:
             self._damaged_ranges[number] = damaged._replace(next_offset=max(next_offset, damaged.offset))
 
     def mark_verified(self) -> None:
-        """Record the verified and damaged ranges in the segment, so that reads do not verify again."""
+        """Mark the segment's verified and damaged ranges, so that reads do not verify again."""
         if not self._damaged_ranges:
             self.segment.mark_verified()
         elif all(damaged.next_offset != _UNKNOWN for damaged in self._damaged_ranges):

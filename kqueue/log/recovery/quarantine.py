@@ -43,7 +43,7 @@ def cut_log(storage: Storage, folder: str, segment: Segment, position: int, end_
 
 
 def quarantine_segment(storage: Storage, folder: str, segment: Segment, why: str) -> None:
-    """Take a segment out of its log: rename its batches, remove its indexes. Raises StorageFailed."""
+    """Rename a segment's log file to `.damaged`, remove its indexes. Raises StorageFailed."""
     segment.close()
     names = segment.names()
     if segment.size:

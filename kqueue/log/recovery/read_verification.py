@@ -265,7 +265,7 @@ class _LastBatch(NamedTuple):
 
 
 class _Verifier:
-    """One run of a task: `position` is where the next batch begins, `next_offset` its least offset."""
+    """One run of a task. The next batch begins at `position`, its least offset is `next_offset`."""
 
     def __init__(self, task: VerificationTask, region: Region, name: str) -> None:
         self.task = task

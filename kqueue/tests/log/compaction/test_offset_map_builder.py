@@ -7,7 +7,7 @@ import pytest
 from kqueue.base.errors import CorruptIndex
 from kqueue.log.compaction.engine import PYTHON
 from kqueue.log.compaction.model import CleanerStats
-from kqueue.log.compaction.offset_map_builder import build_map, read_aborted
+from kqueue.log.compaction.offset_map_builder import OffsetMapBuilder, read_aborted
 from kqueue.log.compaction.throttle import Throttle
 from kqueue.log.formats.filenames import TXNINDEX, file_name
 from kqueue.log.formats.transaction_index import ENTRY, AbortedTxn
@@ -54,7 +54,8 @@ def test_markers_aborted_data_and_what_was_cleaned_before_stay_out_of_the_map() 
     put(log, (None, b"no key"), (b"b", b"2"))
     log.roll()
     stats = CleanerStats()
-    found = build_map(storage, FOLDER, sources_of(storage), 1, config(), aborted_of(storage), PYTHON, THROTTLE, stats)
+    builder = OffsetMapBuilder(storage, FOLDER, config(), PYTHON, THROTTLE, stats)
+    found = builder.build(sources_of(storage), 1, aborted_of(storage))
     assert found.get_all([b"cleaned", b"of 7", b"of 8", b"b", b""]) == [-1, 2, -1, 7, -1]
     assert (found.start_offset, found.end_offset, stats.map_entries, found.count) == (1, 8, 2, 2)
     assert stats.bytes_read == sum(source.size for source in sources_of(storage))
