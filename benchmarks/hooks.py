@@ -108,7 +108,8 @@ def measure_faults(broker: kqueue.Broker) -> None:
         async def work() -> None:
             for name, frame in frames().items():
                 print(
-                    f"{microseconds(starting(broker._server.connections.start, frame)):8.2f} µs          {name}, two faults for other requests"
+                    f"{microseconds(starting(broker._server.connections.start, frame)):8.2f} µs          {name}, "
+                    "two faults for other requests"
                 )
 
         broker._call(work)

@@ -24,7 +24,7 @@ from kqueue.cli.connect import (
     require_client,
 )
 from kqueue.cli.output import Counter, counted
-from kqueue.cli.signals import ending
+from kqueue.cli.signals import stop_on_signal
 from kqueue.cli.topic_creation import TopicCreationNotice
 
 if TYPE_CHECKING:
@@ -47,16 +47,44 @@ KiB = 1024
     "--from-beginning", is_flag=True, help="Send the existing content of the files too, not only what is added."
 )
 @click.option("--once", is_flag=True, help="Send all content (from the beginning), and end.")
-@click.option("--interval", "interval_s", type=click.FloatRange(min=0.01), default=1.0, show_default=True, metavar="SECONDS",
-              help="Pause between looks for new lines.")  # fmt: skip
-@click.option("--batch", "lines_max", type=click.IntRange(min=1, max=100_000), default=5000, show_default=True, metavar="N",
-              help="Save the position after so many lines at most.")  # fmt: skip
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Pause between looks for new lines.",
+)
+@click.option(
+    "--batch",
+    "lines_max",
+    type=click.IntRange(min=1, max=100_000),
+    default=5000,
+    show_default=True,
+    metavar="N",
+    help="Save the position after so many lines at most.",
+)
 @click.option("--key", type=click.Choice(["path", "name", "host", "none"]), default="path", show_default=True,
               help="The key of a record: lines with the same key stay in order.")  # fmt: skip
-@click.option("--max-line", "line_bytes_max", type=click.IntRange(min=16, max=LINE_BYTES_MAX), default=512 * KiB, show_default=True,
-              metavar="BYTES", help="Longer lines are sent in parts.")  # fmt: skip
-@click.option("--partial", "partial_s", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
-              help="How long to wait for the end of an unfinished last line.")  # fmt: skip
+@click.option(
+    "--max-line",
+    "line_bytes_max",
+    type=click.IntRange(min=16, max=LINE_BYTES_MAX),
+    default=512 * KiB,
+    show_default=True,
+    metavar="BYTES",
+    help="Longer lines are sent in parts.",
+)
+@click.option(
+    "--partial",
+    "partial_s",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the end of an unfinished last line.",
+)
 @click.option("--state", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="The file of the positions.  [default: kqueue-collect-TOPIC.json]")  # fmt: skip
 @click.option("--host", default=None, help="The header `host` of each record.  [default: this machine's name]")
@@ -87,7 +115,7 @@ def collect(files: tuple[str, ...], topic: str, **options: Any) -> None:
     require_client()
     addresses(options["bootstrap"])
     stop = threading.Event()
-    with ending(stop.set):
+    with stop_on_signal(stop.set):
         _run(files, topic, stop, _Options(**options))
 
 

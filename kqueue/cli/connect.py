@@ -131,7 +131,8 @@ def find_broker(bootstrap: str) -> None:
 def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
     """Return the error for a bootstrap list without a broker, with what to do."""
     return BrokerNotFound(
-        f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with --bootstrap-server HOST:PORT."
+        f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with "
+        "--bootstrap-server HOST:PORT."
     )
 
 
@@ -155,7 +156,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
 
 
 def explain(error: BaseException | type[BaseException], message: str | None = None) -> str:
-    """Return the message for a protocol error: the broker's, else that of `MESSAGES`, else the client's."""
+    """Return the message for an error: the broker's, else that of `MESSAGES`, else the client's."""
     name = error.__name__ if isinstance(error, type) else type(error).__name__
     if message:
         return message.rstrip(".")

@@ -17,7 +17,7 @@ from kqueue.cli.connect import (
     require_client,
 )
 from kqueue.cli.formats import formatter, parse_time
-from kqueue.cli.signals import ending
+from kqueue.cli.signals import stop_on_signal
 from kqueue.cli.topic_reader import Start, TopicReader
 
 DEFAULT_GROUP = "kqueue-default"
@@ -95,7 +95,7 @@ def consume(
     with plain_errors(bootstrap), waiting(bootstrap):
         response_ms = await_broker(bootstrap, timeout_s)
         reader.open({**options, "bootstrap_timeout_ms": response_ms})
-    with plain_errors(bootstrap), ending(reader.stop):
+    with plain_errors(bootstrap), stop_on_signal(reader.stop):
         try:
             if partitions:
                 reader.assign(partitions, start, at_ms)

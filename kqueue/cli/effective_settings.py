@@ -28,7 +28,7 @@ def topic_settings(
 
 
 def broker_settings(client: KafkaAdminClient, bootstrap: str, settings: Iterable[str]) -> dict[int, dict[str, str]]:
-    """Return the effective values by broker id, without settings that the broker does not report."""
+    """Return the effective values by broker id, without settings that a broker omits."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = list(settings)

@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
 
 
 def load_plugin(point: metadata.EntryPoint) -> click.Command:
-    """Import the command of another distribution. Raises ClickException: names it and the reason."""
+    """Import the command of another distribution. Raises ClickException: names both and why."""
     try:
         command = point.load()
     except (Exception, SystemExit) as error:  # a plugin may raise anything; the message names its distribution

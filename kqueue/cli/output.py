@@ -26,8 +26,16 @@ def output_option(command: F) -> F:
     def choose(ctx: click.Context, param: click.Parameter, value: str) -> bool:
         return value == "json" or bool(ctx.meta.get(_JSON_FLAG))
 
-    output = click.option("-o", "--output", "as_json", type=click.Choice(["text", "json"]), default="text", show_default=True,
-                          callback=choose, help="Print text for people, or JSON; --json is the same as -o json.")  # fmt: skip
+    output = click.option(
+        "-o",
+        "--output",
+        "as_json",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        callback=choose,
+        help="Print text for people, or JSON; --json is the same as -o json.",
+    )
     flag = click.option("--json", is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=note)
     return output(flag(command))
 

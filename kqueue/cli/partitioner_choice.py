@@ -40,6 +40,8 @@ def follow_topic(slot: ClientPartitioner, bootstrap: str, topic: str) -> None:
         if name in PARTITIONERS.failed:
             raise click.ClickException(f"topic {topic} names its partitioner ({SETTING}), but the {error}") from None
         raise click.ClickException(
-            f"topic {topic} has the partitioner {name!r:.100} ({SETTING}), which is not installed here. Install the distribution that "
-            "brings it (`kqueue plugins` names it where the broker runs), or choose another partitioner with --partitioner."
+            f"topic {topic} has the partitioner {name!r:.100} ({SETTING}), which is not installed here. Install "
+            "the distribution that "
+            "brings it (`kqueue plugins` names it where the broker runs), or choose another partitioner with "
+            "--partitioner."
         ) from None

@@ -13,7 +13,7 @@ import click
 from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError, TopicAlreadyExists
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
-from kqueue.cli.signals import ending
+from kqueue.cli.signals import stop_on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 REMEDIES: dict[type[Exception], str] = {
     FolderInUse: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
-    ListenFailed: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 takes a free one)",
+    ListenFailed: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 takes a "
+    "free one)",
 }
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 
@@ -44,7 +45,14 @@ class BadSetting(click.ClickException):
     help="A setting; overrides file and environment; may be repeated.",
 )
 @click.option("--as-version", metavar="VERSION", help="Serve only the API versions of this Kafka: 2.8, 3.9 or 4.3.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic unless it exists; may be repeated.")  # fmt: skip
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:PARTITIONS]",
+    help="Create this topic unless it exists; may be repeated.",
+)
 @click.pass_context
 def serve(
     ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]
@@ -114,7 +122,7 @@ async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     server = Server(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    with ending(lambda: loop.call_soon_threadsafe(stop.set)):
+    with stop_on_signal(lambda: loop.call_soon_threadsafe(stop.set)):
         await server.start()
         tune_garbage_collector()
         try:

@@ -17,10 +17,11 @@ INSIST_AFTER_S = 1.0
 
 
 @contextlib.contextmanager
-def ending(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the first Ctrl-C or TERM; a second signal after `INSIST_AFTER_S` ends the process.
+def stop_on_signal(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` on the first Ctrl-C or TERM; a later second signal ends the process.
 
-    An earlier second signal is ignored, because wrappers such as `timeout` forward one Ctrl-C twice.
+    A second signal within `INSIST_AFTER_S` is ignored: wrappers such as `timeout` forward one
+    Ctrl-C twice.
 
     Thread: does nothing outside of the main thread, which alone receives signals.
     """
@@ -37,7 +38,7 @@ def ending(stop: Callable[[], object]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupting() -> Iterator[Callable[[], None]]:
+def interrupt_on_signal() -> Iterator[Callable[[], None]]:
     """Raise KeyboardInterrupt in the block on the first Ctrl-C or TERM; then as `stop_on_signal`.
 
     Yields: a function that reinstalls the handlers after a library has replaced them.

@@ -31,7 +31,8 @@ class TopicCreationNotice:
 
     def created(self, partitions: int) -> str:
         """Return the notice for a topic that the broker has created."""
-        return f"there was no topic {self.topic!r}: the broker created it with {counted(partitions, 'partition')}{self.nearest}"
+        size = counted(partitions, "partition")
+        return f"there was no topic {self.topic!r}: the broker created it with {size}{self.nearest}"
 
     def print_if_created(self, partitions: int) -> None:
         """Print the notice on standard error if the topic was missing."""

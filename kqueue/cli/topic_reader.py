@@ -67,7 +67,7 @@ class TopicReader:
         return self._consumer
 
     def assign(self, partitions: Iterable[int], start: Start, at_ms: int | None) -> None:
-        """Read just these partitions, from `start`, or from the first record at or after `at_ms`."""
+        """Read these partitions only, from `start`, or from the first record at `at_ms` or later."""
         assigned = [self._existing(number) for number in dict.fromkeys(partitions)]
         self.consumer.assign(assigned)
         for partition, offset in (
@@ -247,7 +247,8 @@ class TopicReader:
         numbers = self.consumer.partitions_for_topic(self.topic)
         if not numbers:
             raise click.ClickException(
-                f"there is no topic {self.topic!r}; `kqueue topics list` shows all topics, `kqueue topics create {self.topic}` creates it"
+                f"there is no topic {self.topic!r}; `kqueue topics list` shows all topics, `kqueue topics create "
+                f"{self.topic}` creates it"
             )
         return [TopicPartition(self.topic, number) for number in sorted(numbers)]
 

@@ -76,7 +76,7 @@ def create(
       kqueue topics create orders
       kqueue topics create orders --partitions 3 -c retention.ms=86400000 --if-not-exists
       kqueue topics create prices -c cleanup.policy=compact
-      kqueue topics create jobs -c cleanup.policy=delete,consumed -c kqueue.consumed.groups=mail,billing
+      kqueue topics create jobs -c cleanup.policy=consumed -c kqueue.consumed.groups=mail,billing
 
     cleanup.policy says what is deleted: `delete` removes segments older than retention.ms or beyond
     retention.bytes, `compact` keeps the last record of each key, `consumed` removes what all groups
@@ -276,14 +276,17 @@ def describe_text(topic: Topic, settings: dict[str, str]) -> str:
     name = topic["name"]
     replicas = len(partitions[0]["replica_nodes"]) if partitions else 0
     configs = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
-    lines = [
-        f"Topic: {name}\tTopicId: {_id_text(topic)}\tPartitionCount: {len(partitions)}\tReplicationFactor: {replicas}\tConfigs: {configs}"
-    ]
+    head = (
+        f"Topic: {name}\tTopicId: {_id_text(topic)}\tPartitionCount: {len(partitions)}"
+        f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
+    )
+    lines = [head]
     for partition in partitions:
         leader = partition["leader_id"] if partition["leader_id"] >= 0 else "none"
         nodes, isr, elr, last_elr = (_nodes(partition.get(key)) for key in _NODE_LISTS)
         lines.append(
-            f"\tTopic: {name}\tPartition: {partition['partition_index']}\tLeader: {leader}\tReplicas: {nodes}\tIsr: {isr}"
+            f"\tTopic: {name}\tPartition: {partition['partition_index']}\tLeader: {leader}\tReplicas: "
+            f"{nodes}\tIsr: {isr}"
             f"\tElr: {elr}\tLastKnownElr: {last_elr}"
         )
     return "\n".join(lines)

@@ -42,7 +42,7 @@ class MarkedCodec:
 
 
 class NamedGzip(GzipCodec):
-    """Replaces the built-in gzip, and marks its output with a file name in the header (RFC 1952)."""
+    """Replaces gzip, and marks its output with a file name in the header (RFC 1952)."""
 
     name = "named-gzip"  # type: ignore[assignment]
     levels = Levels(0, 3, 2)
@@ -53,7 +53,7 @@ class NamedGzip(GzipCodec):
 
 
 class ExplodingCodec(MarkedCodec):
-    """Raises what no codec may raise, with a message that must not reach clients."""
+    """Raises an exception with a message that must not reach clients."""
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
         raise RuntimeError("the secret is 42")

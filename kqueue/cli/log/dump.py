@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import StorageFailed
-from kqueue.cli.signals import ending
+from kqueue.cli.signals import stop_on_signal
 
 if TYPE_CHECKING:
     from kqueue.log_tools.decoders import Decoder
@@ -36,17 +36,30 @@ NOT_SERVED = {
 @click.option("--skip-record-metadata", is_flag=True, help="Show nothing of records but keys and values.")
 @click.option("--key-decoder-class", "--key-decoder", "key_decoder", metavar="NAME", is_flag=False, flag_value="string",
               help="How to read keys; see --value-decoder.")  # fmt: skip
-@click.option("--value-decoder-class", "--value-decoder", "value_decoder", metavar="NAME", is_flag=False, flag_value="string",
-              help="How to read values: string, hex, short, integer, long, float, double, uuid, the name of a class of Kafka's, "
-              "or MODULE:FUNCTION of your own, which gets bytes.  [default: string]")  # fmt: skip
+@click.option(
+    "--value-decoder-class",
+    "--value-decoder",
+    "value_decoder",
+    metavar="NAME",
+    is_flag=False,
+    flag_value="string",
+    help="How to read values: string, hex, short, integer, long, float, double, uuid, the name of a class of Kafka's, "
+    "or MODULE:FUNCTION of your own, which gets bytes.  [default: string]",
+)
 @click.option("--offsets-decoder", is_flag=True, help="Read records as those of __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Read records as those of __transaction_state.")
 @click.option("--index-sanity-check", is_flag=True, help="Only check whether a broker would accept the indexes.")
 @click.option(
     "--verify-index-only", is_flag=True, help="Check the entries of indexes against the log without showing them."
 )
-@click.option("--max-message-size", type=click.IntRange(min=1), default=MAX_MESSAGE_SIZE, show_default=True, metavar="BYTES",
-              help="How large a batch an index entry may name.")  # fmt: skip
+@click.option(
+    "--max-message-size",
+    type=click.IntRange(min=1),
+    default=MAX_MESSAGE_SIZE,
+    show_default=True,
+    metavar="BYTES",
+    help="How large a batch an index entry may name.",
+)
 @click.option(
     "--max-bytes",
     type=click.IntRange(min=1),
@@ -216,7 +229,7 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
     printer = _Printer()
     problems = Problems(printer.complain)
     try:
-        with ending(printer.stop):
+        with stop_on_signal(printer.stop):
             for source in sources:
                 printer.print(dump_file(source, options, problems))
             printer.flush()

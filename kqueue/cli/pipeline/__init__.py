@@ -1,4 +1,4 @@
-"""`kqueue pipeline`: jobs on Spark, one module per subcommand, which imports pyspark when it runs."""
+"""`kqueue pipeline`: jobs on Spark, one module per subcommand; pyspark is imported on run."""
 
 from __future__ import annotations
 

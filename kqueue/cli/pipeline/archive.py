@@ -78,7 +78,7 @@ def archive(
 
     \b
       kqueue pipeline archive kept --topic orders
-      kqueue pipeline archive kept --topic orders --path kqueue-data      sealed segments, without a broker
+      kqueue pipeline archive kept --topic orders --path kqueue-data      without a broker
       kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
 
     Another run adds newer records. Each record is archived once, also if a run is killed: the next
@@ -101,7 +101,8 @@ def archive(
             tell=report_progress,
         )
     click.echo(
-        f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive now has {done.rows_total:,}."
+        f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive now has "
+        f"{done.rows_total:,}."
     )
 
 

@@ -126,7 +126,8 @@ def show(report: AuditReport) -> None:
         click.echo(report.note)
     rows, size = sum(row.records for row in report.partitions), sum(row.bytes for row in report.partitions)
     click.echo(
-        f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in {counted(len(report.partitions), 'partition')}."
+        f"{counted(rows, 'record')}, {size_text(size)} of keys and values, in "
+        f"{counted(len(report.partitions), 'partition')}."
     )
 
 

@@ -77,9 +77,17 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
 @bootstrap_option
 @master_option
 def ingest(
-    folder: str, topics: tuple[str, ...], events: str, format: str, lateness: str | None, finish: bool, path: str | None, as_json: bool,
-    bootstrap: str, master: str,
-) -> None:  # fmt: skip
+    folder: str,
+    topics: tuple[str, ...],
+    events: str,
+    format: str,
+    lateness: str | None,
+    finish: bool,
+    path: str | None,
+    as_json: bool,
+    bootstrap: str,
+    master: str,
+) -> None:
     """Write the events of topics (JSON) to tables in FOLDER.
 
     \b
@@ -95,9 +103,14 @@ def ingest(
         from kqueue.spark.jobs.ingest import ingest as run
 
         done = run(
-            spark, source_options(topics, path, bootstrap), absolute(folder), schema=schema, format="delta" if format == "delta" else "parquet",
-            finish=finish, tell=tell,
-        )  # fmt: skip
+            spark,
+            source_options(topics, path, bootstrap),
+            absolute(folder),
+            schema=schema,
+            format="delta" if format == "delta" else "parquet",
+            finish=finish,
+            tell=tell,
+        )
     if as_json:
         until = None if done.until is None else f"{done.until:%Y-%m-%dT%H:%M:%SZ}"
         print_json({"rows": done.rows, "quarantined": dict(done.reasons), "gold_until": until})

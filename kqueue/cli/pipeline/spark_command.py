@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.signals import interrupting
+from kqueue.cli.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,16 @@ INTERRUPTED = 130
 NOISE_SHOWN = 2_000
 
 bootstrap_option = click.option(
-    "-b", "--bootstrap-server", "bootstrap", metavar="HOST:PORT[,…]", default=DEFAULT_BOOTSTRAP, envvar="KQUEUE_BOOTSTRAP",
-    show_default=True, show_envvar=True, help="The broker to talk to; of a cluster, any of its brokers.",
-)  # fmt: skip
+    "-b",
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT[,…]",
+    default=DEFAULT_BOOTSTRAP,
+    envvar="KQUEUE_BOOTSTRAP",
+    show_default=True,
+    show_envvar=True,
+    help="The broker to talk to; of a cluster, any of its brokers.",
+)
 master_option = click.option(
     "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …"
 )
@@ -140,7 +147,7 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
 
     try:
         with (
-            interrupting() as reinstall_signal_handlers,
+            interrupt_on_signal() as reinstall_signal_handlers,
             ProgressLine() as progress_line,
             contextlib.ExitStack() as stack,
         ):

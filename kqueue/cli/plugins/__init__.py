@@ -21,7 +21,8 @@ EXAMPLES = """\b
   kqueue plugins new partitioner by-country        begin one
   kqueue plugins new --help
 
-A plugin is an installed distribution that names something in one of the entry-point groups kqueue.codecs, kqueue.partitioners,
+A plugin is an installed distribution that names something in one of the entry-point groups kqueue.codecs,
+kqueue.partitioners,
 kqueue.cleanup_policies, kqueue.storage, kqueue.metadata and kqueue.commands."""
 
 

@@ -54,7 +54,8 @@ def check_name(name: str) -> str:
     """`name` if a plugin can have it. Raises ValueError: what is expected of one."""
     if len(name) > NAME_LENGTH_MAX or not _NAME.match(name):
         raise ValueError(
-            f"{name!r} can't be a plugin's name: it begins with a small letter and has small letters, digits and single hyphens, "
+            f"{name!r} can't be a plugin's name: it begins with a small letter and has small letters, digits and "
+            "single hyphens, "
             f"{NAME_LENGTH_MAX} characters at most, as in by-country"
         )
     return name

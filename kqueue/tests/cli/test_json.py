@@ -54,8 +54,17 @@ COMMANDS = {name: command for name, command in leaves(root) if prints_a_table(na
 
 
 def test_the_tree_is_walked() -> None:
-    assert {"groups describe", "log-dirs", "plugins list", "cluster info", "log verify", "pipeline audit", "pipeline sweep",
-            "pipeline ingest", "groups reset-offsets"} <= set(COMMANDS)  # fmt: skip
+    assert {
+        "groups describe",
+        "log-dirs",
+        "plugins list",
+        "cluster info",
+        "log verify",
+        "pipeline audit",
+        "pipeline sweep",
+        "pipeline ingest",
+        "groups reset-offsets",
+    } <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT))

@@ -96,7 +96,8 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
         "import sys; from kqueue.cli.app import kqueue\n"
         "try: kqueue(['--help'])\n"
         "except SystemExit: pass\n"
-        "print('LOADED', sorted(m for m in sys.modules if m.split('.')[0] in ('kafka', 'rich', 'asyncio') or m.startswith('kqueue.')))"
+        "print('LOADED', sorted(m for m in sys.modules if m.split('.')[0] in ('kafka', 'rich', 'asyncio') or "
+        "m.startswith('kqueue.')))"
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded = text.rpartition("LOADED")[2]

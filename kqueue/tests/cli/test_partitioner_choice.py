@@ -109,8 +109,10 @@ def test_one_that_only_the_broker_has() -> None:
         )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "Error: topic orders has the partitioner 'by-country' (kqueue.partitioner), which is not installed here. Install the "
-        "distribution that brings it (`kqueue plugins` names it where the broker runs), or choose another partitioner with --partitioner.\n"
+        "Error: topic orders has the partitioner 'by-country' (kqueue.partitioner), which is not installed here. "
+        "Install the "
+        "distribution that brings it (`kqueue plugins` names it where the broker runs), or choose another "
+        "partitioner with --partitioner.\n"
     )
 
 

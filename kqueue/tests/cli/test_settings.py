@@ -24,7 +24,8 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
         "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
     )
     assert run("authorizer") == (
-        "authorizer.class.name (broker, refused)\n    Asks for a check of who may do what, which kqueue does not have.\n"
+        "authorizer.class.name (broker, refused)\n    Asks for a check of who may do what, which kqueue does not "
+        "have.\n"
     )
 
 

@@ -13,7 +13,7 @@ INSIST = """
 import signal, time
 from kqueue.cli import signals
 signals.INSIST_AFTER_S = 0
-with signals.ending(lambda: print("asked", flush=True)):
+with signals.stop_on_signal(lambda: print("asked", flush=True)):
     signal.raise_signal(signal.SIGINT)
     signal.raise_signal(signal.SIGINT)
     print("still here")
@@ -24,7 +24,7 @@ with signals.ending(lambda: print("asked", flush=True)):
 def test_the_first_signal_asks_and_an_echo_of_it_is_ignored(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     asked = []
-    with signals.ending(lambda: asked.append(1)):
+    with signals.stop_on_signal(lambda: asked.append(1)):
         signal.raise_signal(number)
         signal.raise_signal(number)
     assert asked == [1]
@@ -42,7 +42,7 @@ def test_off_the_main_thread_nothing_is_touched() -> None:
     seen = []
 
     def work() -> None:
-        with signals.ending(lambda: None):
+        with signals.stop_on_signal(lambda: None):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
@@ -55,7 +55,7 @@ INTERRUPTED = """
 import signal
 from kqueue.cli import signals
 signals.INSIST_AFTER_S = 0
-with signals.interrupting():
+with signals.interrupt_on_signal():
     try:
         signal.raise_signal(signal.SIGINT)
     finally:
@@ -68,7 +68,7 @@ with signals.interrupting():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_interrupts_and_an_echo_of_it_does_not(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with signals.interrupting() as take:
+    with signals.interrupt_on_signal() as take:
         signal.signal(number, lambda number, frame: None)  # what a library does
         take()
         with pytest.raises(KeyboardInterrupt):
@@ -87,7 +87,7 @@ def test_off_the_main_thread_nothing_is_interrupted() -> None:
     before = signal.getsignal(signal.SIGINT)
 
     def inside() -> None:
-        with signals.interrupting() as take:
+        with signals.interrupt_on_signal() as take:
             take()
             seen.append(signal.getsignal(signal.SIGINT))
 

@@ -20,7 +20,8 @@ def test_create_list_describe_delete(done: Done, kq: Kq, fresh: str) -> None:
     assert fresh in done("topics", "list").splitlines()
     head, first, second = done("topics", "describe", fresh).splitlines()
     assert re.fullmatch(
-        rf"Topic: {fresh}\tTopicId: [\w-]{{22}}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: \S*retention\.ms=5000\S*",
+        rf"Topic: {fresh}\tTopicId: [\w-]{{22}}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: "
+        r"\S*retention\.ms=5000\S*",
         head,
     )
     assert re.match(rf"\tTopic: {fresh}\tPartition: 0\tLeader: (\d+)\tReplicas: \1\tIsr: \1\tElr: ", first)

@@ -10,7 +10,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import GroupIdNotFound
-from kqueue.groups.classic_state import State
+from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.groups.coordinator import GroupDescription
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
 
@@ -55,7 +55,7 @@ def until_stable(client: Clients, than: str = "") -> str:
     def is_stable() -> bool:
         found = described(client)
         ids[:] = [member.member_id for member in found.members] if found is not None else []
-        return found is not None and found.state is State.STABLE and ids != [than]
+        return found is not None and found.state is ClassicGroupState.STABLE and ids != [than]
 
     until(is_stable, "a stable group")
     return ids[0]
@@ -117,13 +117,14 @@ def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     client.send("t", b"a")
     taken = client.soon(client.consumer("t", group_id="g").take, 1)
     until(
-        lambda: (found := described(client)) and found.state is State.PREPARING_REBALANCE and found.members, "the join"
+        lambda: (found := described(client)) and found.state is ClassicGroupState.PREPARING_REBALANCE and found.members,
+        "the join",
     )
     client.broker.clock.advance(seconds=119)
     assert not taken.done()
     found = described(client)
     assert found is not None
-    assert found.state is State.PREPARING_REBALANCE
+    assert found.state is ClassicGroupState.PREPARING_REBALANCE
     client.broker.clock.advance(seconds=2)
     assert taken.result(20) == [b"a"]
 

@@ -137,9 +137,12 @@ def test_the_line_that_the_documents_show(tmp_path: Path) -> None:
 
 
 LINES = re.compile(
-    r"offset: (?P<offset>\d+) position: (?P<position>\d+) (?:CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+) isvalid: true "
-    r"(?:payloadsize: (?P<payloadsize>-?\d+) magic: [01] compresscodec: (?P<old_codec>\w+) crc: \d+(?: keysize: (?P<old_keysize>\d+))?"
-    r"|keysize: (?P<keysize>-?\d+) valuesize: (?P<valuesize>-?\d+) magic: 2 compresscodec: (?P<codec>[A-Z0-9]+) producerId: -?\d+"
+    r"offset: (?P<offset>\d+) position: (?P<position>\d+) (?:CreateTime|LogAppendTime|NoTimestampType): "
+    r"(?P<time>-?\d+) isvalid: true "
+    r"(?:payloadsize: (?P<payloadsize>-?\d+) magic: [01] compresscodec: (?P<old_codec>\w+) crc: \d+(?: keysize: "
+    r"(?P<old_keysize>\d+))?"
+    r"|keysize: (?P<keysize>-?\d+) valuesize: (?P<valuesize>-?\d+) magic: 2 compresscodec: (?P<codec>[A-Z0-9]+) "
+    r"producerId: -?\d+"
     r" producerEpoch: -?\d+ sequence: -?\d+ isTransactional: (?:true|false) headerKeys: \[(?P<header_keys>[\w,]*)\]"
     r"(?P<marker> endTxnMarker: (?:COMMIT|ABORT) coordinatorEpoch: \d+)?)"
     r"(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?"

@@ -1,4 +1,4 @@
-"""The arguments of `kqueue pipeline archive` and `replay`; the jobs themselves run in `compat_tests/spark`."""
+"""Arguments of `kqueue pipeline archive` and `replay`; the jobs run in `compat_tests/spark`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kqueue pipeline audit` prints of a report; the audit itself runs in `compat_tests/spark`."""
+"""The output of `kqueue pipeline audit`; the audit itself runs in `compat_tests/spark`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and summary of `kqueue pipeline ingest`; the job itself runs in `compat_tests/spark`."""
+"""Arguments and summary of `kqueue pipeline ingest`; the job runs in `compat_tests/spark`."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ def test_a_folder_that_holds_something_is_left_alone(new: Run, tmp_path: Path) -
     assert result.exit_code == 1
     assert (
         result.output
-        == "Error: kqueue-codec-fast holds something already; name a folder that is empty, or not there, with --folder\n"
+        == "Error: kqueue-codec-fast holds something already; name a folder that is empty, or not there, with "
+        "--folder\n"
     )
     assert [path.name for path in folder.iterdir()] == ["mine"]
 
