@@ -42,7 +42,7 @@ def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     )
     assert picture.read_bytes().startswith(b"\x89PNG")
     _check_folder(folder, result)
-    _check_complaints(result)
+    _check_differences(result)
     assert (
         spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "false"
     )  # the tests' session is as it was
@@ -62,7 +62,7 @@ def _check_folder(folder: Path, result: pipeline_demo.PipelineResult) -> None:
     assert result.seen.watermark_ms is not None
 
 
-def _check_complaints(result: pipeline_demo.PipelineResult) -> None:
+def _check_differences(result: pipeline_demo.PipelineResult) -> None:
     """Each result that is not right is told of, whatever is wrong with it."""
     gold, quarantine = result.gold, result.quarantine
     first = gold[0]
@@ -81,7 +81,7 @@ def _check_complaints(result: pipeline_demo.PipelineResult) -> None:
         kept = {name: getattr(result, name) for name in changed}
         for name, value in changed.items():
             setattr(result, name, value)
-        assert any(words in complaint for complaint in result.complaints()), words
+        assert any(words in difference for difference in result.differences()), words
         for name, value in kept.items():
             setattr(result, name, value)
-    assert result.complaints() == []
+    assert result.differences() == []

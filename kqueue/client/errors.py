@@ -9,13 +9,12 @@ from kqueue.base.errors import KqueueError
 
 
 class ClientError(KqueueError):
-    """A call of `kqueue.client` that failed; the message says which broker, request and partition
-    it was about, and what to do.
+    """A failed call of `kqueue.client`; the message names the broker, request and partition.
 
-    `broker`: ``host:port``, "" where it is not one broker's; `api`: the request's name in the
-    protocol; `topic`, `partition`: None where it is about none. Of a call about many partitions
-    that failed for some: `failed` has the error of each, by (topic, partition), and `done` what the
-    others gave. It can be pickled, without `done`.
+    `broker`: ``host:port``, "" if no single broker. `api`: the request's name in the protocol.
+    `topic`, `partition`: None if it is about none. For a call about many partitions: `failed` has
+    the error of each failed one, by (topic, partition), and `done` the results of the others. Can
+    be pickled, without `done`.
     """
 
     def __init__(
@@ -34,42 +33,36 @@ class ClientError(KqueueError):
 
 
 class BrokerUnreachable(ClientError):
-    """No connection could be made, or none was answered; nothing was asked."""
+    """No connection could be opened, or no broker responded on it; no request was sent."""
 
 
 class ConnectionLost(ClientError):
-    """A connection ended, or stayed silent, before the answer was there.
+    """The connection ended, or no response arrived in time.
 
-    `sent`: whether the broker may have got the request, and done what it asks.
+    `sent`: whether the broker may have received the request, and executed it.
     """
 
     sent = True
 
 
 class DeadlinePassed(ClientError):
-    """The call's time is over; its `__cause__` is what was met last."""
+    """The call's timeout expired; `__cause__` is the last error."""
 
 
 class BadAnswer(ClientError):
-    """Bytes that can't be the answer to what was asked: not a broker, a broken one, or one that
-    means harm.
-    """
+    """Bytes that cannot be the response: not a broker, a faulty one, or a hostile one."""
 
 
 class IncompatibleBroker(ClientError):
-    """The broker and this client know no version of a request in common."""
+    """The broker and this client have no version of a request in common."""
 
 
 class BrokerRefused(ClientError):
-    """A broker answered with an error. `code`: its number in the protocol, `code_name`: its name
-    there.
-    """
+    """A broker responded with an error. `code`: its number; `code_name`: its name in the protocol."""
 
     code = -1
     code_name = "UNKNOWN_SERVER_ERROR"
 
 
 class FetchOutOfRange(BrokerRefused):
-    """A fetch from before the log's start or beyond its end. No other error was among those of
-    `failed`.
-    """
+    """A fetch below the log start or beyond the log end. `failed` has no other kind of error."""

@@ -32,18 +32,22 @@ class KqueueDataSource(DataSource):
         return columns(headers=str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query. Raises: OptionError."""
         return KqueueReader(self._parsed(streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of a stream. Raises: OptionError."""
         return KqueueStreamReader(self._parsed(streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch. Raises: OptionError, RowRefused, ClientError."""
         from kqueue.spark.sink.writer import batch_writer
 
         with without_traceback():
             return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Return the writer of a stream. Raises: OptionError, RowRefused, ClientError."""
         from kqueue.spark.sink.writer import stream_writer
 
         with without_traceback():

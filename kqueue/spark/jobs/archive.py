@@ -15,7 +15,8 @@ from kqueue.spark.jobs.archive_layout import ArchivedBatch, ArchiveLayout, final
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.record_reader import RecordReader, data_loss_handler, open_reader
+from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.record_reader import RecordReader, data_loss_handler
 from kqueue.spark.source.split_planner import rate_limited
 
 if TYPE_CHECKING:

@@ -43,12 +43,14 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a task's rows, on an executor; return its message to the driver."""
         identity = None
         if self._options.is_exactly_once:
             identity = BatchIdentity(self._options["txnAppId"], self._options["txnVersion"], _context().partitionId())
         return _write(self._options, identity, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit the staged rows of all tasks, on the driver."""
         _commit(self._options, messages, self._options["txnVersion"])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -62,9 +64,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a task's rows, on an executor; return its message to the driver."""
         return _write(self._options, _identity(_context()) if self._options.is_exactly_once else None, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commit the staged rows of all tasks, on the driver."""
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -24,12 +24,12 @@ from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.source.offset_resolver import splits, starting_offsets
 from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.options import SourceOptions
+from kqueue.spark.source.reader_factory import open_reader
 from kqueue.spark.source.record_reader import (
     DataLossHandler,
     RecordReader,
     data_loss_handler,
     logger,
-    open_reader,
     recreated_topic_text,
 )
 from kqueue.spark.source.split_planner import OffsetRange, rate_limited

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.source.columns import arrow_schema, record_batch
 from kqueue.spark.source.options import SourceOptions
-from kqueue.spark.source.record_reader import data_loss_handler, open_reader
+from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.record_reader import data_loss_handler
 from kqueue.spark.source.split_planner import OffsetRange
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import DataLost
 from kqueue.spark.source.offsets import Offsets
-from kqueue.spark.source.options import SourceOptions, TopicSelection
+from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange
 
 logger = logging.getLogger("kqueue.spark")
@@ -83,17 +83,6 @@ class RecordReader(Protocol):
     def close(self) -> None:
         """Release connections and files."""
         ...
-
-
-def open_reader(options: SourceOptions) -> RecordReader:
-    """Open the reader that the options select. Raises: as the reader does."""
-    if options["path"] is not None:
-        from kqueue.spark.source.file_reader import FileReader
-
-        return FileReader(options)
-    from kqueue.spark.source.broker_reader import BrokerReader
-
-    return BrokerReader(options)
 
 
 def data_loss_handler(fail: bool) -> DataLossHandler:

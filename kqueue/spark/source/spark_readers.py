@@ -21,7 +21,8 @@ from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.offsets import JsonObject
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.read_task import read_ranges
-from kqueue.spark.source.record_reader import data_loss_handler, open_reader
+from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.record_reader import data_loss_handler
 from kqueue.spark.source.split_planner import OffsetRange
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class KqueueReader(_Reader, DataSourceReader):
     """A batch query. It has no `pushFilters`: Spark rejects such readers unless a setting is on."""
 
     def partitions(self) -> list[Split]:
+        """Return the splits of the query, on the driver."""
         with without_traceback(), contextlib.closing(open_reader(self._options)) as reader:
             on_data_loss = data_loss_handler(self._options.fail_on_data_loss)
             return [
@@ -100,14 +102,17 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
         return self._open
 
     def initialOffset(self) -> JsonObject:
+        """Return where a new query begins."""
         with without_traceback():
             return self._tracker.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of a batch: maxOffsetsPerTrigger."""
         limit = self._options["maxOffsetsPerTrigger"]
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the current log ends as the end of the query."""
         with without_traceback():
             self._tracker.prepare_available_now()
 
@@ -122,17 +127,21 @@ class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailab
             return self._tracker.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def reportLatestOffset(self) -> JsonObject | None:
+        """Return the log ends of the last look, for Spark's progress report."""
         return self._tracker.report()
 
     def partitions(self, start: JsonObject, end: JsonObject) -> list[Split]:
+        """Return the splits of a batch, on the driver."""
         with without_traceback():
             return [Split(ranges) for ranges in self._tracker.splits(start, end)]
 
     def commit(self, end: JsonObject) -> None:
+        """Commit the processed offsets for `groupId`."""
         with without_traceback():
             self._tracker.done(end)
 
     def stop(self) -> None:
+        """Close the reader on the driver."""
         if self._open is not None:
             self._open.close()
             self._open = None

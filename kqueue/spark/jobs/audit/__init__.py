@@ -27,7 +27,8 @@ from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.record_reader import RecordReader, open_reader
+from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.record_reader import RecordReader
 from kqueue.spark.source.split_planner import OffsetRange
 
 if TYPE_CHECKING:

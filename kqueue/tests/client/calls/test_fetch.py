@@ -9,10 +9,12 @@ import pytest
 import kqueue
 from kqueue.base.errors import CorruptBatch
 from kqueue.client import AbortedTxn, Client, FetchedRecords, TopicPartition
-from kqueue.client.calls.fetch import NOTHING
+from kqueue.client.calls.fetch import NOTHING, Fetch
+from kqueue.client.deadline import Deadline
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests import golden
+from kqueue.tests.client.calls.caches import ID, T0, cache_of
 from kqueue.tests.client.serving import batch
 
 
@@ -114,3 +116,14 @@ def test_where_to_go_on() -> None:
     assert FetchedRecords(NOTHING, 0, 0, 0, (AbortedTxn(1, 2),)).next_offset is None
     with pytest.raises(CorruptBatch):
         _ = fetched(bytes(100)).next_offset
+
+
+def test_topics_are_named_where_one_of_them_has_no_id() -> None:
+    call = Fetch(isolation=0, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=1)
+    assert call.versions(cache_of(ID, b"2" * 16), ["t", "t1"])[1] == call.api.versions[1]
+    assert call.versions(cache_of(ID, bytes(16)), ["t", "t1"])[1] == 12
+
+
+def test_a_broker_is_to_wait_less_long_than_we_do() -> None:
+    fetch = Fetch(isolation=1, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=60_000)
+    assert 500 < fetch.request(12, {T0: 0}, cache_of(ID), Deadline(1_000)).max_wait_ms <= 750

@@ -1,5 +1,5 @@
-"""Exactly once, with no Spark: whoever is killed, wherever, and whoever comes back from the dead,
-each row stands in its topic once.
+"""Exactly-once writes without Spark: after kills at any step and concurrent drivers each row is
+written once.
 """
 
 from __future__ import annotations
@@ -7,95 +7,27 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 import kqueue
 from kqueue.base.errors import KqueueError
-from kqueue.client import Client, ClientOptions, TopicPartition
-from kqueue.spark.errors import StagingLost
-from kqueue.spark.sink import batch_commit, batch_copy, producer_pipeline
-from kqueue.spark.sink.journal import Journal, StagedBatch
+from kqueue.client import Client
+from kqueue.spark.sink.journal import Journal
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
-from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.testing import faults
-from kqueue.tests.spark.sink.helpers import records_in, rows_of, values_in
-
-QUERY = "3f1c"
-CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
-ROWS = [f"row {number:03}" for number in range(120)]
-
-
-class Killed(BaseException):
-    """As if the process were gone: nobody catches it."""
-
-
-class WatchedClient(Client):
-    """Tells before and after each call: ``watch("produce", True)``."""
-
-    watch: Callable[[str, bool], None]
-
-    def clone(self) -> WatchedClient:
-        return watched(self.watch)(self.options)  # type: ignore[return-value]
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name not in CALLS:
-            return found
-
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            self.watch(name, True)
-            answer = found(*arguments, **keywords)
-            self.watch(name, False)
-            return answer
-
-        return call
-
-
-def watched(watch: Callable[[str, bool], None]) -> Callable[[ClientOptions], Client]:
-    def connect(options: ClientOptions) -> Client:
-        client = WatchedClient(options)
-        client.watch = watch
-        return client
-
-    return connect
-
-
-def run_batch(
-    options: SinkOptions,
-    batch_id: int,
-    tasks: Sequence[Sequence[str]],
-    connect: Callable[[ClientOptions], Client] = Client,
-) -> None:
-    """What Spark does for one micro-batch: its tasks, then the commit."""
-    staged: list[StagedBatch] | None = []
-    for number, values in enumerate(tasks):
-        outcome = stage_rows(
-            options, BatchIdentity(QUERY, batch_id, number), [rows_of(values)] if values else [], connect
-        )
-        staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
-    with connect(options.client) as client:
-        batch_commit.commit(client, QUERY, batch_id, staged)
-
-
-def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:
-    """A watch that does something at one moment, before or after a call: the moments are numbered
-    from 0 on.
-    """
-    moments = itertools.count()
-
-    def watch(name: str, before: bool) -> None:
-        if next(moments) == number:
-            then()
-
-    return watch
-
-
-def die() -> None:
-    raise Killed
+from kqueue.tests.spark.sink.exactly_once import (
+    QUERY,
+    ROWS,
+    Killed,
+    after_calls,
+    die,
+    run_batch,
+    watched,
+)
+from kqueue.tests.spark.sink.helpers import values_in
 
 
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
@@ -197,31 +129,6 @@ def test_two_drivers_of_one_batch_and_the_second_is_killed(
     assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "after"])
 
 
-@pytest.mark.parametrize("held_bytes", [1, 1_000, 10_000_000])
-@pytest.mark.parametrize("fetch_bytes", [1, 1_000])
-def test_each_tasks_rows_keep_their_order_however_they_lie(
-    broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch, held_bytes: int, fetch_bytes: int
-) -> None:
-    monkeypatch.setattr(batch_copy, "HELD_BYTES_MAX", held_bytes)
-    monkeypatch.setattr(batch_copy, "STAGING_FETCH_BYTES", fetch_bytes)
-    monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 1_000)
-    tasks = [[f"{task} {row}" for row in ROWS] for task in range(3)]
-    run_batch(options, 0, tasks)
-    found = records_in(broker, "out")
-    assert sorted((one.value or b"").decode() for part in found.values() for one in part) == sorted(
-        itertools.chain(*tasks)
-    )
-    for part, task in itertools.product(found.values(), "012"):
-        mine = [one.value for one in part if (one.value or b"").startswith(task.encode())]
-        assert mine == sorted(mine, key=lambda value: value or b"")
-
-
-def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
-    outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
-    assert outcome.staged
-    assert values_in(broker, "out") == []
-
-
 def test_a_batch_without_rows_leaves_no_entry(broker: kqueue.Broker, options: SinkOptions) -> None:
     run_batch(options, 0, [[], []])
     with Client(options.client) as client:
@@ -242,38 +149,9 @@ def test_staging_partitions_are_cleared_and_the_journal_stays_short(
     assert sum(state.sequences.values()) == 5 * len(ROWS)
 
 
-def test_one_producer_writes_all_batches_and_its_sequences_go_on(broker: kqueue.Broker, options: SinkOptions) -> None:
-    ids = set()
-    for batch_id in range(3):
-        run_batch(options, batch_id, [ROWS])
-        with Client(options.client) as client:
-            ids.add(Journal(client, QUERY).read().producer)
-    assert len(ids) == 1
-
-
-def test_what_was_staged_and_is_gone_is_told(
-    broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
-    with Client(options.client) as client:
-        client.delete_records(
-            {TopicPartition("_kqueue-sink-" + QUERY, staging_partition): -1 for staging_partition in (1, 2)}
-        )
-        with pytest.raises(
-            StagingLost, match=r"_kqueue-sink-3f1c-1: what was staged at 0 is gone, by retention or by hand; the rows"
-        ):
-            batch_commit.commit(client, QUERY, 0, outcome.staged)
-
-
 def test_an_answer_that_was_lost_does_not_double_rows(broker: kqueue.Broker, options: SinkOptions) -> None:
     with faults(broker, seed=3) as chaos:
         chaos.drop_reply("Produce", times=None, probability=0.4)
         for batch_id in range(3):
             run_batch(options, batch_id, [[f"{batch_id}: {row}" for row in ROWS]])
     assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
-
-
-def test_a_topic_that_is_no_staging_topic_is_left_alone(broker: kqueue.Broker, options: SinkOptions) -> None:
-    broker.create_topic("_kqueue-sink-" + QUERY)
-    with pytest.raises(StagingLost, match="is no staging topic"):
-        run_batch(options, 0, [["x"]])

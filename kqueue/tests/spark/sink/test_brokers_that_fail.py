@@ -22,8 +22,8 @@ from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
 from kqueue.spark.sink.write_task import BatchIdentity, send_rows, stage_rows
 from kqueue.testing import faults
+from kqueue.tests.spark.sink.exactly_once import watched
 from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
-from kqueue.tests.spark.sink.test_batch_commit import watched
 
 QUERY = "q"
 ROWS = [f"row {number:03}" for number in range(200)]

@@ -1,24 +1,11 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
 
-import kqueue
 from kqueue.spark.errors import DataLost
-from kqueue.spark.source.broker_reader import BrokerReader
-from kqueue.spark.source.file_reader import FileReader
-from kqueue.spark.source.record_reader import data_loss_handler, missing_topic, open_reader
-from kqueue.tests.spark.source.logs import options
-
-
-def test_the_options_name_the_way(broker: kqueue.Broker, tmp_path: Path) -> None:
-    wire, folder = open_reader(options(broker, subscribe="t")), open_reader(options(path=tmp_path))
-    wire.close()
-    folder.close()
-    assert isinstance(wire, BrokerReader)
-    assert isinstance(folder, FileReader)
+from kqueue.spark.source.record_reader import data_loss_handler, missing_topic
 
 
 def test_losses_end_it_or_are_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,8 @@ from kqueue.client import Client, TopicPartition
 from kqueue.spark.errors import OptionError
 from kqueue.spark.jobs.audit.compaction_state import compaction
 from kqueue.spark.jobs.audit.group_lag import GroupLag, group_lags
-from kqueue.spark.source.record_reader import RecordReader, open_reader
+from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.record_reader import RecordReader
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
 
 T0, T1, KEYS = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("keys", 0)

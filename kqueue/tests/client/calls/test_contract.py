@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.client import NewTopic
+from kqueue.client.calls.configs import DescribeTopics
+from kqueue.client.calls.contract import NodeCall
+from kqueue.client.calls.create_topics import CreateTopics
+from kqueue.client.calls.delete_topics import DeleteTopics
+from kqueue.client.calls.find_coordinator import FindCoordinator
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
+from kqueue.client.calls.init_producer_id import InitProducerId
+from kqueue.client.calls.list_groups import ListGroups
+from kqueue.client.calls.metadata import GetMetadata
+from kqueue.client.deadline import Deadline
+from kqueue.schema import decode, encode
+
+CALLS: list[NodeCall[object]] = [
+    DescribeTopics(["t"], None), CreateTopics([NewTopic("t")], Deadline(1_000)), DeleteTopics(["t"], Deadline(1_000)),
+    FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True), InitProducerId(), ListGroups(),
+    GetMetadata(["t"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.api.name)
+def test_each_version_of_a_call_can_be_encoded(call: NodeCall[object]) -> None:
+    lowest, highest = call.versions
+    assert call.api.versions[0] <= lowest <= highest <= call.api.versions[1]
+    for version in range(lowest, highest + 1):
+        request = call.request(version)
+        assert encode(decode(type(request), version, encode(request, version)), version) == encode(request, version)

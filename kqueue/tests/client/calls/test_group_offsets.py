@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.client import OffsetAndMetadata, TopicPartition
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
+from kqueue.client.errors import BadAnswer, BrokerRefused
+from kqueue.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kqueue.wire.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+COMMIT = CommitOffsets("g", {TopicPartition("t", 0): OffsetAndMetadata(1)})
+FETCH = FetchCommitted("g", None, stable=True)
+
+
+def test_responses_about_something_else_are_errors() -> None:
+    with pytest.raises(BadAnswer, match=r"b:1: \w+: the answer leaves out"):
+        COMMIT.result(8, OffsetCommitResponse(), "b:1")
+    of_others = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="other")])
+    with pytest.raises(BadAnswer, match=r"b:1: \w+: the answer is not about"):
+        FETCH.result(8, of_others, "b:1")
+
+
+def test_errors_of_partitions_and_of_groups_are_raised() -> None:
+    rows = [OffsetCommitResponseTopic(name="t", partitions=[OffsetCommitResponsePartition(error_code=25)])]
+    with pytest.raises(
+        BrokerRefused, match=r"OffsetCommit of t-0: UNKNOWN_MEMBER_ID \(group 'g'; the group has members"
+    ):
+        COMMIT.result(8, OffsetCommitResponse(topics=rows), "b:1")
+    groups = [OffsetFetchResponseGroup(group_id="g", error_code=30)]
+    with pytest.raises(BrokerRefused, match="OffsetFetch of group 'g': GROUP_AUTHORIZATION_FAILED"):
+        FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
+    row = OffsetFetchResponsePartitions(error_code=88, committed_offset=-1)
+    groups = [OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(name="t", partitions=[row])])]
+    with pytest.raises(BrokerRefused, match="OffsetFetch of t-0: UNSTABLE_OFFSET_COMMIT"):
+        FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
