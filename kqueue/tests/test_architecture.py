@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 FORMATS = (ROOT / "docs" / "internals" / "log-format.md").read_text()
 DRAWN = [
-    "records.batch", "records.record", "records.message_set",
+    "records.batch_header", "records.record", "records.message_set",
     "log.formats.offset_index", "log.formats.time_index", "log.formats.transaction_index",
     "log.formats.producer_snapshot",
 ]  # fmt: skip
