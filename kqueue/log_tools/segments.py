@@ -1,8 +1,6 @@
-"""The segments of a partition's folder as they stand on disk, and the way over the batches of one,
-damaged ones included.
+"""The segments of a partition folder, and the iteration over their batches, with damaged ones.
 
-Nothing here writes, locks or keeps a descriptor for long; a running broker may append to the files
-meanwhile.
+Nothing here writes, locks, or keeps a file open for long; a running broker may append meanwhile.
 """
 
 from __future__ import annotations
@@ -30,11 +28,10 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class InvalidBytes(NamedTuple):
-    """Bytes of a log file in which no batch begins: `size` of them from `position` on.
+    """Bytes of a log file in which no batch begins: `size` bytes from `position` on.
 
-    `is_tail`: the file ends with them, and they look like the beginning of a batch, or are zeros
-    (`is_zero`) that were allocated beforehand: what a crash or a broker at work leaves. Otherwise
-    they are damage.
+    `is_tail`: the file ends with them, and they begin like a batch or are zeros (`is_zero`) of
+    preallocation, as a crash or a running broker leaves them. Otherwise they are damage.
     """
 
     position: int
@@ -46,38 +43,46 @@ class InvalidBytes(NamedTuple):
 
     @property
     def fault(self) -> Fault:
+        """What was expected and found."""
         return Fault(self.expected, self.found)
 
 
 class ReadableBatch(Protocol):
-    """What has records: a `Batch`, which says what each of these is, or one of `kqueue.log.sealed_segments`."""
+    """A batch whose records can be read: a `Batch`, or one of `kqueue.log.sealed_segments`."""
 
     @property
-    def unit(self) -> AnyHeader: ...
+    def unit(self) -> AnyHeader:
+        """See `Batch`."""
 
     @property
-    def place(self) -> str: ...
+    def place(self) -> str:
+        """See `Batch`."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """See `Batch`."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """See `Batch.size`."""
 
     @property
-    def is_control(self) -> bool: ...
+    def is_control(self) -> bool:
+        """See `Batch.is_control`."""
 
-    def data(self) -> memoryview: ...
+    def data(self) -> memoryview:
+        """See `Batch.data`."""
 
-    def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]: ...
+    def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+        """See `Batch.records`."""
 
 
 class Batch:
-    """A batch, or a message of the old formats, as it stands in a file.
+    """A batch, or a message of the old formats, in a file.
 
     `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`,
-    `max_timestamp` and more; `place`: the file's name for people; `position`: bytes in it;
-    `problem`: what is wrong with it, None: nothing, or it was not checked.
+    `max_timestamp` and more. `place`: the file's name for people. `position`: in the file, bytes.
+    `problem`: what is damaged; None: nothing, or it was not checked.
     """
 
     __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
@@ -97,22 +102,25 @@ class Batch:
 
     @property
     def is_valid(self) -> bool:
-        """Its checksum and header are right, as far as they were checked."""
+        """Whether its checksum and header are right, as far as they were checked."""
         return self.problem is None
 
     @property
     def base_offset(self) -> int:
-        """Offset at which it begins; of a compressed message of old format, which knows only its
-        last, that one.
+        """The first offset.
+
+        Of a compressed old message, whose header has only the last one, that one.
         """
         return self.unit.base_offset if isinstance(self.unit, BatchHeader) else self.unit.offset
 
     @property
     def last_offset(self) -> int:
+        """The last offset."""
         return self.unit.last_offset
 
     @property
     def next_offset(self) -> int:
+        """The offset after the last one."""
         return self.unit.next_offset
 
     @property
@@ -127,18 +135,24 @@ class Batch:
 
     @property
     def magic(self) -> int:
+        """The version of the record format."""
         return self.unit.magic
 
     @property
     def is_control(self) -> bool:
+        """Whether it holds control records."""
         return isinstance(self.unit, BatchHeader) and self.unit.is_control
 
     @property
     def is_transactional(self) -> bool:
+        """Whether it is part of a transaction."""
         return isinstance(self.unit, BatchHeader) and self.unit.is_transactional
 
     def data(self) -> memoryview:
-        """All its bytes. Raises CorruptBatch: the file has been cut meanwhile. StorageFailed."""
+        """Return all its bytes.
+
+        Raises: CorruptBatch: the file was truncated meanwhile; StorageFailed.
+        """
         if self._data is None:
             self._data = memoryview(self._file.read_at(self.position, self.size))
             if len(self._data) != self.size:
@@ -147,13 +161,17 @@ class Batch:
 
     @property
     def where(self) -> str:
+        """File and position, for messages."""
         return f"{self.place}, position {self.position}"
 
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Its records, in order, those of control batches too.
+        """Return its records in order, also those of control batches.
 
-        Args: limit_bytes: what it may decompress to. Raises: CorruptBatch: names file and position;
-        records before the damage may have been yielded. UnsupportedCodec.
+        Args:
+            limit_bytes: bytes to which it may decompress.
+        Raises:
+            CorruptBatch: names file and position; records before the damage may have been yielded.
+            UnsupportedCodec.
         """
         if self.problem is not None:
             raise CorruptBatch(f"{self.where}: {self.problem}")
@@ -167,9 +185,7 @@ class Batch:
 
 
 class Segment:
-    """A segment's files: `base_offset` from their name; `names`: suffix -> file name of those that
-    are there.
-    """
+    """The files of a segment. `names`: suffix -> file name, of existing files."""
 
     __slots__ = ("base_offset", "folder", "names", "size", "storage")
 
@@ -184,17 +200,18 @@ class Segment:
         return f"<segment {self.place()}, {self.size} bytes>"
 
     def path(self, suffix: str = LOG) -> str:
-        """Path of one of its files in the storage, whether it is there or not."""
+        """Return the path of one of its files in the storage, whether it exists or not."""
         name = self.names.get(suffix) or file_name(self.base_offset, suffix)
         return f"{self.folder}/{name}" if self.folder else name
 
     def place(self, suffix: str = LOG) -> str:
-        """Name of one of its files for people."""
+        """Return the name of one of its files for people."""
         return f"{self.storage.location}/{self.path(suffix)}"
 
     def walk(self, position: int = 0, end: int | None = None, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
-        """As `walk`, over its log file. Raises StorageFailed, FileNotFoundError (the broker has
-        deleted it meanwhile).
+        """Run `walk` on its log file.
+
+        Raises: StorageFailed. FileNotFoundError: a broker has deleted it meanwhile.
         """
         file = self.storage.open(self.path(), size=self.size)
         try:
@@ -204,14 +221,16 @@ class Segment:
 
 
 def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
-    """Yield the batches of a log file from `position`, where one begins; then the bytes up to `end`
-    that hold none, if there are any.
+    """Yield the batches of a log file from `position`, then the bytes without a batch.
 
-    A batch whose checksum or header is wrong is yielded with its `problem` and skipped by the
-    length that it names.
+    A batch must begin at `position`.
 
-    Args: check: compare checksums, which reads all bytes; False: only those of control batches.
-    Raises: StorageFailed. Allocates a chunk of 1 MiB, or one batch that lies whole before `end`.
+    A batch with a wrong checksum or header is yielded with its `problem` and skipped by the length
+    in its header. Memory: a chunk of 1 MiB, or one batch that ends before `end`.
+
+    Args:
+        check: verify all checksums, which reads all bytes; False: only those of control batches.
+    Raises: StorageFailed.
     """
     scanner = BatchScanner(file, position, end, check=CheckLevel.CHECKSUMS if check else CheckLevel.CONTROL_CHECKSUMS)
     for item in scan_reporting(scanner):
@@ -234,7 +253,7 @@ def _invalid_bytes(file: File, corrupt: CorruptRange) -> InvalidBytes:
 
 
 def is_zero(file: File, position: int, end: int) -> bool:
-    """Whether nothing but zeros stands between `position` and `end`."""
+    """Return whether all bytes between `position` and `end` are zero."""
     zeros = bytes(CHUNK_BYTES)
     while position < end:
         buf = file.read_at(position, min(CHUNK_BYTES, end - position))

@@ -23,9 +23,7 @@ OnDamage = Literal["raise", "skip"] | Callable[[Damage], object]
 
 
 def damage_reporter(on_damage: OnDamage) -> DamageReporter:
-    """What `valid_batches` needs in order to raise CorruptBatch, to say nothing, or to tell a
-    function.
-    """
+    """Return the function that `valid_batches` calls for damage, as `on_damage` asks."""
 
     def report(damage: Damage) -> None:
         if on_damage == "raise":
@@ -39,34 +37,35 @@ def damage_reporter(on_damage: OnDamage) -> DamageReporter:
 def valid_batches(
     segment: Segment, start_offset: int, next_base: int | None, *, check: bool, report: DamageReporter
 ) -> Iterator[Batch]:
-    """The batches from the one that holds `start_offset` on.
+    """Return the valid batches from the one that holds `start_offset` on.
 
     Args:
-        next_base: where the next segment begins; None: this is the last, at whose end a broker may be writing.
-        check: compare checksums, else only headers are read.
-        report: told of each damage as it is met; if it returns, reading goes on with the next sound batch that can be found.
+        next_base: base offset of the next segment; None: this is the last one, to whose end a
+            broker may be appending.
+        check: verify checksums; else only headers are read.
+        report: receives each damage; if it returns, reading resumes at the next valid batch.
     Raises: StorageFailed, FileNotFoundError; what `report` raises.
     """
     reader = _Reader(segment, next_base)
     position: int | None = position_of(segment, start_offset)
     while position is not None:
-        for found in segment.walk(position, check=check):
-            damage = reader.damage_of(found)
+        for item in segment.walk(position, check=check):
+            damage = reader.damage_of(item)
             if damage is not None:
                 report(damage)
-                position = reader.resume_after(found)
+                position = reader.resume_after(item)
                 break
-            if isinstance(found, InvalidBytes):
+            if isinstance(item, InvalidBytes):
                 return
-            reader.expected = found.next_offset
-            if found.last_offset >= start_offset:
-                yield found
+            reader.expected = item.next_offset
+            if item.last_offset >= start_offset:
+                yield item
         else:
             return
 
 
 class _Reader:
-    """`expected`: the first offset that may come next."""
+    """Validates the offsets of a segment. `expected`: the lowest offset that may follow."""
 
     def __init__(self, segment: Segment, next_base: int | None) -> None:
         self.segment = segment
@@ -77,19 +76,23 @@ class _Reader:
     def damage_of(self, found: Batch | InvalidBytes) -> Damage | None:
         place = self.segment.place()
         if isinstance(found, InvalidBytes):
-            if found.is_tail and self.is_last and not self._hides_more(found):
+            if found.is_tail and self.is_last and not self._precedes_batches(found):
                 return None
             return Damage(place, found.position, found.expected, found.found)
         if found.problem is not None:
             return Damage(place, found.position, found.problem.expected, found.problem.found)
         if found.base_offset < self.expected or found.last_offset >= self.limit:
-            room = self.expected < self.limit
-            within = f"offsets from {self.expected} to {self.limit - 1}" if room else f"no offset from {self.limit} on"
+            has_offsets = self.expected < self.limit
+            within = (
+                f"offsets from {self.expected} to {self.limit - 1}"
+                if has_offsets
+                else f"no offset from {self.limit} on"
+            )
             return Damage(place, found.position, within, f"{found.base_offset} to {found.last_offset}")
         return None
 
     def resume_after(self, found: Batch | InvalidBytes) -> int | None:
-        """Position of the next batch; None: no valid one follows."""
+        """Return the position of the next batch; None: no valid one follows."""
         size = self.segment.size
         if isinstance(found, Batch) and found.is_valid:
             return found.end  # only its offsets are wrong
@@ -98,13 +101,14 @@ class _Reader:
         position = resume_position(self._open(), found.position, batch_size, size, self.expected - 1, limit)
         return position if position < size else None
 
-    def _hides_more(self, gap: InvalidBytes) -> bool:
-        """Whether what looks like the beginning of a batch, at the end of a file, has batches
-        behind it: then its length is damaged.
+    def _precedes_batches(self, tail: InvalidBytes) -> bool:
+        """Return whether batches follow an apparently incomplete one.
+
+        Then its length is damaged.
         """
         return (
-            not gap.is_zero
-            and next_batch(self._open(), gap.position + 1, self.segment.size, after_offset=self.expected - 1)
+            not tail.is_zero
+            and next_batch(self._open(), tail.position + 1, self.segment.size, after_offset=self.expected - 1)
             is not None
         )
 

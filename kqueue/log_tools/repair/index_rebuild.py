@@ -1,5 +1,6 @@
-"""What follows from a partition's batches, made anew: indexes, aborted transactions, snapshots,
-leader epochs.
+"""Rebuilds the files that derive from a partition's batches.
+
+They are the indexes, transaction indexes, producer snapshots and the leader epoch checkpoint.
 """
 
 from __future__ import annotations
@@ -21,15 +22,13 @@ from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, Storage
 
-INTERVAL_BYTES = 4096  # index.interval.bytes is the topic's, which the files don't tell: this is its default
+INTERVAL_BYTES = 4096  # the default of index.interval.bytes; the topic's value is not in the files
 
 
 class IndexRebuild:
-    """Reads a partition once, and gives the files that are `wanted` (their names) with what must
-    stand in them.
+    """Reads a partition once and builds the `wanted` files (names) in `files`.
 
-    `end_offset`: where the log ends. A snapshot that can't be made, because it lies beyond the end,
-    is left out.
+    `end_offset`: the end of the log. A snapshot beyond the end cannot be built and is left out.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class IndexRebuild:
         self._offsets = sorted(int(name[:20]) for name in self.wanted if name.endswith(SNAPSHOT))
 
     def run(self) -> None:
-        """Raises StorageFailed, FileNotFoundError."""
+        """Build the files. Raises: StorageFailed, FileNotFoundError."""
         if self.bases:
             self._begin(self.bases[0])
         for base, limit in pairwise((*self.bases, None)):
@@ -76,15 +75,15 @@ class IndexRebuild:
     def _segment(self, base: int, limit: int | None) -> None:
         file = self.storage.open(f"{self.folder}/{file_name(base, LOG)}")
         indexes = IndexBuilder(base, self.interval_bytes)
-        for one in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
-            if isinstance(one, CorruptRange):
-                continue  # the check that follows tells of it
-            self._snapshots_up_to(one.header.last_offset)
-            indexes.add(one.position, one.header.last_offset, one.header.max_timestamp)
-            aborted = self._count(file, one)
+        for item in validated_batches(file, file.size, base, limit=limit, first=max(base, self.end_offset)):
+            if isinstance(item, CorruptRange):
+                continue  # the verification that follows reports it
+            self._snapshots_up_to(item.header.last_offset)
+            indexes.add(item.position, item.header.last_offset, item.header.max_timestamp)
+            aborted = self._apply(file, item)
             if aborted is not None:
                 indexes.add_aborted(aborted)
-            self.end_offset = one.header.last_offset + 1
+            self.end_offset = item.header.last_offset + 1
         file.close()
         self.end_offset = max(self.end_offset, base)
         indexes.finish()
@@ -97,14 +96,14 @@ class IndexRebuild:
             if file_name(base, suffix) in self.wanted:
                 self.files[file_name(base, suffix)] = bytes(data)
 
-    def _count(self, file: File, one: ScannedBatch) -> AbortedTxn | None:
-        unit = one.header
+    def _apply(self, file: File, item: ScannedBatch) -> AbortedTxn | None:
+        unit = item.header
         if not isinstance(unit, BatchHeader):
             return None
         if unit.leader_epoch > self._epochs.latest:
             self._epochs.assign(unit.leader_epoch, unit.base_offset)
-        with contextlib.suppress(CorruptBatch):  # a marker that nobody can read ends nothing
-            return apply_batch(self._producers, file, one.position, unit)
+        with contextlib.suppress(CorruptBatch):  # an unreadable marker ends no transaction
+            return apply_batch(self._producers, file, item.position, unit)
         return None
 
     def _snapshots_up_to(self, last_offset: int) -> None:

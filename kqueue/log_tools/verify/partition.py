@@ -6,26 +6,22 @@ The batches are verified by their checksums; all other files are verified agains
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder
 from kqueue.log.formats.checkpoints import decode_partition_metadata
 from kqueue.log.formats.filenames import (
-    CLEANED,
-    DELETED,
     EPOCHS,
     INDEX,
     LOG,
     PARTITION_METADATA,
-    SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
     TIMEINDEX,
     TXNINDEX,
     file_name,
-    parse_file_name,
 )
 from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs
 from kqueue.log.formats.producer_snapshot import decode_snapshot
@@ -38,23 +34,13 @@ from kqueue.log.scanner.header_validation import validated_batches
 from kqueue.log_tools.repaired_gaps import GAPS, decode_gaps
 from kqueue.log_tools.segments import is_zero
 from kqueue.log_tools.verify.indexes import OffsetIndexVerifier, TimeIndexVerifier
+from kqueue.log_tools.verify.partition_files import PartitionFiles, list_files
 from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
 from kqueue.log_tools.verify.state import producer_differences, transaction_differences
 from kqueue.records.batch import DELETE_HORIZON, BatchHeader
 from kqueue.storage import File, Storage
-from kqueue.storage.paths import TEMPORARY_SUFFIX
 
-DAMAGED = ".damaged"
 STATE_BYTES_MAX = 256 * 1024 * 1024  # far above any snapshot, checkpoint or transaction index
-LEFTOVERS = {
-    SWAP: "part of an interrupted compaction; the next start completes it",
-    CLEANED: "part of an interrupted compaction; the next start removes it",
-    TEMPORARY_SUFFIX: "an unfinished file; the next start removes it",
-    DAMAGED: "a damaged file that a start quarantined",
-}
-LEFTOVERS_NAMED = 3  # per kind; the others are counted
-KAFKAS_OWN = {EPOCHS, PARTITION_METADATA, GAPS, "quorum-state"}
-_KAFKAS_SUFFIX = ".checkpoint"  # snapshots of Kafka's own metadata log
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +63,6 @@ class LogRange(NamedTuple):
 
     first_offset: int
     end_offset: int
-
-
-@dataclass(slots=True)
-class _Folder:
-    """The files of the folder by kind. `segments`: base offset -> suffix -> size."""
-
-    segments: dict[int, dict[str, int]] = field(default_factory=dict)
-    snapshots: list[int] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    swapping: bool = False
 
 
 class PartitionVerifier:
@@ -128,7 +104,8 @@ class PartitionVerifier:
 
         Raises: StorageFailed: the folder cannot be listed.
         """
-        found = self._list()
+        found = list_files(self.storage, self.folder, self._find, is_clean=self.known.clean)
+        self.compacted = self.compacted or found.swapping
         self.report.partitions += 1
         bases = sorted(base for base, files in found.segments.items() if LOG in files)
         self._read_gaps(found)
@@ -157,42 +134,6 @@ class PartitionVerifier:
     def _find(self, name: str, position: int | None, expected: str, found: str, severity: str = ERROR) -> None:
         self.report.add(Finding(self._path(name).rstrip("/") or ".", position, expected, found, severity))
 
-    def _list(self) -> _Folder:
-        folder = _Folder()
-        leftovers: dict[str, list[str]] = {}
-        for entry in self.storage.list(self.folder):
-            name = entry.name
-            parsed = parse_file_name(name)
-            folder.names.add(name)
-            if entry.is_folder:
-                self._find(name, None, "files only", "a folder", NOTE)
-            elif parsed and parsed[1] in SEGMENT_SUFFIXES:
-                folder.segments.setdefault(parsed[0], {})[parsed[1]] = entry.size
-            elif parsed and parsed[1] == SNAPSHOT:
-                folder.snapshots.append(parsed[0])
-            elif name.endswith(DELETED):
-                continue  # deleted after `file.delete.delay.ms`
-            elif kind := next((suffix for suffix in LEFTOVERS if name.endswith(suffix)), None):
-                leftovers.setdefault(kind, []).append(name)
-            elif name not in KAFKAS_OWN and not name.endswith(_KAFKAS_SUFFIX):
-                self._find(name, None, "files of a log only", "a file of another kind", NOTE)
-        for kind, names in leftovers.items():
-            for name in names[:LEFTOVERS_NAMED]:
-                self._find(name, None, "nothing left over", LEFTOVERS[kind], NOTE)
-            if len(names) > LEFTOVERS_NAMED:
-                self._find("", None, "nothing left over", f"{len(names) - LEFTOVERS_NAMED} more {kind} files", NOTE)
-        if SWAP in leftovers:
-            folder.swapping = self.compacted = True
-        for base, files in folder.segments.items():
-            if LOG not in files and not folder.swapping:
-                for suffix in files:
-                    # a deletion removes the log file first
-                    severity = ERROR if self.known.clean else NOTE
-                    self._find(
-                        file_name(base, suffix), None, f"its log, {file_name(base, LOG)}", "no such file", severity
-                    )
-        return folder
-
     def _read(self, name: str) -> bytes | None:
         """Return a small file; None: it cannot be read, which is reported."""
         try:
@@ -220,7 +161,7 @@ class PartitionVerifier:
         gone = isinstance(error, FileNotFoundError) and not self.known.clean
         self._find(name, None, "a file that can be read", str(error), NOTE if gone else ERROR)
 
-    def _read_gaps(self, found: _Folder) -> None:
+    def _read_gaps(self, found: PartitionFiles) -> None:
         self._gaps: set[tuple[int, int]] = set()
         if GAPS in found.names and (data := self._read(GAPS)) is not None:
             try:
@@ -228,7 +169,7 @@ class PartitionVerifier:
             except CorruptIndex as error:
                 self._find(GAPS, None, "a list of gaps", str(error))
 
-    def _read_epochs(self, found: _Folder) -> None:
+    def _read_epochs(self, found: PartitionFiles) -> None:
         if EPOCHS in found.names and (data := self._read(EPOCHS)) is not None:
             try:
                 self.epochs = decode_epochs(data)
@@ -236,7 +177,7 @@ class PartitionVerifier:
                 self._find(EPOCHS, None, "a list of leader epochs", str(error))
         self._epochs_missing = EPOCHS not in found.names
 
-    def _read_snapshots(self, found: _Folder) -> None:
+    def _read_snapshots(self, found: PartitionFiles) -> None:
         for offset in sorted(found.snapshots):
             name = file_name(offset, SNAPSHOT)
             data = self._read(name)
@@ -246,7 +187,7 @@ class PartitionVerifier:
             except CorruptIndex as error:
                 self._find(name, None, "a producer snapshot", str(error), self._unless_at_work(offset))
 
-    def _read_topic_id(self, found: _Folder) -> None:
+    def _read_topic_id(self, found: PartitionFiles) -> None:
         if PARTITION_METADATA in found.names and (data := self._read(PARTITION_METADATA)) is not None:
             try:
                 decode_partition_metadata(data)
@@ -268,7 +209,7 @@ class PartitionVerifier:
         self.producers.end_offset = base
         self.whole = base == 0
 
-    def _segment(self, base: int, following: int | None, found: _Folder, end_offset: int) -> int:
+    def _segment(self, base: int, following: int | None, found: PartitionFiles, end_offset: int) -> int:
         """Verify one segment; return the offset at which it ends."""
         self.report.segments += 1
         name, files = file_name(base, LOG), found.segments[base]
@@ -407,7 +348,12 @@ class _SegmentPass:
     """Verifies one segment's log file together with its two indexes, in one pass."""
 
     def __init__(
-        self, partition: PartitionVerifier, base: int, following: int | None, files: dict[str, int], found: _Folder
+        self,
+        partition: PartitionVerifier,
+        base: int,
+        following: int | None,
+        files: dict[str, int],
+        found: PartitionFiles,
     ) -> None:
         self.partition = partition
         self.base = base
