@@ -21,7 +21,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.snapshots import Snapshot, take
+from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
@@ -191,12 +191,12 @@ class Server:
         advance_time(ms, self.clock, self.broker.timers, self.loop_driver, self.jobs, self._watchdog.suspended)
 
     async def snapshot(self, folder: str) -> None:
-        """Copy all data into `folder`; see `snapshots.take`. Blocks the loop meanwhile.
+        """Copy all data into `folder`; see `snapshots.take_snapshot`. Blocks the loop meanwhile.
 
         Raises: SnapshotRefused, StorageFailed.
         """
         with self._watchdog.suspended():
-            take(self.broker, folder)
+            take_snapshot(self.broker, folder)
 
     def close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a process that was forked from the
@@ -270,7 +270,7 @@ class Server:
             broker,
             broker.purgatory,
             client_log,
-            version_profiles.lookup_of(config["kqueue.as.version"]),
+            version_profiles.lookup_for(config["kqueue.as.version"]),
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )

@@ -1,7 +1,7 @@
-"""Authorized operations: the bit sets that tell a client what it may do; where nothing is
-forbidden, all that a resource knows.
+"""Authorized operations: bit fields of what a client may do with a resource; here all that it
+knows.
 
-Bit n stands for the operation with Kafka's number n.
+Bit n stands for Kafka's AclOperation n.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 
 
 class AclOperation(enum.IntEnum):
-    """What can be done to a resource. Source: Kafka AclOperation."""
+    """An operation on a resource. Source: Kafka's AclOperation."""
 
     READ = 3
     WRITE = 4
@@ -24,11 +24,12 @@ class AclOperation(enum.IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-def bits(*operations: AclOperation) -> int:
+def to_bit_field(*operations: AclOperation) -> int:
+    """Return the sum of the operations' bits."""
     return sum(1 << operation for operation in operations)
 
 
-TOPIC_OPERATIONS = bits(
+TOPIC_OPERATIONS = to_bit_field(
     AclOperation.READ,
     AclOperation.WRITE,
     AclOperation.CREATE,
@@ -38,14 +39,14 @@ TOPIC_OPERATIONS = bits(
     AclOperation.DESCRIBE_CONFIGS,
     AclOperation.ALTER_CONFIGS,
 )
-GROUP_OPERATIONS = bits(
+GROUP_OPERATIONS = to_bit_field(
     AclOperation.READ,
     AclOperation.DELETE,
     AclOperation.DESCRIBE,
     AclOperation.DESCRIBE_CONFIGS,
     AclOperation.ALTER_CONFIGS,
 )
-CLUSTER_OPERATIONS = bits(
+CLUSTER_OPERATIONS = to_bit_field(
     AclOperation.CREATE,
     AclOperation.ALTER,
     AclOperation.DESCRIBE,
@@ -55,4 +56,4 @@ CLUSTER_OPERATIONS = bits(
     AclOperation.IDEMPOTENT_WRITE,
 )
 NOT_REQUESTED = -(2**31)
-"""What stands in an answer whose request did not ask."""
+"""The value in a response whose request did not ask."""

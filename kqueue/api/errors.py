@@ -15,8 +15,8 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
     errors.UnsupportedCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     errors.SettingError: ErrorCode.INVALID_CONFIG,
-    # what we stand on failed
-    errors.Conflict: ErrorCode.NOT_CONTROLLER,  # somebody else wrote first; clients ask again on this code
+    # the storage failed
+    errors.Conflict: ErrorCode.NOT_CONTROLLER,  # another writer was first; clients retry this code
     errors.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.FolderInUse: ErrorCode.KAFKA_STORAGE_ERROR,
     # the caller is wrong
@@ -71,7 +71,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
 
 
 class CodedError(errors.KqueueError):
-    """An error that is told as `code`, whatever it was."""
+    """An error that is reported as `code`."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -79,10 +79,9 @@ class CodedError(errors.KqueueError):
 
 
 def code_of(error: BaseException | None) -> ErrorCode:
-    """The code that tells a client of `error`: its own or its class's, else the nearest base
-    class's; None is NONE.
+    """Return the error code that reports `error` to clients; None gives NONE.
 
-    UNKNOWN_SERVER_ERROR where there is none of these.
+    The class decides, else its nearest base class in `EXCEPTION_CODES`, else UNKNOWN_SERVER_ERROR.
     """
     if error is None:
         return ErrorCode.NONE
@@ -96,10 +95,9 @@ def code_of(error: BaseException | None) -> ErrorCode:
 
 
 def message_of(error: BaseException | None) -> str | None:
-    """The words that go to the client with `code_of(error)`; None where there is no error.
+    """Return the error message for clients; None if there is no error.
 
-    What we did not raise on purpose stays in the broker's log: its text may tell more than a
-    stranger should know.
+    The text of an unexpected error stays in the broker's log, because it may hold internals.
     """
     if error is None:
         return None

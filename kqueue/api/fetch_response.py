@@ -1,4 +1,4 @@
-"""The answer to a fetch: what each partition gave, in the words of the request's version."""
+"""Builds the response to a Fetch from the results of its partitions."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ UNKNOWN = -1
 
 
 class FetchResponseBuilder:
-    """One response in the making: `add` what was taken, `add_idle` what had nothing new, then
-    `finish`, once.
-    """
+    """Builds one response: `add` results and `add_idle` partitions, then `finish` once."""
 
     __slots__ = ("_context", "_fetch_context", "_read_committed", "_response", "_topics")
 
@@ -41,91 +39,91 @@ class FetchResponseBuilder:
         self._response = FetchResponse()
         self._topics: dict[str | bytes, FetchableTopicResponse] = {}
 
-    def add(self, taken: PartitionFetchResult) -> None:
-        """A partition that was read, or could not be; left out where the session's client knows it
-        already.
-        """
-        self._add(taken, None if taken.read is None else taken.read.fetched.data)
+    def add(self, result: PartitionFetchResult) -> None:
+        """Add the result of a partition, unless the session's client knows it."""
+        self._add(result, None if result.read is None else result.read.fetched.data)
 
-    def add_converted(self, taken: PartitionFetchResult) -> SlicedWork[None]:
-        """`add` for versions below 4, whose records are converted."""
+    def add_converted(self, result: PartitionFetchResult) -> SlicedWork[None]:
+        """Add the result of a partition with its records converted, for versions below 4."""
         records: Chunk | None = None
         try:
-            if taken.read is not None:
+            if result.read is not None:
                 limit_bytes = self._context.broker.config["kqueue.max.decompressed.bytes"]
-                records = yield from down_converted(self._context.api_version, taken, limit_bytes)
+                records = yield from down_converted(self._context.api_version, result, limit_bytes)
         except KqueueError as error:
-            taken.read, taken.error = None, error
-        self._add(taken, records)
+            result.read, result.error = None, error
+        self._add(result, records)
 
-    def _add(self, taken: PartitionFetchResult, records: Chunk | None) -> None:
-        wanted, read = taken.wanted, taken.read
+    def _add(self, result: PartitionFetchResult, records: Chunk | None) -> None:
+        fetch, read = result.fetch, result.read
         if read is None:
-            self._fetch_context.tells(wanted, UNKNOWN, UNKNOWN, has_records=False, always=True)
-            self._append(wanted, self._bad_news(taken))
-        elif self._fetch_context.tells(
-            wanted, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False
+            self._fetch_context.must_respond(fetch, UNKNOWN, UNKNOWN, has_records=False, always=True)
+            self._append(fetch, self._error_data(result))
+        elif self._fetch_context.must_respond(
+            fetch, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False
         ):
             data = PartitionData(
-                partition_index=wanted.index,
+                partition_index=fetch.index,
                 high_watermark=read.high_watermark,
                 last_stable_offset=read.last_stable_offset,
                 log_start_offset=read.log_start_offset,
-                aborted_transactions=self._aborted(taken) if self._read_committed else None,
+                aborted_transactions=self._aborted(result) if self._read_committed else None,
                 records=records,
             )
-            self._append(wanted, data)
+            self._append(fetch, data)
 
-    def add_idle(self, wanted: PartitionFetch, partition: Partition) -> None:
-        """A partition that is where its client is; left out where the session's client knows it
-        already.
-        """
+    def add_idle(self, fetch: PartitionFetch, partition: Partition) -> None:
+        """Add a partition without news, unless the session's client knows it."""
         log_start = partition.log_start_offset
-        if self._fetch_context.tells(wanted, wanted.offset, log_start, has_records=False, always=False):
+        if self._fetch_context.must_respond(fetch, fetch.offset, log_start, has_records=False, always=False):
             data = PartitionData(
-                partition_index=wanted.index,
-                high_watermark=wanted.offset,
+                partition_index=fetch.index,
+                high_watermark=fetch.offset,
                 last_stable_offset=partition.last_stable_offset,
                 log_start_offset=log_start,
                 aborted_transactions=[] if self._read_committed else None,
                 records=b"",
             )
-            self._append(wanted, data)
+            self._append(fetch, data)
 
     def finish(self) -> FetchResponse:
+        """Return the response."""
         self._response.responses = list(self._topics.values())
         self._response.session_id = self._fetch_context.finish()
         return self._response
 
-    def _append(self, wanted: PartitionFetch, data: PartitionData) -> None:
-        topic = self._topics.get(wanted.topic)
+    def _append(self, fetch: PartitionFetch, data: PartitionData) -> None:
+        topic = self._topics.get(fetch.topic)
         if topic is None:
-            name = wanted.topic
+            name = fetch.topic
             topic = (
                 FetchableTopicResponse(topic_id=name) if isinstance(name, bytes) else FetchableTopicResponse(topic=name)
             )
             self._topics[name] = topic
         topic.partitions.append(data)
 
-    def _aborted(self, taken: PartitionFetchResult) -> list[AbortedTransaction]:
-        assert taken.partition is not None
-        assert taken.read is not None
-        fetched = taken.read.fetched
-        found = taken.partition.log.reader.aborted(taken.wanted.offset, fetched.next_offset) if len(fetched) else []
-        return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in found]
+    def _aborted(self, result: PartitionFetchResult) -> list[AbortedTransaction]:
+        assert result.partition is not None
+        assert result.read is not None
+        fetched = result.read.fetched
+        aborted = result.partition.log.reader.aborted(result.fetch.offset, fetched.next_offset) if len(fetched) else []
+        return [
+            AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+            for transaction in aborted
+        ]
 
-    def _bad_news(self, taken: PartitionFetchResult) -> PartitionData:
-        code = code_of(taken.error)
+    def _error_data(self, result: PartitionFetchResult) -> PartitionData:
+        code = code_of(result.error)
         data = PartitionData(
-            partition_index=taken.wanted.index,
+            partition_index=result.fetch.index,
             error_code=code,
             high_watermark=UNKNOWN,
             aborted_transactions=None,
             records=b"",
         )
-        partition = taken.partition
-        if partition is not None and taken.diverging is not None:
-            data.diverging_epoch = EpochEndOffset(epoch=taken.diverging.epoch, end_offset=taken.diverging.end_offset)
+        partition = result.partition
+        if partition is not None and result.diverging is not None:
+            data.diverging_epoch = EpochEndOffset(epoch=result.diverging.epoch, end_offset=result.diverging.end_offset)
             data.high_watermark, data.last_stable_offset = partition.high_watermark, partition.last_stable_offset
             data.log_start_offset = partition.log_start_offset
         if partition is not None and code in LEADER_HINT_CODES and self._context.api_version >= VERSION_LEADER_HINTS:

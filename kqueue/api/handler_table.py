@@ -3,10 +3,11 @@
 Every module of `kqueue.api.handlers` serves the API of its name (`wire.apis`), and the folder is
 the list of served APIs. To add one, add its handler, its messages and its test. A handler holds:
 
-    VERSIONS = (0, 4)                                         lowest and highest version served, both included
+        VERSIONS = (0, 4)   lowest and highest version served, both included
     def handle(request, context) -> response | DelayedOperation | None
-    def error_response(request, version, error) -> response   only where the response has no `error_code` at its top
-    ITEM_WEIGHT = 10                                          only where a list entry costs so many times a partition of a Fetch
+    def error_response(request, version, error) -> response
+                        only if the response has no `error_code` at its top
+    ITEM_WEIGHT = 10    only if a list entry costs so many times a partition of a Fetch
 
 `error_response` puts the code of `error` wherever the request asked for something. Handlers are
 imported on first use. ApiVersions advertises only what a handler serves.

@@ -1,4 +1,4 @@
-"""What a handler knows of a request besides its body, and how it waits for a promise."""
+"""The context of a request, and responses that wait for promises."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 CHANGE_WAIT_MS_MIN = 1_000
-"""How long a change may take to reach the disk, however short the time is that its client gives."""
+"""Shortest wait for a change to reach the disk, whatever timeout the request has."""
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request's surroundings.
+    """What a handler knows of a request besides its body. Source: Kafka's RequestContext.
 
-    `client_host` is written as Kafka writes it (``/127.0.0.1``). `listener` names the listener that
-    the request came through. `connection` is an opaque identity: the same for all requests of one
-    connection, never that of another.
+    `client_host`: in Kafka's form (``/127.0.0.1``). `listener`: name of the listener that received
+    the request. `connection`: opaque identity, shared by all requests of one connection.
     """
 
     broker: Broker
@@ -37,36 +36,36 @@ class RequestContext:
     connection: object = None
 
     def endpoint(self) -> tuple[str, int]:
-        """Host and port that clients of this listener connect to next."""
+        """Return the host and port advertised to clients of this listener."""
         return self.broker.endpoints(self.listener)
 
     def this_node(self) -> tuple[int, str, int, str | None]:
-        """Node id, host, port and rack of this broker, as clients of this listener are told them."""
+        """Return node id, host, port and rack of this broker for clients of this listener."""
         host, port = self.endpoint()
         return self.broker.node_id, host, port, self.broker.rack
 
     def change_deadline_ms(self, timeout_ms: int) -> float:
-        """When to answer REQUEST_TIMED_OUT to a request that changes something, on the monotonic
-        clock.
+        """Return when a request that changes something times out, on the monotonic clock.
 
-        Kafka completes such a request in memory before it looks at the time, so it succeeds with
-        `timeout_ms` 0 too. Here it is on disk first, which takes a moment.
+        Kafka completes such a request in memory first, so that `timeout_ms` 0 succeeds. Here the
+        change reaches the disk first: at least `CHANGE_WAIT_MS_MIN` are allowed.
         """
         return self.deadline_ms(max(timeout_ms, CHANGE_WAIT_MS_MIN))
 
     def deadline_ms(self, timeout_ms: int) -> float:
-        """`timeout_ms` from now, on the monotonic clock; a negative one is now."""
+        """Return `timeout_ms` from now, on the monotonic clock; a negative timeout is 0."""
         return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
 
 
 def wait_for(
     promise: Promise[T], respond: Callable[[Promise[T]], R | DelayedOperation[R]], deadline_ms: float | None = None
 ) -> R | DelayedOperation[R]:
-    """The response to a promise: at once if it is settled, else a `DelayedOperation` for it.
+    """Return the response that depends on `promise`: now if it is settled, else a
+    `DelayedOperation`.
 
-    `respond(promise)` builds the response; it looks at `promise.done` first if there is a deadline
-    (past which it is called with the promise unsettled), then takes `promise.result()`, which raises
-    what the promise failed with.
+    Args:
+        respond: builds the response from `promise.result()`, which raises the promise's error.
+            After the deadline it is called with `promise.done` False.
     """
     return wait_for_all((promise,), lambda: respond(promise), deadline_ms)
 
@@ -74,17 +73,13 @@ def wait_for(
 def wait_for_all(
     promises: tuple[Promise[T], ...], respond: Callable[[], R | DelayedOperation[R]], deadline_ms: float | None = None
 ) -> R | DelayedOperation[R]:
-    """Like `wait_for`, for several promises: `respond()` is called when all are settled, or at the
-    deadline.
-    """
-    left = list(reversed(promises))
+    """Return the response that depends on several promises; `respond` is called as above."""
+    pending = list(reversed(promises))
 
     def all_done() -> bool:
-        while (
-            left and left[-1].done
-        ):  # those that are done are not looked at again, or a thousand would cost a million looks
-            left.pop()
-        return not left
+        while pending and pending[-1].done:  # settled ones are dropped: n promises cost n looks, not n squared
+            pending.pop()
+        return not pending
 
     if all_done():
         return respond()
@@ -92,8 +87,8 @@ def wait_for_all(
 
 
 def error_of(outcome: Promise[Any] | KqueueError | None, late: str) -> KqueueError | None:
-    """What went wrong with one of several changes: refused at once, failed later, or (`late` says
-    so in words) not stored in time.
+    """Return the error of one change, or None: refused, failed, or not stored in time (message
+    `late`).
     """
     if not isinstance(outcome, Promise):
         return outcome

@@ -1,6 +1,4 @@
-"""Which topics and partitions a request names, whatever its API: for those who look at requests
-without handling them.
-"""
+"""The topics and partitions that a request of any API names, for interception and request logs."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
 TOPICS = ("topic_data", "topics", "topic_names", "resources", "groups")
-"""What the lists that hold topics are called; `groups` hold `topics` in turn."""
+"""Names of fields that list topics; `groups` hold `topics` in turn."""
 PARTITIONS = ("partition_data", "partitions", "partition_indexes")
 INDEX = ("index", "partition", "partition_index")
 
@@ -37,13 +35,11 @@ APIS_WITH_TOPICS = frozenset(
         "Produce",
     }
 )
-"""The served APIs whose requests name topics."""
+"""Served APIs whose requests name topics."""
 
 
 def find_api(name: str) -> Api:
-    """The API of this name, capital letters or not. Raises ValueError: there is none; the message
-    has the nearest name.
-    """
+    """Return the API of this name, in any case. Raises ValueError: none; suggests the nearest."""
     api = _BY_NAME.get(name.lower())
     if api is None:
         nearest = get_close_matches(name.lower(), _BY_NAME, 1, 0.0)[0]
@@ -55,38 +51,34 @@ _BY_NAME = {api.name.lower(): api for api in ALL}
 
 
 class RequestTopic(NamedTuple):
-    """One topic of a request, by its name, or by its 16-byte id where that is all it says;
-    `partitions` is empty where it names none.
-    """
+    """One topic of a request: name, or 16-byte id; `partitions` is empty if none is named."""
 
     topic: str | bytes
     partitions: tuple[int, ...]
 
 
 def topics_in_request(request: Any) -> list[RequestTopic]:
-    """What the request's own text names, in its order. A Fetch within a session leaves out what did
-    not change: see `accessed_topics`.
-    """
-    return list(_walk(request))
+    """Return the topics that the request's bytes name, in order. See `accessed_topics`."""
+    return list(_topics(request))
 
 
 def accessed_topics(request: Any, api: str, broker: Broker) -> list[RequestTopic]:
-    """Like `topics_in_request`, with names for ids where the topic is known, and with what a Fetch means
-    because its session remembers it.
+    """Return `topics_in_request` with ids resolved to names, and with the partitions of a Fetch
+    session.
     """
     named = topics_in_request(request)
     if api == "Fetch" and request.session_epoch > 0:
-        there = {(one.topic, index) for one in named for index in one.partitions}
+        present = {(one.topic, index) for one in named for index in one.partitions}
         named += [
             RequestTopic(key[0], (key[1],))
             for key in broker.fetch_sessions.partitions_of(request.session_id)
-            if key not in there
+            if key not in present
         ]
     return [RequestTopic(topic_name_of(one.topic, broker), one.partitions) for one in named]
 
 
 def topic_name_of(topic: str | bytes, broker: Broker) -> str | bytes:
-    """The name of a topic that may be given by its id; the id if there is none."""
+    """Return the name of a topic given by name or id; an unknown id as it is."""
     if isinstance(topic, str):
         return topic
     try:
@@ -95,11 +87,11 @@ def topic_name_of(topic: str | bytes, broker: Broker) -> str | bytes:
         return topic
 
 
-def _walk(request: Any) -> Iterator[RequestTopic]:
+def _topics(request: Any) -> Iterator[RequestTopic]:
     for attribute in TOPICS:
         for item in getattr(request, attribute, None) or ():
             if attribute == "groups":
-                yield from _walk(item)
+                yield from _topics(item)
             elif isinstance(item, str):
                 yield RequestTopic(item, ())
             elif attribute != "resources":
@@ -109,20 +101,20 @@ def _walk(request: Any) -> Iterator[RequestTopic]:
 
 
 def topic_key(item: Any) -> str | bytes:
-    """Name, or else id, of a topic's part of a request or response."""
+    """Return the name, else the id, of a topic's part of a request or response."""
     topic_id = getattr(item, "topic_id", UUID_ZERO)
     name: str | None = getattr(item, "name", None) or getattr(item, "topic", None)
     return topic_id if not name and topic_id != UUID_ZERO else name or ""
 
 
 def partition_index(item: Any) -> int:
-    """Number of a partition's part of a request or response."""
+    """Return the index of a partition's part of a request or response."""
     if isinstance(item, int):
         return item
-    found: int = next(getattr(item, name) for name in INDEX if hasattr(item, name))
-    return found
+    value: int = next(getattr(item, name) for name in INDEX if hasattr(item, name))
+    return value
 
 
 def _partitions(item: Any) -> tuple[int, ...]:
-    found = next((getattr(item, name) for name in PARTITIONS if hasattr(item, name)), None) or ()
-    return tuple(partition_index(one) for one in found)
+    value = next((getattr(item, name) for name in PARTITIONS if hasattr(item, name)), None) or ()
+    return tuple(partition_index(one) for one in value)

@@ -1,15 +1,15 @@
-"""Personas: a broker that serves the API versions of a certain Kafka and no others, so that a
-client upgrade is tried before it is made.
+"""Version profiles: a broker serves the API versions of a certain Kafka and no others.
 
-The table is what those brokers themselves told clients in ApiVersions (versions 0 to 4, plaintext
-listener):
+Users test a client upgrade with it. The table is from the ApiVersions responses of those brokers
+(versions 0 to 4, plaintext listener):
 
     2.8    Kafka 2.8.2 with ZooKeeper, as all clusters of that time were
     3.9    Kafka 3.9.1, broker and controller in one process, formatted with its defaults
     4.3    Kafka 4.3.0, likewise
 
-None of them had a receiver of client metrics (GetTelemetrySubscriptions and PushTelemetry are told
-only then). A persona never tells of more than kqueue serves; `missing` says what that leaves out.
+None of them had a receiver of client metrics, without which GetTelemetrySubscriptions and
+PushTelemetry are not advertised. A profile never advertises more than kqueue serves; `missing`
+lists the difference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NONE = None
 
 # fmt: off
 KAFKA: dict[str, tuple[Range | None, Range | None, Range | None]] = {
-    # API: lowest and highest version in 2.8, 3.9, 4.3; NONE: that Kafka does not have it
+    # API: lowest and highest version in 2.8, 3.9, 4.3; NONE: not in that Kafka
     "Produce": ((0, 9), (0, 11), (0, 13)),
     "Fetch": ((0, 12), (0, 17), (4, 18)),
     "ListOffsets": ((0, 6), (0, 9), (1, 11)),
@@ -119,9 +119,9 @@ KAFKA: dict[str, tuple[Range | None, Range | None, Range | None]] = {
 # fmt: on
 
 ACCEPTED_FROM: dict[tuple[str, str], int] = {("4.3", "Produce"): 3}
-"""Where a Kafka tells of older versions than it accepts.
+"""Lowest accepted version where a Kafka advertises older ones.
 
-Produce 0 to 2 are told for librdkafka's sake, and close the connection (KAFKA-18659).
+Produce 0 to 2 are advertised for librdkafka and close the connection (KAFKA-18659).
 """
 
 
@@ -134,101 +134,101 @@ class MissingVersions(NamedTuple):
 
 
 class VersionProfile:
-    """What is served as one Kafka: the part of `kqueue.api.handler_table` that it has. Raises SettingError:
-    see `lookup_of`.
+    """The part of `api.handler_table` that one Kafka version serves. Raises SettingError: unknown
+    version.
     """
 
     def __init__(self, version: str) -> None:
-        self.version = _known(version)
-        self._found: dict[tuple[int, int], handler_table.ApiHandler] = {}
+        self.version = _check(version)
+        self._cache: dict[tuple[int, int], handler_table.ApiHandler] = {}
 
     def __repr__(self) -> str:
         return f"VersionProfile({self.version!r})"
 
     @property
     def advertised(self) -> list[Advertised]:
-        """What ApiVersions tells, by key: the versions that both this Kafka and kqueue have."""
+        """The advertised APIs, by key: versions that both this Kafka and kqueue serve."""
         return _advertised(self.version)
 
     def lookup(self, api_key: int, api_version: int) -> handler_table.ApiHandler:
-        """As `table.lookup`, for this Kafka. Raises UnsupportedVersion: it would close the
-        connection.
+        """Return what `handler_table.lookup` does, for this Kafka. Raises UnsupportedVersion: it
+        would disconnect.
         """
-        found = self._found.get((api_key, api_version))
-        if found is None:
-            found = self._look_up(api_key, api_version)
-            if found.versions[0] <= api_version <= found.versions[1]:
-                self._found[api_key, api_version] = found
-        return found
+        handler = self._cache.get((api_key, api_version))
+        if handler is None:
+            handler = self._look_up(api_key, api_version)
+            if handler.versions[0] <= api_version <= handler.versions[1]:
+                self._cache[api_key, api_version] = handler
+        return handler
 
     def _look_up(self, api_key: int, api_version: int) -> handler_table.ApiHandler:
-        told = next((row for row in self.advertised if row.key == api_key), None)
-        if told is None:
+        advertised_range = next((row for row in self.advertised if row.key == api_key), None)
+        if advertised_range is None:
             name = BY_KEY[api_key].name if api_key in BY_KEY else f"an API with key {api_key}"
             raise UnsupportedVersion(f"{name} is not served as version {self.version}")
         row = handler_table.load(BY_KEY[api_key].module_name)
         if api_key == API_VERSIONS:
-            return replace(row, versions=(told.low, told.high), handle=self._tell)
-        low = max(told.low, ACCEPTED_FROM.get((self.version, row.api.name), told.low))
-        if not low <= api_version <= told.high:
-            served = f"from version {low} to {told.high} as version {self.version}"
+            return replace(
+                row, versions=(advertised_range.low, advertised_range.high), handle=self._handle_api_versions
+            )
+        low = max(advertised_range.low, ACCEPTED_FROM.get((self.version, row.api.name), advertised_range.low))
+        if not low <= api_version <= advertised_range.high:
+            served = f"from version {low} to {advertised_range.high} as version {self.version}"
             raise UnsupportedVersion(f"{row.api.name} is served {served}, the request has {api_version}")
-        return replace(row, versions=(low, told.high))
+        return replace(row, versions=(low, advertised_range.high))
 
-    def _tell(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        return api_versions.tell(request, context.api_version, self.advertised)
+    def _handle_api_versions(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+        return api_versions.respond(request, context.api_version, self.advertised)
 
 
-def lookup_of(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:
-    """Who serves a key at a version, as this Kafka or (None) as kqueue itself: what `table.lookup`
-    is.
+def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:
+    """Return the `lookup` of a profile; None: that of kqueue itself.
 
-    Raises SettingError: there is no such persona, and those that there are.
+    Raises: SettingError: no such profile; the message lists all.
     """
     return handler_table.lookup if version is None else VersionProfile(version).lookup
 
 
 def missing(version: str) -> list[MissingVersions]:
-    """What that Kafka serves and kqueue does not, in order of the APIs' keys: whole APIs, or some
-    versions. Raises SettingError.
+    """Return what that Kafka serves and kqueue does not, by API key: whole APIs, or some versions.
 
-    APIs that only brokers use among themselves are told too; a client does not miss them.
+    APIs between brokers are included. Raises SettingError.
     """
-    return list(_missing(_known(version)))
+    return list(_missing(_check(version)))
 
 
 def _missing(version: str) -> Iterator[MissingVersions]:
     served = {row.api.name: row.versions for row in handler_table.all_handlers()}
     for name, (low, high) in _column(version).items():
-        ours = served.get(name)
-        if ours is None or ours[1] < low or ours[0] > high:
+        own = served.get(name)
+        if own is None or own[1] < low or own[0] > high:
             yield MissingVersions(name, low, high)
             continue
-        if low < ours[0]:
-            yield MissingVersions(name, low, ours[0] - 1)
-        if ours[1] < high:
-            yield MissingVersions(name, ours[1] + 1, high)
+        if low < own[0]:
+            yield MissingVersions(name, low, own[0] - 1)
+        if own[1] < high:
+            yield MissingVersions(name, own[1] + 1, high)
 
 
 @cache
 def _advertised(version: str) -> list[Advertised]:
-    theirs = _column(version)
-    both = []
+    kafka = _column(version)
+    common = []
     for row in handler_table.all_handlers():
-        low, high = theirs.get(row.api.name, (1, 0))
+        low, high = kafka.get(row.api.name, (1, 0))
         low, high = max(low, row.versions[0]), min(high, row.versions[1])
         if low <= high:
-            both.append(Advertised(row.api.key, low, high))
-    return both
+            common.append(Advertised(row.api.key, low, high))
+    return common
 
 
 def _column(version: str) -> dict[str, Range]:
     """The ranges of one Kafka, by API."""
     number = VERSIONS.index(version)
-    return {name: found for name, columns in KAFKA.items() if (found := columns[number]) is not None}
+    return {name: versions for name, columns in KAFKA.items() if (versions := columns[number]) is not None}
 
 
-def _known(version: str) -> str:
+def _check(version: str) -> str:
     if version not in VERSIONS:
         raise SettingError(f"kqueue can't serve as version {version!r}; there are: {', '.join(VERSIONS)}")
     return version

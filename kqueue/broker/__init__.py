@@ -1,3 +1,3 @@
-"""Floor 5: the broker composes the engines (logs, groups, metadata) and knows no wire protocol,
+"""The broker composes the engines (logs, groups, metadata) and knows no wire protocol,
 socket or event loop.
 """

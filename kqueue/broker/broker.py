@@ -1,8 +1,8 @@
-"""The broker: composes logs, groups and metadata into what the APIs call. Knows no wire protocol,
-socket or event loop.
+"""The broker: composes logs, groups and metadata for the API handlers. Source: Kafka's
+ReplicaManager.
 
-One thread owns it. It is given its time, randomness, storage and jobs, and reaches for none of
-them.
+It knows no wire protocol, socket or event loop. One thread owns it. Clock, randomness, storage and
+jobs are passed in.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ Endpoints = Callable[[str], tuple[str, int]]
 
 
 class Broker:
-    """One broker, whole but for the network. `start` before any use, `stop` once; both block, and
-    belong to the owner thread.
+    """One broker without the network. Call `start` first, `stop` last; both block the owner thread.
 
-    `logs` must have been opened, `store` be ready to read. `endpoints(listener)` gives the address
-    that clients of this listener are told to connect to next; whoever opens listeners sets it.
+    `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
+    to clients of a listener; the network layer sets it.
     """
 
     def __init__(
@@ -72,20 +71,22 @@ class Broker:
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
-        # memory has nothing to flush: what was appended is as safe as it will ever be
+        # memory has nothing to flush
         on_disk = config["kqueue.storage"] != "memory"
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
-        self._reported: set[str] = set()  # settings without an effect that a topic was created with
+        self._reported: set[str] = set()  # topic settings without effect, warned of
         self.metadata = MetadataCache(store, jobs, self.purgatory, logs.make_room)
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
-        self._leaving: dict[str, list[Topic]] = {}  # deleted topics, by name, until all of their partitions are let go
-        self.topics = Topics(config, self.metadata, self, rng, made=self._made, gone=self._gone)
+        self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
+        self.topics = Topics(
+            config, self.metadata, self, rng, on_created=self._partitions_created, on_deleted=self._topic_deleted
+        )
         self.producer_ids = ProducerIds(self.metadata)
-        self.kept_record_bytes = 0  # of produce requests that are appended over several turns
+        self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
@@ -98,12 +99,13 @@ class Broker:
 
     @property
     def cluster_id(self) -> str:
-        """22 characters of URL-safe base64; the same as long as the data folder lives."""
+        """22 characters of URL-safe base64, constant for the data folder."""
         return self.logs.cluster_id
 
     def start(self) -> None:
-        """Take over what the disk holds; a log that can't be opened is named, and the others
-        served. Raises StorageFailed: no metadata.
+        """Load what is on disk. A log that cannot be opened is logged; the others are served.
+
+        Raises: StorageFailed: no metadata.
         """
         self.metadata.load()
         folder_import.import_folders(self.metadata, self.logs, self.config)
@@ -123,40 +125,40 @@ class Broker:
         self.cleanup.start()
 
     def prepare_stop(self) -> None:
-        """Finish what is done in slices; call it before the last jobs are waited for.
+        """Finish sliced work; call it before waiting for the last jobs.
 
-        Folders that are not made yet are left to the first use of their partitions.
+        Folders not created yet are created on first use of their partitions.
         """
         self._stopping = True
         self._slices.finish()
         self.logs.stop_creating()
 
     def stop(self) -> None:
-        """Flush, write the checkpoints and mark the stop as clean. No job may be under way: see
-        `prepare_stop`. Twice is harmless.
+        """Flush, write the checkpoints and the mark of a clean stop; a second call does nothing.
+
+        No job may be running: see `prepare_stop`.
         """
         for _ in self._note_high_watermarks():
             pass
         self.logs.close()
 
     def erase(self) -> None:
-        """Delete all topics, records, groups and offsets, for a stop; `stop` is next, once the jobs
-        are done. Ids go on.
+        """Delete all topics, records, groups and offsets; call `stop` next, after the jobs.
 
-        Producer ids and the leader epoch stay above those that clients know. Blocks. Raises
-        StorageFailed: nothing is deleted.
+        Producer ids and the leader epoch stay above those that clients know. Blocks.
+        Raises: StorageFailed: nothing is deleted.
         """
         for topic in self.topics.clear():
             for partition in topic.partitions:
-                self._let_go(partition)
+                self._delete_partition(partition)
 
     def open_log(self, topic: str, index: int) -> Log:
-        """The log of a partition, for `Partition` alone. Raises StorageFailed."""
-        found = self.topics.get(topic)
-        for old in self._leaving.get(topic, ()):
+        """Open the log of a partition, for `Partition` only. Raises StorageFailed."""
+        current = self.topics.get(topic)
+        for old in self._deleting.get(topic, ()):
             if index < len(old.partitions):
-                self._let_go(old.partitions[index])
-        return self.logs.open(topic, index, found.id, found.log_config)
+                self._delete_partition(old.partitions[index])
+        return self.logs.open(topic, index, current.id, current.log_config)
 
     def _begin_epoch(self) -> None:
         stored = self.metadata.get(EPOCH_KEY)
@@ -168,8 +170,8 @@ class Broker:
             self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
 
     def _recover(self) -> None:
-        """Open, and so check, every log that there is; one that can't be is named, and refused to
-        whoever asks for it.
+        """Open, and so recover, every log; one that cannot be opened is logged and refused to
+        clients.
         """
         for topic in self.topics:
             for partition in topic.partitions:
@@ -180,14 +182,12 @@ class Broker:
                         logger.error("%s-%d can't be recovered: %s", topic.name, partition.index, error)
 
     def _load_groups(self) -> None:
-        """Replay what the groups wrote; those of a partition that can't be read are refused, and
-        the others served.
-        """
+        """Replay the groups; those of an unreadable partition are refused, the others served."""
         for partition in self._group_log.used_partitions(self._has_or_had):
             try:
                 self.groups.load(partition.index, self._group_log.read(partition))
             except TooManyOpenFiles:
-                raise  # these groups are in order: rather no start than one that refuses them for good
+                raise  # the groups are intact: fail the start instead of refusing them for good
             except (StorageFailed, CorruptData) as error:
                 logger.error("the groups of %s-%d can't be served: %s", partition.topic, partition.index, error)
                 self.groups.refuse(partition.index, str(error))
@@ -195,17 +195,15 @@ class Broker:
     def _has_or_had(self, topic: str, index: int) -> bool:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None
 
-    def _made(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+    def _partitions_created(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         self._report_without_effect(topic)
         for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
-        if not topic.is_internal:  # there a folder comes when it is first written to
+        if not topic.is_internal:  # its folders are created on first append
             self._slices.add(self._make_folders(topic, list(partitions)))
 
     def _report_without_effect(self, topic: Topic) -> None:
-        """Warn of settings of a new topic that are kept and have no effect; of each once, since
-        clients choose them.
-        """
+        """Warn once of each setting of a new topic that has no effect."""
         for name, value in topic.config.overrides.items():
             row = self.config.catalog.topic[name]
             if row.without_effect and value != row.default and name not in self._reported:
@@ -215,30 +213,30 @@ class Broker:
     def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> SlicedWork[None]:
         for partition in partitions:
             if self._stopping or self.topics.find(topic.name) is not topic:
-                return  # a topic that was deleted meanwhile
+                return  # deleted meanwhile
             if not self.logs.has(topic.name, partition.index):
                 self.logs.create(topic.name, partition.index, topic.id)
             yield None
 
-    def _gone(self, topic: Topic) -> None:
-        self._leaving.setdefault(topic.name, []).append(topic)
+    def _topic_deleted(self, topic: Topic) -> None:
+        self._deleting.setdefault(topic.name, []).append(topic)
         self._slices.add(self._remove_folders(topic))
         self.groups.delete_topic(topic.name)
 
     def _remove_folders(self, topic: Topic) -> SlicedWork[None]:
         for partition in topic.partitions:
-            self._let_go(partition)
+            self._delete_partition(partition)
             yield None
-        self._leaving[topic.name].remove(topic)
-        if not self._leaving[topic.name]:
-            del self._leaving[topic.name]
+        self._deleting[topic.name].remove(topic)
+        if not self._deleting[topic.name]:
+            del self._deleting[topic.name]
         self._forget_deleted_topics()
 
     def _forget_deleted_topics(self) -> None:
-        if not self._leaving:
+        if not self._deleting:
             self._deleted_topics.forget()
 
-    def _let_go(self, partition: Partition) -> None:
+    def _delete_partition(self, partition: Partition) -> None:
         if not partition.deleted:
             partition.mark_deleted()
             self.logs.delete(partition.topic, partition.index)
@@ -248,8 +246,8 @@ class Broker:
         self.purgatory.wake(promise)
 
     def _every(self, setting: str, steps: Callable[[], SlicedWork[Any]]) -> None:
-        """Do upkeep of all logs in slices. What is not over when it is due again is not begun
-        twice.
+        """Run upkeep of all logs in slices at an interval; skip it while the last run is
+        unfinished.
         """
         name = f"{setting} {steps.__name__}"
         self.timers.every(self.config[setting], lambda: self._slices.add_once(name, steps()))
@@ -267,7 +265,7 @@ class Broker:
 
 
 def node_id(config: Config) -> int:
-    """The number of this broker: `node.id`, or `broker.id` where only that is set."""
+    """Return the number of this broker: `node.id`, or `broker.id` if only that is set."""
     name = "broker.id" if config.is_set("broker.id") and not config.is_set("node.id") else "node.id"
     return int(config[name])
 

@@ -1,9 +1,8 @@
-"""CleanupScheduler: at their times, every topic's cleanup policies are asked what may go, and what they say
-is carried out within bounds.
+"""Schedules cleanup: plans by each topic's cleanup policies at intervals, and carries them out.
 
 No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
-high watermark; one that raises is logged once, and its log left alone. Segments below the log start
-go under every policy. What a policy wants done before segments go is in `handover`. Crash: see
+high watermark. A policy that raises is logged once, and its log is not cleaned. Segments below the
+log start are deleted under every policy. Work before deletion is in `pre_delete`. Crash: see
 `log.dropping`, `log.cleaner`.
 """
 
@@ -36,8 +35,8 @@ from kqueue.log.policies.compact import find_log_to_clean
 
 logger = logging.getLogger("kqueue.broker")
 FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
-AT_A_TIME = 50  # partitions that are looked at before others have a turn
-DROPPING_ONLY = frozenset({"delete", "consumed"})
+PARTITIONS_PER_TURN = 50  # of a round of retention
+DELETING_POLICIES = frozenset({"delete", "consumed"})
 Key = tuple[str, int]
 Plan = TypeVar("Plan", Drop, Compact)
 Offsets = Callable[[str], Mapping[str, Mapping[int, CommittedOffset]]]
@@ -59,7 +58,7 @@ class CommittedOffsets:
 
 
 class CleanupScheduler:
-    """Of all partitions of one broker. Belongs to the owner thread."""
+    """Cleans all partitions of one broker. Belongs to the owner thread."""
 
     def __init__(
         self,
@@ -67,21 +66,21 @@ class CleanupScheduler:
         topics: Topics,
         logs: LogManager,
         offsets: Offsets,
-        waiting: Purgatory,
+        purgatory: Purgatory,
         jobs: Jobs,
         timers: Timers,
         clock: Clock,
     ) -> None:
-        """`offsets(group)`: what the group has committed, by topic and partition."""
+        """`offsets(group)`: returns the committed offsets of a group, by topic and partition."""
         self._config = config
         self._topics = topics
         self._logs = logs
         self._progress = CommittedOffsets(offsets)
-        self._purgatory = waiting
+        self._purgatory = purgatory
         self._timers = timers
         self._clock = clock
         self._disposal = AsyncDeleter(jobs, timers, clock, logs.save_log_starts)
-        self._told: dict[Key, set[str]] = {}
+        self._reported: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
         self._slices = SliceQueue(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
@@ -89,48 +88,48 @@ class CleanupScheduler:
         self.pre_delete_tasks = PreDeleteTasks(config, jobs, clock, self._drop, self.retain)
 
     def start(self) -> None:
-        """Begin to look, after a while."""
+        """Start the timers; the first round follows after at most `FIRST_CHECK_MS`."""
         check_ms = self._config["log.retention.check.interval.ms"]
-        self._timers.every(check_ms, self._begin_round, first_after_ms=min(FIRST_CHECK_MS, check_ms))
+        self._timers.every(check_ms, self._start_round, first_after_ms=min(FIRST_CHECK_MS, check_ms))
         if self._config["log.cleaner.enable"]:
             self.cleaner.on_idle = self._compact
             self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
 
     def forget(self, partition: Partition) -> None:
-        """The partition is gone."""
+        """Drop all state of a deleted partition."""
         key = (partition.topic, partition.index)
         self.cleaner.forget(key)
         self.pre_delete_tasks.forget(key)
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
-    # --- dropping
+    # --- retention
 
-    def _begin_round(self) -> None:
-        if not self._round:  # else the last one is not over yet
+    def _start_round(self) -> None:
+        if not self._round:  # else the last round is not over
             self._round = deque(partition for topic in self._topics for partition in topic.partitions)
-            self._go_round()
+            self._continue_round()
 
-    def _go_round(self) -> None:
-        """Look at some partitions; opening a log ends the turn, because it may wait for the disk."""
-        for _ in range(min(AT_A_TIME, len(self._round))):
+    def _continue_round(self) -> None:
+        """Apply retention to some partitions; opening a log ends the turn, because it may block."""
+        for _ in range(min(PARTITIONS_PER_TURN, len(self._round))):
             partition = self._round.popleft()
             was_open = partition.is_open
             self.retain(partition)
             if partition.is_open != was_open:
                 break
         if self._round:
-            self._timers.at(self._clock.monotonic_ms(), self._go_round)  # at once, but in another turn of the loop
+            self._timers.at(self._clock.monotonic_ms(), self._continue_round)  # now, in another turn of the loop
 
     def retain(self, partition: Partition) -> None:
-        """Drop what the partition's policies let go now; a log that is being compacted waits for
-        the next time.
+        """Drop the segments that the partition's policies release now; skip a log that is being
+        compacted.
         """
         key = (partition.topic, partition.index)
         topic = self._topics.find(partition.topic)
         if topic is None or partition.deleted or self.cleaner.is_busy(key):
             return
         if not partition.is_open and not self._logs.may_have_batches(*key):
-            return  # there is nothing to drop, so the log is not opened for it
+            return  # nothing to drop: the log is not opened
         try:
             log = partition.log
             if log.state is LogState.OFFLINE:
@@ -140,30 +139,30 @@ class CleanupScheduler:
                 if drop.before_delete is None:
                     self._drop(partition, topic, drop)
                 else:
-                    self.pre_delete_tasks.begin(partition, topic, policy, drop)
-        except (KqueueError, FileNotFoundError) as error:  # the latter where somebody removes our files
-            self._tell_once(key, f"can't be cleaned: {error}")
+                    self.pre_delete_tasks.start(partition, topic, policy, drop)
+        except (KqueueError, FileNotFoundError) as error:  # FileNotFoundError: files removed from outside
+            self._log_once(key, f"can't be cleaned: {error}")
 
     def drop_below_start(self, partition: Partition, topic: Topic) -> None:
-        """Let go of the segments that lie wholly below the log start; those of a log that is being
-        compacted wait for the next time.
-        """
+        """Drop the segments wholly below the log start; skip a log that is being compacted."""
         self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
 
     def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
-        """The log start is on the disk before anybody sees it, so that it never goes back. `done`:
-        the drop was made, or given up.
+        """Drop segments once the new log start is on disk, so that it never goes back.
+
+        Args:
+            done: called when the drop is made or given up.
         """
-        key, log, high = (topic.name, partition.index), partition.log, partition.readable_end
-        if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high):
+        key, log, high_watermark_bound = (topic.name, partition.index), partition.log, partition.readable_end
+        if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high_watermark_bound):
             partition.roll()
-        start = log.start_after_deletion(min(drop.before_offset, high))
+        start = log.start_after_deletion(min(drop.before_offset, high_watermark_bound))
         if start is None:
             done()
             return
 
         def saved(error: BaseException | None) -> None:
-            # what could not be written was told of where it failed; the next round tries again
+            # a failed write is logged where it failed; the next round retries
             if error is None and not partition.deleted and not self.cleaner.is_busy(key):
                 self._drop_now(partition, topic, drop, start)
             done()
@@ -182,12 +181,13 @@ class CleanupScheduler:
         if dropped is not None:
             logger.info(
                 "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",
-                topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1, dropped.size, drop.why,
+                topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1,
+                dropped.size, drop.why,
             )  # fmt: skip
             self._disposal.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
             self._purgatory.wake(partition)
 
-    # --- compacting
+    # --- compaction
 
     def _compact(self) -> None:
         if self.cleaner.room > 0:
@@ -199,13 +199,13 @@ class CleanupScheduler:
             if candidate is not None:
                 found.append(candidate)
             yield None
-        # meanwhile other work may have begun on some of the logs
+        # other tasks may have started on some of the logs
         self.cleaner.begin(one for one in found if not self.pre_delete_tasks.is_busy(one.key))
 
     def _candidates(self) -> Iterator[CompactionCandidate | None]:
-        """The logs that could be compacted, and None for each open one that can't."""
+        """Yield the logs that can be compacted, and None for each other open one."""
         for topic in self._topics:
-            if DROPPING_ONLY.issuperset(topic.config["cleanup.policy"]):
+            if DELETING_POLICIES.issuperset(topic.config["cleanup.policy"]):
                 continue
             for partition in topic.partitions:
                 key = (topic.name, partition.index)
@@ -215,7 +215,7 @@ class CleanupScheduler:
                         yield from self._candidates_of(partition, topic)
                         yield None
                     except (KqueueError, FileNotFoundError) as error:
-                        self._tell_once(key, f"can't be cleaned: {error}")
+                        self._log_once(key, f"can't be cleaned: {error}")
 
     def _candidates_of(self, partition: Partition, topic: Topic) -> Iterator[CompactionCandidate]:
         log = partition.log
@@ -240,12 +240,12 @@ class CleanupScheduler:
             )
             return
 
-    # --- asking
+    # --- plans
 
     def _plans(self, partition: Partition, topic: Topic, kind: type[Plan]) -> list[tuple[str, Plan]]:
-        """What the topic's policies want, of one kind, after the policy's name for people.
+        """Return the plans of one type by the topic's policies, each after the policy's title.
 
-        Raises StorageFailed, CorruptData: the segments can't be read.
+        Raises: StorageFailed, CorruptData: the segments cannot be read.
         """
         view = self._view(partition, topic, partition.log)
         plans: list[tuple[str, Plan]] = []
@@ -256,8 +256,8 @@ class CleanupScheduler:
                 title = entry.title("cleanup policy")
                 plan = entry.value.plan(view, self._progress, topic.config, self._clock.wall_ms())
                 _check(plan)
-            except Exception as error:  # a plugin may fail in any way
-                self._tell_once((topic.name, partition.index), f"{title} failed, the log is left alone: {error!r}")
+            except Exception as error:  # plugins may raise anything
+                self._log_once((topic.name, partition.index), f"{title} failed, the log is not cleaned: {error!r}")
                 return []
             if isinstance(plan, kind):
                 plans.append((title, plan))
@@ -266,7 +266,7 @@ class CleanupScheduler:
     def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:
         first_dirty = self._logs.cleaner_offset((topic.name, partition.index))
         if first_dirty is None or not log.start_offset <= first_dirty <= log.end_offset:
-            first_dirty = log.start_offset  # never compacted, or from another life of the log
+            first_dirty = log.start_offset  # never compacted, or the log was recreated
         return LogView(
             topic=topic.name,
             partition=partition.index,
@@ -277,15 +277,15 @@ class CleanupScheduler:
             first_dirty=first_dirty,
         )
 
-    def _tell_once(self, key: Key, what: str) -> None:
-        told = self._told.setdefault(key, set())
-        if what not in told:
-            told.add(what)
+    def _log_once(self, key: Key, what: str) -> None:
+        messages = self._reported.setdefault(key, set())
+        if what not in messages:
+            messages.add(what)
             logger.error("%s-%d: %s", *key, what)
 
 
 def _check(plan: object) -> None:
-    """Raises PluginError: what a policy returned is no plan."""
+    """Raises PluginError: `plan` is not what a policy may return."""
     is_plan = (
         plan is None or isinstance(plan, Compact) or (isinstance(plan, Drop) and isinstance(plan.before_offset, int))
     )

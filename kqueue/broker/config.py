@@ -1,4 +1,4 @@
-"""Settings that the broker itself reads, composed with those of its engines."""
+"""Settings that the broker reads, with those of logs and groups."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "local",
         Validator("local, memory, a plugin's name, or module:callable", _is_storage),
         Scope.BROKER,
-        "Where logs are kept: local files under log.dirs; memory, which a stop forgets; a plugin's; or what module:callable makes of "
-        "each of log.dirs.",
+        "Where logs are kept: local files under log.dirs; memory, which a stop forgets; a plugin's; or what "
+        "module:callable makes of each of log.dirs.",
     ),
     Setting(
         "kqueue.metadata",
@@ -61,8 +61,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         Validator("sqlite, memory, a plugin's name, or module:callable", _is_metadata_store),
         Scope.BROKER,
-        "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; or what module:callable "
-        "opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
+        "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; "
+        "or what module:callable opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
     ),
     Setting(
         "log.dir",
@@ -111,7 +111,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         100_000,
         at_least(1),
         Scope.BROKER,
-        "Partitions of all topics together; a request for more is refused, so that no client can exhaust memory by creating topics.",
+        "Partitions of all topics together; a request for more is refused, "
+        "so that no client can exhaust memory by creating topics.",
     ),
     Setting(
         "kqueue.max.decompressed.bytes",
@@ -119,7 +120,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         32 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Most bytes that one batch may decompress to, where the broker has to look at its records; a bomb is refused there.",
+        "Most bytes that one batch may decompress to, where the broker has to look at its records; "
+        "a bomb is refused there.",
     ),
     Setting(
         "fetch.max.bytes",
@@ -156,4 +158,4 @@ OWN_SETTINGS: tuple[Setting, ...] = (
 )
 
 SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + OWN_SETTINGS
-"""All rows of this floor and below."""
+"""All settings of the broker and of the packages below it."""

@@ -1,5 +1,6 @@
-"""What a fetch takes from its partitions: one pass in order, within its limits. Nothing is kept
-between passes.
+"""Reads the partitions of a fetch: one pass in order, within the limits of the fetch.
+
+Nothing is kept between passes. Source: Kafka's ReplicaManager.readFromLog.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import ReadResult
 
 REGIONS_MAX = 64
-"""So many partitions give records to one answer: each may hold a descriptor until the client has
-read it. The others have their turn with the next fetch, as where `max_bytes` is reached.
+"""Partitions with records in one response: each may hold a file descriptor until the client has
+read it. The others follow in the next fetch, as when `max_bytes` is reached.
 """
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -26,9 +27,11 @@ UNKNOWN_ID = UnknownTopicId("no topic has this id")
 
 
 class FetchLimits(NamedTuple):
-    """Bounds of one fetch. `max_bytes`: of all records together; the first partition that has any
-    gives at least one batch, however large. `each_one_batch`: each partition does.
-    `read_committed`: stop before open transactions.
+    """Limits of one fetch.
+
+    `max_bytes`: of all records together; the first partition with records gives at least one
+    batch, however large. `each_one_batch`: every partition does. `read_committed`: stop before
+    open transactions.
     """
 
     max_bytes: int
@@ -36,12 +39,12 @@ class FetchLimits(NamedTuple):
     read_committed: bool = False
 
     def without_records(self) -> FetchLimits:
-        """For the rest of a fetch that has enough: partitions give their offsets, and no records."""
+        """Return the limits of a fetch that has enough: partitions give their offsets only."""
         return FetchLimits(0, read_committed=self.read_committed)
 
 
 class DivergingEpoch(NamedTuple):
-    """Where a client's log parts from ours: the last epoch that both have, and where it ends here."""
+    """Where the client's log diverges: the last epoch in common, and its end offset here."""
 
     epoch: int
     end_offset: int
@@ -49,11 +52,9 @@ class DivergingEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionFetchResult:
-    """What one partition gave: `read`, or why there is none: `diverging` or `error`. `partition` is
-    None if it was not found.
-    """
+    """Result of one partition: `read`, `diverging` or `error`. `partition` None: unknown."""
 
-    wanted: PartitionFetch
+    fetch: PartitionFetch
     partition: Partition | None
     read: PartitionRead | None = None
     diverging: DivergingEpoch | None = None
@@ -61,160 +62,156 @@ class PartitionFetchResult:
 
 
 class FetchResult(NamedTuple):
-    """One pass. `idle`: partitions that are where their client is, with nothing new to read; the
-    others are `taken`.
+    """Result of one pass.
 
-    `size`: bytes of records; `regions`: how many partitions gave any. `missing`: how many
-    partitions there are not. `unchecked`: those among `taken` whose checksums have to be compared
-    before their records may be served; once that was done the pass is to be repeated.
+    `idle`: partitions without news for the client; all others are in `results`. `size`: bytes of
+    records. `regions`: partitions with records. `missing`: unknown partitions. `unverified`: those
+    of `results` whose checksums must be verified before their records may be served; repeat the
+    pass after that.
 
-    `urgent`: a partition that there is has news that must not wait: an error, or a divergence. That
-    one is not there can wait: its client would only ask again at once, until it has heard where its
-    topics are.
+    `urgent`: a partition has an error or diverges, so the response must not wait. Unknown
+    partitions are not urgent: their client would retry at once until its metadata is updated.
     """
 
-    taken: list[PartitionFetchResult]
+    results: list[PartitionFetchResult]
     idle: list[tuple[PartitionFetch, Partition]]
     size: int
     missing: int
     urgent: bool
-    unchecked: list[PartitionFetchResult]
+    unverified: list[PartitionFetchResult]
     regions: int
 
     def partitions(self) -> tuple[Partition, ...]:
-        """Those to wait for."""
+        """Return the partitions whose news may complete the fetch."""
         idle = [partition for _, partition in self.idle]
-        return (*idle, *(one.partition for one in self.taken if one.partition is not None))
+        return (*idle, *(result.partition for result in self.results if result.partition is not None))
 
-    def to_check(self) -> Iterator[tuple[Partition, Key, VerificationTask]]:
-        """What has to be done for those that are unchecked."""
-        for one in self.unchecked:
-            if one.partition is not None and one.read is not None and one.read.fetched.check is not None:
-                yield one.partition, one.wanted.key, one.read.fetched.check
+    def verifications(self) -> Iterator[tuple[Partition, Key, VerificationTask]]:
+        """Yield the verification tasks of `unverified`."""
+        for result in self.unverified:
+            if result.partition is not None and result.read is not None and result.read.fetched.check is not None:
+                yield result.partition, result.fetch.key, result.read.fetched.check
 
-    def leave_unchecked(self) -> None:
-        """Those that are unchecked give nothing this time."""
-        for one in self.unchecked:
-            if one.read is not None:
-                one.read = one.read._replace(fetched=ReadResult(None, one.wanted.offset, 0, 0))
+    def drop_unverified(self) -> None:
+        """Leave the records of `unverified` out of this response."""
+        for result in self.unverified:
+            if result.read is not None:
+                result.read = result.read._replace(fetched=ReadResult(None, result.fetch.offset, 0, 0))
 
-    def fail_unchecked(self, failed: Mapping[Key, KqueueError]) -> None:
-        """Those of them that could not be checked give an error."""
-        for one in self.unchecked:
-            if one.wanted.key in failed:
-                one.read, one.error = None, failed[one.wanted.key]
-        self.unchecked[:] = [one for one in self.unchecked if one.error is None]
+    def fail_unverified(self, failed: Mapping[Key, KqueueError]) -> None:
+        """Give each partition in `failed` the error of its verification."""
+        for result in self.unverified:
+            if result.fetch.key in failed:
+                result.read, result.error = None, failed[result.fetch.key]
+        self.unverified[:] = [result for result in self.unverified if result.error is None]
 
     def extended(self, later: FetchResult) -> FetchResult:
-        """This pass and `later`, which went on where this one ended; their lists are joined in
-        place.
-        """
-        self.taken.extend(later.taken)
+        """Return this pass with `later`, its continuation; joins their lists in place."""
+        self.results.extend(later.results)
         self.idle.extend(later.idle)
-        self.unchecked.extend(later.unchecked)
-        urgent = self.urgent or later.urgent
+        self.unverified.extend(later.unverified)
         return self._replace(
             size=self.size + later.size,
             missing=self.missing + later.missing,
-            urgent=urgent,
+            urgent=self.urgent or later.urgent,
             regions=self.regions + later.regions,
         )
 
 
-def take(
-    topics: Topics, wanted: Sequence[PartitionFetch], limits: FetchLimits, before: FetchResult | None = None
+def read_partitions(
+    topics: Topics, fetches: Sequence[PartitionFetch], limits: FetchLimits, before: FetchResult | None = None
 ) -> FetchResult:
-    """Read each partition from the offset where its client is. Never raises a KqueueError: each
-    stands with its partition.
+    """Read each partition from its fetch offset. Raises no KqueueError: each is in its result.
 
-    `before`: what was read before for the same fetch, and counts against its limits.
+    Args:
+        before: earlier part of the same pass, which counts against `limits`.
     """
-    taken: list[PartitionFetchResult] = []
+    results: list[PartitionFetchResult] = []
     idle: list[tuple[PartitionFetch, Partition]] = []
-    unchecked: list[PartitionFetchResult] = []
+    unverified: list[PartitionFetchResult] = []
     size_before, regions = (before.size, before.regions) if before is not None else (0, 0)
     size, regions_before, missing, urgent = size_before, regions, 0, False
     if regions >= REGIONS_MAX:
         limits = limits.without_records()
-    for one in wanted:
-        partition = one.partition
-        if partition is not None and _is_idle(one, partition):
-            idle.append((one, partition))
+    for fetch in fetches:
+        partition = fetch.partition
+        if partition is not None and _is_idle(fetch, partition):
+            idle.append((fetch, partition))
             continue
-        found = _take_one(topics, one, limits, size)
-        if regions and isinstance(found.error, TooManyOpenFiles):  # what has been found is enough for this time
+        result = _read_partition(topics, fetch, limits, size)
+        if regions and isinstance(result.error, TooManyOpenFiles):  # respond with what was read
             limits = limits.without_records()
-            found = _take_one(topics, one, limits, size)
-        taken.append(found)
-        if found.read is not None:
-            size += len(found.read.fetched)
-            regions += found.read.fetched.region is not None
+            result = _read_partition(topics, fetch, limits, size)
+        results.append(result)
+        if result.read is not None:
+            size += len(result.read.fetched)
+            regions += result.read.fetched.region is not None
             if regions == REGIONS_MAX:
                 limits = limits.without_records()
-            if found.read.fetched.check is not None:
-                unchecked.append(found)
-        elif found.partition is None:
+            if result.read.fetched.check is not None:
+                unverified.append(result)
+        elif result.partition is None:
             missing += 1
         else:
             urgent = True
-    return FetchResult(taken, idle, size - size_before, missing, urgent, unchecked, regions - regions_before)
+    return FetchResult(results, idle, size - size_before, missing, urgent, unverified, regions - regions_before)
 
 
-def _is_idle(one: PartitionFetch, partition: Partition) -> bool:
-    """Whether a partition that was found before has nothing new and nothing wrong: what most of a
-    long session's are, each time.
-    """
+def _is_idle(fetch: PartitionFetch, partition: Partition) -> bool:
+    """Return whether the partition has no news and no error, as most in a large session."""
     return (
         not partition.deleted
-        and one.offset == partition.high_watermark
-        and one.leader_epoch in (NO_EPOCH, partition.leader_epoch)
-        and one.last_fetched_epoch == NO_EPOCH
+        and fetch.offset == partition.high_watermark
+        and fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch)
+        and fetch.last_fetched_epoch == NO_EPOCH
         and partition.log.offline is None
     )
 
 
-def _take_one(topics: Topics, one: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:
-    partition = find(topics, one)
+def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:
+    partition = find_partition(topics, fetch)
     if partition is None:
-        is_unknown_id = isinstance(one.topic, bytes) and topics.find_by_id(one.topic) is None
-        return PartitionFetchResult(one, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
+        is_unknown_id = isinstance(fetch.topic, bytes) and topics.find_by_id(fetch.topic) is None
+        return PartitionFetchResult(fetch, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
     try:
-        partition.check_leader_epoch(one.leader_epoch)
-        if one.last_fetched_epoch != NO_EPOCH:
-            diverging = _divergence(partition, one)
+        partition.check_leader_epoch(fetch.leader_epoch)
+        if fetch.last_fetched_epoch != NO_EPOCH:
+            diverging = _divergence(partition, fetch)
             if diverging is not None:
-                return PartitionFetchResult(one, partition, diverging=diverging)
-        max_bytes = max(min(one.max_bytes, limits.max_bytes - size), 0)
+                return PartitionFetchResult(fetch, partition, diverging=diverging)
+        max_bytes = max(min(fetch.max_bytes, limits.max_bytes - size), 0)
         min_one_batch = size == 0 or limits.each_one_batch
-        read = partition.read(one.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch)
-        return PartitionFetchResult(one, partition, read)
+        read = partition.read(
+            fetch.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch
+        )
+        return PartitionFetchResult(fetch, partition, read)
     except KqueueError as error:
-        # without its traceback, which would hold the whole pass in a reference cycle
-        return PartitionFetchResult(one, partition, error=error.with_traceback(None))
+        # its traceback would keep the whole pass alive in a reference cycle
+        return PartitionFetchResult(fetch, partition, error=error.with_traceback(None))
 
 
-def find(topics: Topics, one: PartitionFetch) -> Partition | None:
-    """The partition, which `one` remembers for the next time; None: there is no such topic, or it
-    has no such partition.
-    """
-    partition = one.partition
+def find_partition(topics: Topics, fetch: PartitionFetch) -> Partition | None:
+    """Return the partition, cached in `fetch`; None: no such topic or partition."""
+    partition = fetch.partition
     if partition is None or partition.deleted:
-        topic = topics.find_by_id(one.topic) if isinstance(one.topic, bytes) else topics.find(one.topic)
-        if topic is None or not 0 <= one.index < len(topic.partitions):
+        topic = topics.find_by_id(fetch.topic) if isinstance(fetch.topic, bytes) else topics.find(fetch.topic)
+        if topic is None or not 0 <= fetch.index < len(topic.partitions):
             return None
-        partition = one.partition = topic.partitions[one.index]
+        partition = fetch.partition = topic.partitions[fetch.index]
     return partition
 
 
-def _divergence(partition: Partition, one: PartitionFetch) -> DivergingEpoch | None:
-    """Source: KIP-595: the client's last epoch is unknown here, or ended before where the client
-    is.
+def _divergence(partition: Partition, fetch: PartitionFetch) -> DivergingEpoch | None:
+    """Return where the logs diverge: the client's last epoch is unknown here, or ended below its
+    offset.
+
+    None: they agree. Raises OffsetOutOfRange: no common epoch. Source: KIP-595.
     """
-    epoch, end_offset = partition.log.epochs.end_offset_for(one.last_fetched_epoch, partition.log.end_offset)
+    epoch, end_offset = partition.log.epochs.end_offset_for(fetch.last_fetched_epoch, partition.log.end_offset)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
         raise OffsetOutOfRange(
-            f"{partition!r} knows no epoch up to {one.last_fetched_epoch}, which the client fetched last"
+            f"{partition!r} knows no epoch up to {fetch.last_fetched_epoch}, which the client fetched last"
         )
-    if epoch < one.last_fetched_epoch or end_offset < one.offset:
+    if epoch < fetch.last_fetched_epoch or end_offset < fetch.offset:
         return DivergingEpoch(epoch, end_offset)
     return None

@@ -1,12 +1,12 @@
-"""Fetch sessions: the broker remembers what a consumer fetches, so that requests and answers need
-name only what changed.
+"""Fetch sessions: the broker keeps what a consumer fetches; requests and responses name only
+changes.
 
     request (id, epoch)    meaning
-    (any, 0)               a full fetch that asks for a session; one that was named ends
-    (any, -1)              a full fetch without a session; one that was named ends
-    (id, n > 0)            an incremental fetch: n is 1 for the first after the full one, and counts up (after 2^31-1 comes 1)
+    (any, 0)               a full fetch that requests a session; a named one ends
+    (any, -1)              a full fetch without a session; a named one ends
+    (id, n > 0)            an incremental fetch: n counts up from 1, after 2^31-1 comes 1
 
-Sessions live in memory only: a client that finds its own gone starts again with a full fetch.
+Sessions are in memory only: a client whose session is unknown starts with a full fetch.
 Source: KIP-227, Kafka's FetchSession.
 """
 
@@ -30,8 +30,8 @@ EPOCH_NONE = -1
 EPOCH_MAX = 2**31 - 1
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_MAX = 250_000
-"""Partitions that all sessions together remember, some 350 bytes each. Past it stale sessions go,
-then fetches are served without one.
+"""Partitions of all sessions together, some 350 bytes each. Above it stale sessions are evicted,
+then fetches are served without a session.
 """
 
 Key = tuple[str | bytes, int]
@@ -39,11 +39,11 @@ Key = tuple[str | bytes, int]
 
 @dataclass(slots=True)
 class PartitionFetch:
-    """One partition of a fetch. `topic` is a name, or a 16-byte id; epochs are -1 where the client
-    names none.
+    """One partition of a fetch. Source: Kafka's CachedPartition.
 
-    `high_watermark` and `log_start_offset` are what the session's client was last told; -1:
-    nothing, so tell. `partition` is where it was last found, for whoever looks it up.
+    `topic`: name, or 16-byte id. Epochs are -1 if the client names none. `high_watermark`,
+    `log_start_offset`: last values sent to the session's client; -1: none. `partition`: cached by
+    `fetch_reader.find_partition`.
     """
 
     topic: str | bytes
@@ -61,16 +61,14 @@ class PartitionFetch:
         return self.topic, self.index
 
 
-def _is_impossible(wanted: PartitionFetch) -> bool:
-    """Whether the name is longer than that of any topic: sessions remember none of up to 32 KB,
-    which a client could fill them with.
-    """
-    return len(wanted.topic) > TOPIC_LENGTH_MAX
+def _is_too_long(fetch: PartitionFetch) -> bool:
+    """Return whether no topic can have this name; sessions keep no names of up to 32 KB."""
+    return len(fetch.topic) > TOPIC_LENGTH_MAX
 
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """What one client is known to fetch, in the order in which its partitions take turns."""
+    """The partitions that one client fetches, in the order in which they are read."""
 
     id: int
     by_id: bool
@@ -79,60 +77,56 @@ class FetchSession:
     epoch: int = 1
     partitions: dict[Key, PartitionFetch] = field(default_factory=dict)
     counted: int = 0
-    """Partitions that the cache counts for it; stays at the last count while a request changes
-    them.
-    """
+    """Partitions counted for the session; a request that changes them updates it at its end."""
 
 
 class FetchContext:
-    """One fetch without a session: every partition is answered. `wanted` holds them in the order in
-    which to read them.
-    """
+    """One fetch without a session; the response has all partitions. `fetches`: reading order."""
 
-    def __init__(self, wanted: list[PartitionFetch]) -> None:
-        self.wanted = wanted
+    def __init__(self, fetches: list[PartitionFetch]) -> None:
+        self.fetches = fetches
 
     def check(self) -> None:
-        """Call before answering. Raises InvalidFetchSessionEpoch: a later request of this session
-        has overtaken this one.
+        """Call before responding. Raises InvalidFetchSessionEpoch: a later request used the
+        session.
         """
 
-    def tells(
-        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    def must_respond(
+        self, fetch: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
-        """Whether the answer includes this partition, given what there is to say of it; called once
-        for each of `wanted`.
+        """Return whether the response includes this partition; called once for each of `fetches`.
 
-        `always`: an error or a divergence, which is told again and again while it lasts.
+        Args:
+            always: an error or a divergence, which every response repeats while it lasts.
         """
         return True
 
     def finish(self) -> int:
-        """The session id of the answer; 0 for none."""
+        """Return the session id for the response; 0: none."""
         return NO_SESSION
 
 
 class FullContext(FetchContext):
-    """A full fetch that asks for a session, which comes to be with the answer."""
+    """A full fetch that requests a session; `finish` creates it."""
 
-    def __init__(self, sessions: FetchSessions, wanted: list[PartitionFetch], by_id: bool) -> None:
-        super().__init__(wanted)
+    def __init__(self, sessions: FetchSessions, fetches: list[PartitionFetch], by_id: bool) -> None:
+        super().__init__(fetches)
         self._sessions = sessions
         self._by_id = by_id
 
-    def tells(
-        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    def must_respond(
+        self, fetch: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
-        wanted.high_watermark = -1 if always else high_watermark
-        wanted.log_start_offset = log_start_offset
+        fetch.high_watermark = -1 if always else high_watermark
+        fetch.log_start_offset = log_start_offset
         return True
 
     def finish(self) -> int:
-        return self._sessions._create(self.wanted, self._by_id)
+        return self._sessions._create(self.fetches, self._by_id)
 
 
 class IncrementalContext(FetchContext):
-    """A fetch within a session: only what changed since the last answer is told."""
+    """A fetch within a session: the response has only what changed since the last one."""
 
     def __init__(self, session: FetchSession) -> None:
         super().__init__(list(session.partitions.values()))
@@ -141,19 +135,19 @@ class IncrementalContext(FetchContext):
 
     def check(self) -> None:
         if self._session.epoch != self._epoch:
-            raise InvalidFetchSessionEpoch(f"fetch session {self._session.id} went on while this request waited")
+            raise InvalidFetchSessionEpoch(f"fetch session {self._session.id} was used while this request waited")
 
-    def tells(
-        self, wanted: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
+    def must_respond(
+        self, fetch: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
-        changed = has_records or wanted.high_watermark != high_watermark or wanted.log_start_offset != log_start_offset
-        wanted.high_watermark = -1 if always else high_watermark
-        wanted.log_start_offset = log_start_offset
+        changed = has_records or fetch.high_watermark != high_watermark or fetch.log_start_offset != log_start_offset
+        fetch.high_watermark = -1 if always else high_watermark
+        fetch.log_start_offset = log_start_offset
         if has_records:
-            # to the end of the line, so that a busy partition never starves the others
+            # to the end of the order, so that a busy partition does not starve the others
             partitions = self._session.partitions
-            if partitions.pop(wanted.key, None) is not None:
-                partitions[wanted.key] = wanted
+            if partitions.pop(fetch.key, None) is not None:
+                partitions[fetch.key] = fetch
         return changed or always
 
     def finish(self) -> int:
@@ -175,13 +169,11 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """Partitions that all sessions together remember."""
+        """Partitions of all sessions together."""
         return self._partition_count
 
     def partitions_of(self, session_id: int) -> list[Key]:
-        """What the session's client fetches besides what its next request names; nothing if there
-        is no such session.
-        """
+        """Return the partitions of a session; none if it is unknown."""
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions)
 
@@ -189,46 +181,50 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Iterable[PartitionFetch],
+        fetches: Iterable[PartitionFetch],
         forgotten: Iterable[Key] = (),
         *,
         by_id: bool,
     ) -> FetchContext:
-        """What to read for this request. `by_id`: its topics are ids.
+        """Return the context of this request, with the partitions to read.
 
+        Args:
+            by_id: topics are ids.
         Raises: FetchSessionNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: the client
-        starts anew with a full fetch.
+            must start again with a full fetch.
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
             self._remove(session_id)
-            partitions = list({one.key: one for one in wanted}.values())
+            partitions = list({fetch.key: fetch for fetch in fetches}.values())
             return FetchContext(partitions) if epoch == EPOCH_NONE else FullContext(self, partitions, by_id)
         session = self._sessions.get(session_id)
         if session is None:
-            raise FetchSessionNotFound(f"fetch session {session_id} is not known (any more)")
+            raise FetchSessionNotFound(f"fetch session {session_id} is unknown or was evicted")
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch(f"fetch session {session_id}: expected epoch {session.epoch}, found {epoch}")
         if session.by_id != by_id:
             raise FetchSessionTopicIdError(
                 f"fetch session {session_id} names topics by {'id' if session.by_id else 'name'} only"
             )
-        return self._go_on(session, wanted, forgotten)
+        return self._update(session, fetches, forgotten)
 
-    def _go_on(self, session: FetchSession, wanted: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> FetchContext:
-        partitions, impossible = session.partitions, False
-        for one in wanted:
-            there = partitions.get(one.key)
-            if there is None:
-                partitions[one.key] = one
-                impossible = impossible or _is_impossible(one)
+    def _update(
+        self, session: FetchSession, fetches: Iterable[PartitionFetch], forgotten: Iterable[Key]
+    ) -> FetchContext:
+        partitions, too_long = session.partitions, False
+        for fetch in fetches:
+            known = partitions.get(fetch.key)
+            if known is None:
+                partitions[fetch.key] = fetch
+                too_long = too_long or _is_too_long(fetch)
             else:
-                there.offset, there.max_bytes = one.offset, one.max_bytes
-                there.leader_epoch, there.last_fetched_epoch = one.leader_epoch, one.last_fetched_epoch
+                known.offset, known.max_bytes = fetch.offset, fetch.max_bytes
+                known.leader_epoch, known.last_fetched_epoch = fetch.leader_epoch, fetch.last_fetched_epoch
         for key in forgotten:
             partitions.pop(key, None)
         self._partition_count += len(partitions) - session.counted
         session.counted = len(partitions)
-        if not partitions or impossible or self._partition_count > PARTITIONS_MAX:
+        if not partitions or too_long or self._partition_count > PARTITIONS_MAX:
             self._remove(session.id)
             return FetchContext(list(partitions.values()))
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
@@ -236,34 +232,34 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return IncrementalContext(session)
 
-    def _create(self, wanted: list[PartitionFetch], by_id: bool) -> int:
+    def _create(self, fetches: list[PartitionFetch], by_id: bool) -> int:
         now = self._clock.monotonic_ms()
-        if not wanted or any(map(_is_impossible, wanted)):
+        if not fetches or any(map(_is_too_long, fetches)):
             return NO_SESSION
-        self._drop_stale(len(wanted), now)
-        if self._partition_count + len(wanted) > PARTITIONS_MAX or not self._make_room(len(wanted), now):
+        self._evict_stale(len(fetches), now)
+        if self._partition_count + len(fetches) > PARTITIONS_MAX or not self._free_slot(len(fetches), now):
             return NO_SESSION
         id = self._rng.randrange(1, EPOCH_MAX)
         while id in self._sessions:
             id = self._rng.randrange(1, EPOCH_MAX)
-        partitions = {one.key: one for one in wanted}
+        partitions = {fetch.key: fetch for fetch in fetches}
         self._sessions[id] = FetchSession(id, by_id, now, now, 1, partitions, len(partitions))
         self._partition_count += len(partitions)
         return id
 
-    def _drop_stale(self, size: int, now: float) -> None:
-        """Let the longest unused sessions go, as far as they are stale and `size` partitions need
-        their room.
-        """
+    def _evict_stale(self, size: int, now: float) -> None:
+        """Evict stale sessions, the longest unused first, until `size` more partitions fit."""
         while self._partition_count + size > PARTITIONS_MAX:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_ms <= EVICTABLE_AFTER_MS:
                 return
             self._remove(oldest.id)
 
-    def _make_room(self, size: int, now: float) -> bool:
-        """Whether a session of `size` partitions may come in: there is room, or one goes that is
-        stale, or settled and smaller.
+    def _free_slot(self, size: int, now: float) -> bool:
+        """Return whether a session of `size` partitions gets a slot: free, or of an evicted
+        session.
+
+        Evicts a stale session, else a smaller one that is old enough.
         """
         if len(self._sessions) < self._slots:
             return True

@@ -1,14 +1,16 @@
-"""Kafka's own log of metadata, `__cluster_metadata`, as far as it speaks of topics: their ids,
-partitions and settings.
+"""Reads topics from Kafka's metadata log, `__cluster_metadata`: ids, partition counts, settings.
 
-    record value: frame version uvarint = 1 | kind uvarint | version uvarint | fields
-    kind 2, topic: name | id, 16 bytes                       kind 3, partition: index int32 | topic id, 16 bytes | ...
-    kind 4, setting: type of its owner int8 (2 topic) | owner | name | value, or null             kind 9, topic removed: its id
-    kinds 23, 24, 25: a group of records begins, ends, or is taken back            text: uvarint of its length + 1 (0 null) | UTF-8
+    record value    frame version uvarint = 1 | kind uvarint | version uvarint | fields
+    kind 2          topic: name | id, 16 bytes
+    kind 3          partition: index int32 | topic id, 16 bytes | ...
+    kind 4          setting: type of owner int8 (2 topic) | owner | name | value, or null
+    kind 9          topic removed: its id
+    kinds 23-25     a transaction of records begins, ends, or is aborted
+    text            uvarint of its length + 1 (0: null) | UTF-8
 
-What follows the fields named here is passed over, and so are all other kinds. A snapshot (`<end
-offset>-<epoch>.checkpoint`) holds the state up to its end offset in the same records; the log goes
-on from there. Read only. Source: KIP-631, KIP-630, KIP-866.
+Further fields and all other kinds are skipped. A snapshot (`<end offset>-<epoch>.checkpoint`)
+holds the state up to its end offset in the same records; the log continues from there. Read only.
+Source: KIP-631, KIP-630, KIP-866.
 """
 
 from __future__ import annotations
@@ -39,9 +41,7 @@ _SNAPSHOT = re.compile(r"(?P<end>[0-9]{20})-[0-9]{10}\.checkpoint\Z", re.ASCII)
 
 @dataclass(slots=True)
 class KafkaTopic:
-    """`count`: one more than the highest partition that was named; `configs`: the topic's own
-    settings as text.
-    """
+    """One topic. `count`: highest partition index + 1. `configs`: its own settings, as text."""
 
     name: str
     count: int = 0
@@ -50,16 +50,14 @@ class KafkaTopic:
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """All topics that Kafka knows, by their 16-byte ids; `configs` of names come before their topic
-    does, or after.
-    """
+    """All topics by 16-byte id; `configs` by name, because settings may precede their topic."""
 
     by_id: dict[bytes, KafkaTopic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     _before: KafkaTopics | None = None
 
     def apply(self, value: bytes) -> None:
-        """Count one record. Raises CorruptBatch: it ends within its fields."""
+        """Apply one record. Raises CorruptBatch: it ends within its fields."""
         try:
             version, pos = read_raw(value, 0, 32)
             kind, pos = read_raw(value, pos, 32)
@@ -118,16 +116,15 @@ def _id(value: bytes, pos: int) -> bytes:
 
 
 def log_fingerprint(storage: Storage, folder: str) -> str:
-    """What tells this state of the log from any later one: Kafka appends to it as long as it runs.
-    Raises StorageFailed.
+    """Return a text that changes with every Kafka run: Kafka appends while it runs. Raises
+    StorageFailed.
     """
     sizes = [(entry.name, entry.size) for entry in storage.list(folder) if entry.name.endswith(LOG)]
     return " ".join(map(str, max(sizes, default=("", 0))))
 
 
 def read_topics(storage: Storage, folder: str) -> KafkaTopics:
-    """The topics as of the end of the log in `folder`: what is not whole there, or can't be read,
-    ends it.
+    """Return the topics at the end of the log in `folder`; an unreadable record ends it, logged.
 
     Raises: StorageFailed.
     """
@@ -144,7 +141,7 @@ def read_topics(storage: Storage, folder: str) -> KafkaTopics:
             for value in _values(storage, f"{folder}/{name}", start_offset):
                 topics.apply(value)
     except CorruptBatch as error:
-        logger.error("%s: %s: %s; what comes after it of topics is not known", storage.location, folder, error)
+        logger.error("%s: %s: %s; later changes to topics are unknown", storage.location, folder, error)
     return topics
 
 

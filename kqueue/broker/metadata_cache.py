@@ -1,10 +1,8 @@
-"""The broker's view of its metadata store: read whole at start, kept in memory, changed by guarded
-commits in a job.
+"""The metadata cache: the metadata store in memory, changed by guarded commits.
 
-A commit is guarded by the version of each key that it touches, so that with several writers (a
-cluster, later) the second one hears of it instead of overwriting. `done` comes back on the owner
-thread; memory follows the store, never the other way round. Crash: a commit is all there or not at
-all, and nobody was told of it before it was.
+A commit is guarded by the version of each key, so that of two writers the second one fails instead
+of overwriting. Commits run in jobs; memory changes after the store. Crash: a commit is stored
+completely or not at all, and no client sees it before.
 """
 
 from __future__ import annotations
@@ -22,37 +20,44 @@ T = TypeVar("T")
 
 
 class MetadataCache:
-    """Keys and values of one store, as of the last commit or load."""
+    """Keys and values of one store as of the last load or commit."""
 
     def __init__(
-        self, store: MetadataStore, jobs: Jobs, waiting: Purgatory, make_room: Callable[[], bool] = lambda: False
+        self, store: MetadataStore, jobs: Jobs, purgatory: Purgatory, make_room: Callable[[], bool] = lambda: False
     ) -> None:
-        """`make_room`: called in the job where the disk is full; True: there is more room now, and
-        the commit is repeated.
+        """Take the store; `load` reads it.
+
+        Args:
+            make_room: called in the job if the disk is full; True: space was freed, commit again.
         """
         self._store = store
         self._make_room = make_room
         self._jobs = jobs
-        self._purgatory = waiting
+        self._purgatory = purgatory
         self._values: dict[str, bytes] = {}
         self._versions: dict[str, int] = {}
 
     def load(self) -> None:
-        """Read everything. Blocks; called once, before anyone is served. Raises StorageFailed."""
+        """Read all entries. Blocks; call it once, before serving. Raises StorageFailed."""
         snapshot = self._store.read("/")
         self._values = {key: entry.value for key, entry in snapshot.items()}
         self._versions = {key: entry.version for key, entry in snapshot.items()}
 
     def get(self, key: str) -> bytes | None:
+        """Return the value of `key`; None: no such key."""
         return self._values.get(key)
 
-    def under(self, prefix: str) -> dict[str, bytes]:
-        """All values whose key starts with `prefix`, by the rest of the key."""
+    def with_prefix(self, prefix: str) -> dict[str, bytes]:
+        """Return the values whose key starts with `prefix`, by the key without it."""
         return {key.removeprefix(prefix): value for key, value in self._values.items() if key.startswith(prefix)}
 
     def commit(self, what: str, puts: Mapping[str, bytes | None], done: Callable[[KqueueError | None], None]) -> None:
-        """Store `puts` together (None deletes), then call `done`: with None, or with Conflict or
-        StorageFailed and nothing changed.
+        """Store `puts` atomically in a job, then call `done` on the owner thread.
+
+        Args:
+            what: completes "could not ..." in the error.
+            puts: value by key; None deletes.
+            done: called with None, or with Conflict or StorageFailed if nothing changed.
         """
         guards = {key: self._versions.get(key) for key in puts}
         values = {key: value for key, value in puts.items() if value is not None}
@@ -69,9 +74,7 @@ class MetadataCache:
         self._jobs.submit(IoJob(what, lambda: self._commit(guards, values, deletes), finish, "metadata"))
 
     def commit_now(self, puts: Mapping[str, bytes | None]) -> None:
-        """Store at once (None deletes), blocking; for start-up, before anyone is served. Raises
-        Conflict, StorageFailed.
-        """
+        """Store `puts` now, during the start. Blocks. Raises Conflict, StorageFailed."""
         values = {key: value for key, value in puts.items() if value is not None}
         deletes = [key for key, value in puts.items() if value is None]
         versions = self._commit({key: self._versions.get(key) for key in puts}, values, deletes)
@@ -88,10 +91,12 @@ class MetadataCache:
             return self._store.commit(guards, values, deletes)
 
     def resolve(self, promise: Promise[T], value: T) -> None:
+        """Resolve `promise` and wake its delayed operations."""
         promise.resolve(value)
         self._purgatory.wake(promise)
 
     def fail(self, promise: Promise[T], error: KqueueError) -> None:
+        """Fail `promise` and wake its delayed operations."""
         promise.fail(error)
         self._purgatory.wake(promise)
 

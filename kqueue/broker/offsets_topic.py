@@ -1,8 +1,7 @@
-"""Where the group coordinator keeps what must outlive it: the internal topic `__consumer_offsets`.
+"""The log of the group coordinator: the internal topic `__consumer_offsets`.
 
-The topic is made when a group first needs it, and a partition's folder when a group first writes to
-it. Crash: an append whose `done(None)` was called is below the high watermark, with all that this
-promises (see `partition`).
+The topic is created when a group first needs it, a partition's folder at its first append. Crash:
+an append whose `done(None)` was called is below the high watermark (see `partition`).
 """
 
 from __future__ import annotations
@@ -31,40 +30,41 @@ class OffsetsTopicLog:
     `__consumer_offsets`.
     """
 
-    def __init__(self, config: Config, topics: Topics, waiting: Purgatory, clock: Clock) -> None:
+    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
         self._config = config
         self._topics = topics
-        self._purgatory = waiting
+        self._purgatory = purgatory
         self._clock = clock
         self._queue: list[tuple[int, Sequence[GroupRecord], Done]] = []
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic, or what it will have: a group's partition depends on it, so it
-        never changes once made.
+        """Number of partitions that the topic has or will have; constant, because it maps groups to
+        partitions.
         """
         topic = self._topics.find(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else int(self._config["offsets.topic.num.partitions"])
 
     def append(self, partition: int, records: Sequence[GroupRecord], done: Done) -> None:
-        """Append `records` as one batch; `done(None)` once they are committed, `done(error)` if
-        they can't be.
+        """Append `records` as one batch; call `done(None)` when they are committed, else
+        `done(error)`.
         """
         topic = self._topics.find(OFFSETS_TOPIC)
         if topic is not None and not self._queue:
             self._append(topic.partition(partition), records, done)
             return
-        # while the topic is being made all appends queue, so that none overtakes another
+        # all appends queue while the topic is created, to keep their order
         self._queue.append((partition, records, done))
         if len(self._queue) == 1:
-            self._make_topic()
+            self._create_topic()
 
     def read(self, partition: Partition) -> Iterator[GroupRecord]:
-        """Every committed record of a partition, oldest first, for replay at start. Blocks. Raises
-        CorruptBatch, StorageFailed.
+        """Yield every committed record of a partition, oldest first, for the replay at start.
+        Blocks.
 
-        Checksums are compared; what is damaged is left out, and said so. Records of a transaction
-        come where its commit marker stands, those of an aborted or open one never.
+        Checksums are verified; damaged records are logged and skipped. Records of a transaction
+        follow at its commit marker, those of an aborted or open one never.
+        Raises: CorruptBatch, StorageFailed.
         """
         open_transactions: dict[int, list[GroupRecord]] = {}
         offset, end = partition.log_start_offset, partition.log_end_offset
@@ -72,10 +72,9 @@ class OffsetsTopicLog:
             try:
                 data = partition.read_now(offset, LOAD_BYTES).read()
             except DamagedBatch as error:
-                # better to start from older commits where there were newer ones than not at all;
-                # the log has said what is lost
+                # older commits are better than none; the log has reported the damage
                 lost = range(offset, error.damaged_range.next_offset)
-                logger.error("%r: what groups committed at its offsets %d to %d is lost", partition, lost[0], lost[-1])
+                logger.error("%r: damaged: group commits at offsets %d to %d are lost", partition, lost[0], lost[-1])
                 offset = lost.stop
                 continue
             if not data:
@@ -84,26 +83,26 @@ class OffsetsTopicLog:
                 offset = header.next_offset
                 records = iter_records(data, position)
                 if header.is_control:
-                    held = open_transactions.pop(header.producer_id, [])
-                    marker = next(records, None)  # compaction may keep the batch alone, for its producer's sake
+                    transaction = open_transactions.pop(header.producer_id, [])
+                    marker = next(records, None)  # compaction may keep an empty batch for its producer's sequence
                     if marker is not None and decode_control(marker)[0] == COMMIT:
-                        yield from held
+                        yield from transaction
                     continue
-                found = [(record.key, record.value) for record in records if record.key is not None]
+                group_records = [(record.key, record.value) for record in records if record.key is not None]
                 if header.is_transactional:
-                    open_transactions.setdefault(header.producer_id, []).extend(found)
+                    open_transactions.setdefault(header.producer_id, []).extend(group_records)
                 else:
-                    yield from found
+                    yield from group_records
 
     def used_partitions(self, has_data: Callable[[str, int], bool]) -> Iterator[Partition]:
-        """The partitions that have anything to replay, so that a start does not open fifty empty
+        """Yield the partitions with records to replay, so that a start does not open fifty empty
         logs.
         """
         topic: Topic | None = self._topics.find(OFFSETS_TOPIC)
         if topic is not None:
             yield from (partition for partition in topic.partitions if has_data(OFFSETS_TOPIC, partition.index))
 
-    def _make_topic(self) -> None:
+    def _create_topic(self) -> None:
         try:
             promise = self._topics.create_on_demand(OFFSETS_TOPIC)
         except KqueueError as error:
@@ -126,7 +125,7 @@ class OffsetsTopicLog:
         try:
             if len(batch) > size_max and any(
                 value is not None for _, value in records
-            ):  # what only deletes has no bound
+            ):  # a batch of tombstones has no limit
                 what = f"{len(records)} records of {len(batch)} bytes"
                 raise RecordTooLarge(f"{what}, where max.message.bytes of {OFFSETS_TOPIC} is {size_max}")
             end = partition.append(memoryview(batch), read_header(batch), client=False).next_offset
@@ -147,7 +146,7 @@ class OffsetsTopicLog:
     def _when(
         self, ready: Callable[[], bool], error: Callable[[], KqueueError | None], keys: tuple[object, ...], done: Done
     ) -> None:
-        """Call `done(error())` now if `ready()`, else when one of `keys` is woken and it is."""
+        """Call `done(error())` when `ready()`: now, or after a wake of one of `keys`."""
         if ready():
             done(error())
             return

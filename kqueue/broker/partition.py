@@ -1,10 +1,9 @@
-"""One partition as its leader sees it: a log, a high watermark, and those who wait for it to move.
+"""A partition at its leader: log, high watermark, and the delayed operations that it wakes.
 
-Durability. In group mode the high watermark never passes what is flushed, so whatever anyone has
-read, or had confirmed with acks=all, survives a power cut; what was only appended (acks 0 or 1) may
-be lost with the power. In kafka mode the high watermark follows the end of the log at once, and the
-operating system writes when it likes, or as `flush.messages` and `flush.ms` say. Single node: the
-leader's log is the only replica.
+Durability: in group mode the high watermark never passes the flushed offset. All that a consumer
+read, or a producer got confirmed with acks=all, survives a power cut; records confirmed with acks 0
+or 1 may be lost. In kafka mode the high watermark is the log end; the operating system writes at
+its own time, or as `flush.messages` and `flush.ms` say. The leader's log is the only replica.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 FLUSH_NEVER_MS = 2**63 - 1
 FLUSH_AGAIN_MS = 100
-"""A flush that could not open its files is tried again after this time, or with the next append."""
+"""A flush that could not open its files is retried after this time, or at the next append."""
 
 
 class PartitionHost(Protocol):
@@ -54,14 +53,14 @@ class PartitionHost(Protocol):
     leader_epoch: int
     flush_before_visible: bool  # group mode
     flush_by_policy: bool  # kafka mode; memory has neither
-    verify_reads: bool  # compare the checksums of what was found on the disk before it is first served
+    verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
 
     def open_log(self, topic: str, index: int) -> Log: ...
 
 
 class PartitionRead(NamedTuple):
-    """What a fetch finds: the watermarks of the moment, and whole batches below the bound of its
-    isolation level.
+    """Result of a read: current watermarks, and whole batches below the bound of the isolation
+    level.
     """
 
     high_watermark: int
@@ -71,13 +70,15 @@ class PartitionRead(NamedTuple):
 
 
 class Partition:
-    """One partition that this broker leads. Its own identity is the key of `broker.purgatory`: woken
-    when the high watermark moves, when the log fails, and when the partition is deleted.
+    """One partition that this broker leads.
+
+    It is itself a key of the purgatory, woken when the high watermark moves, the log fails, or the
+    partition is deleted.
     """
 
     __slots__ = (
-        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends", "deleted",
-        "index",
+        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends",
+        "deleted", "index",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
@@ -89,12 +90,8 @@ class Partition:
         self._high_watermark = 0
         self._flush_due = False
         self._flush_timer: Timer | None = None
-        self._after_flush: tuple[
-            tuple[int, Callable[[], None]], ...
-        ] = ()  # nearly always empty: no list for each partition
-        self.appends: AppendQueue | None = (
-            None  # appends whose batches take long to check; what comes later waits behind them
-        )
+        self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
+        self.appends: AppendQueue | None = None  # deferred appends; later ones queue behind them
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
@@ -113,9 +110,7 @@ class Partition:
 
     @property
     def is_open(self) -> bool:
-        """Whether the log has been opened; an unopened one has nothing in memory to flush or to
-        close.
-        """
+        """Whether the log is open; else there is nothing to flush or close."""
         return self._log is not None
 
     @property
@@ -131,29 +126,28 @@ class Partition:
             log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
             if not self._host.verify_reads:
                 log.reader.disable_verification()
-            # what a single replica found on its disk when it opened is all there is, and it is
-            # flushed
+            # the only replica: all that recovery kept is flushed and committed
             self._high_watermark = log.end_offset
             self._log = log
         return self._log
 
     @property
     def high_watermark(self) -> int:
-        """Offset after the last record that consumers may see; never goes back."""
+        """Offset after the last record that consumers may read; never goes back."""
         self.log  # noqa: B018  opening sets it
         return self._high_watermark
 
     @property
     def readable_end(self) -> int:
-        """The high watermark, or of a read-only log what was flushed below it. Raises
-        StorageFailed: the log is offline.
+        """The high watermark, in a read-only log at most its flushed offset. Raises StorageFailed:
+        offline.
         """
         return min(self.high_watermark, self.log.readable_end)
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of an open transaction, or the high watermark: what read_committed consumers
-        may see.
+        """First offset of an open transaction, else the high watermark: the bound of
+        read_committed.
         """
         return self.log.last_stable_offset(self._high_watermark)
 
@@ -166,8 +160,9 @@ class Partition:
         return self.log.end_offset
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Refuse a client that believes in another leader epoch; -1 means that it names none.
-        Source: KIP-320.
+        """Check the client's leader epoch; -1: none.
+
+        Raises: FencedLeaderEpoch, UnknownLeaderEpoch: older or newer than ours. Source: KIP-320.
         """
         if epoch == -1 or epoch == self.leader_epoch:
             return
@@ -175,10 +170,10 @@ class Partition:
         raise FencedLeaderEpoch(found) if epoch < self.leader_epoch else UnknownLeaderEpoch(found)
 
     def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> AppendResult:
-        """Append one checked batch; offsets and leader epoch are written into `batch`.
+        """Append one validated batch; writes offsets and leader epoch into `batch`.
 
-        Durability: in memory and page cache on return; see the module for when it is safe,
-        `is_committed` for whether. Raises: what `Log.append` raises.
+        Durability: in the page cache on return; on disk once `is_committed` (group mode).
+        Raises: what `Log.append` raises.
         """
         log = self.log
         appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
@@ -193,10 +188,12 @@ class Partition:
         return appended
 
     def defer_append(self, steps: SlicedWork[AppendResult], size: int) -> Promise[AppendResult]:
-        """Have an append made by `steps`, after all others that were put off; the promise is settled
-        and woken at its end.
+        """Run the append `steps` after all other deferred ones; its end settles and wakes the
+        promise.
 
-        Args: size: bytes that `steps` holds. Raises RequestTimedOut: too many are held already.
+        Args:
+            size: bytes that `steps` holds.
+        Raises: RequestTimedOut: deferred appends hold too many bytes.
         """
         self._host.append_scheduler.reserve(size)
         if self.appends is None:
@@ -207,8 +204,8 @@ class Partition:
         self.appends = None
 
     def is_committed(self, offset: int) -> bool:
-        """Whether all records below `offset` are below the high watermark. Raises StorageFailed:
-        the log went offline meanwhile.
+        """Return whether the high watermark covers `offset`. Raises StorageFailed: the log is
+        offline.
         """
         log = self.log
         if self._high_watermark >= offset:
@@ -220,13 +217,14 @@ class Partition:
     def read(
         self, offset: int, max_bytes: int, *, read_committed: bool = False, min_one_batch: bool = True
     ) -> PartitionRead:
-        """Whole batches from the one that holds `offset`, at most `max_bytes` (but one batch where
-        `min_one_batch`).
+        """Read whole batches from the one with `offset` on, at most `max_bytes`.
 
-        Where `fetched.check` is not None, what was read must not be served before that was done,
-        and the read repeated: `start_check`. Raises: OffsetOutOfRange: below the log start or above
-        the end. CorruptBatch: that was found to be damaged. StorageFailed: the log is offline, or
-        read-only and `offset` lies above what was flushed.
+        Args:
+            min_one_batch: return one batch even if it is larger.
+        Returns: if `fetched.check` is not None, run it with `start_check` and read again: the
+            data is not verified.
+        Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: damaged.
+            StorageFailed: offline, or read-only with `offset` above the flushed offset.
         """
         log = self.log
         if not log.start_offset <= offset <= log.end_offset:
@@ -239,15 +237,15 @@ class Partition:
         return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
 
     def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
-        """Check what a read found, in a job; `done(error or None)` on the owner thread when the
-        read is to be repeated.
+        """Verify what a read returned, in a job; then call `done(error or None)` on the owner
+        thread.
         """
         job = self.log.reader.verification_job(check, done)
         if job is not None:
             self._host.jobs.submit(job)
 
     def read_now(self, offset: int, max_bytes: int) -> ReadResult:
-        """`read` up to the high watermark, checked where that is needed. Blocks. Raises as `read`."""
+        """Read up to the high watermark, verified. Blocks. Raises what `read` raises."""
         while True:
             fetched = self.read(offset, max_bytes).fetched
             if fetched.check is None:
@@ -255,9 +253,7 @@ class Partition:
             self.log.reader.verify_now(fetched.check)
 
     def flush(self) -> None:
-        """Start flushing what is not flushed yet; `high_watermark` moves (in group mode) when it is
-        done.
-        """
+        """Flush what is unflushed, in a job; in group mode its end moves the high watermark."""
         self._flush_due = False
         if self._flush_timer is not None:
             self._flush_timer.cancel()
@@ -269,16 +265,12 @@ class Partition:
             self._host.jobs.submit(job)
 
     def roll(self) -> None:
-        """End the active segment, at once or after the flush that it has to wait for. Raises
-        StorageFailed.
-        """
+        """Roll the active segment, now or after the flush it depends on. Raises StorageFailed."""
         if not self.log.roll_if_ready():
             self.flush()
 
     def after_flush(self, offset: int, call: Callable[[], None]) -> None:
-        """Call `call` once all below `offset` survives a power cut (at once where memory is all
-        there is), or the log is offline.
-        """
+        """Call `call` when `offset` is flushed (in memory: now), or the log is offline."""
         on_disk = self._host.flush_before_visible or self._host.flush_by_policy
         if self.log.flushed_offset >= offset or self.log.offline is not None or not on_disk:
             call()
@@ -292,8 +284,8 @@ class Partition:
             self.after_flush(offset, call)
 
     def mark_deleted(self) -> Log | None:
-        """No more use of this partition: whoever waits hears of it. Returns the log if it was open,
-        for its owner to delete.
+        """Mark as deleted and wake all delayed operations. Returns the log if open, for its owner
+        to delete.
         """
         self.deleted = True
         log, self._log = self._log, None
@@ -306,15 +298,14 @@ class Partition:
         return log
 
     def _flush_soon(self) -> None:
-        # at the end of the turn, so that one fsync serves all requests that came in with it
+        # at the end of the turn: one fsync for all requests of the turn
         if not self._flush_due:
             self._flush_due = True
             self._host.purgatory.defer(self.flush)
 
     def _flush_by_policy(self, log: Log) -> None:
         config = log.config
-        # an ended segment (or a new partition's folder) is flushed too, so that a recovery has the
-        # active segment to read at most
+        # rolled segments and new folders are flushed too: recovery reads the active segment at most
         if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
             self._flush_soon()
         elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
@@ -326,8 +317,8 @@ class Partition:
         self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + ms, self.flush)
 
     def _flushed(self) -> None:
-        """The log's news: `flushed_offset` moved, the log went offline, or a flush could not open
-        its files.
+        """Handle the end of a flush: `flushed_offset` moved, the log went offline, or no file could
+        be opened.
         """
         log = self._log
         if log is None:
@@ -338,13 +329,13 @@ class Partition:
         if log.offline is not None:
             self._host.purgatory.wake(self)
         if self._host.flush_before_visible:
-            self._advance(log.flushed_offset)  # first: what waits for the flush may move the log start up to it
+            self._advance(log.flushed_offset)  # first: calls after the flush may move the log start up to it
             if log.needs_flush:
                 self._flush_soon()
-        elif log.has_unflushed_segments:  # ended while that flush was under way
+        elif log.has_unflushed_segments:  # rolled during that flush
             self._flush_soon()
         if log.roll_due and log.offline is None:
-            with contextlib.suppress(StorageFailed):  # the next append meets it too
+            with contextlib.suppress(StorageFailed):  # the next append fails too
                 log.roll_if_ready()
         if self._after_flush:
             self._call_after_flush()

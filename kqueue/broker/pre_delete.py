@@ -1,8 +1,12 @@
-"""Work that a cleanup policy wants done before segments go (`policies.Drop.before_delete`): begun, kept
-apart from compaction, and followed by the drop of exactly those segments that it was given.
+"""Pre-delete tasks: work of a cleanup policy before segments are deleted
+(`policies.Drop.before_delete`).
 
-The order: the segments are flushed, so that no power cut gives their offsets to other records; the
-work runs; the log is compared with what was handed over; then they are dropped as any others (see
+A task never overlaps compaction of its log, and exactly the segments that it got are dropped:
+
+1. The segments are flushed, so that no power cut gives their offsets to other records.
+2. The task runs.
+3. The log must still hold the same segments.
+4. They are dropped as any others (see
 `log.dropping`). Crash: before the log start is checkpointed, the segments are all there, and the
 work is done again.
 """
@@ -25,8 +29,8 @@ from kqueue.log.sealed_segments import PreDeleteTask, SealedSegments
 from kqueue.log.segment import Segment
 
 logger = logging.getLogger("kqueue.broker")
-SLOW_MS = 3_600_000  # work that takes longer is told of, since it may hang, and others wait for it
-HANDED_BYTES_MAX = (
+SLOW_MS = 3_600_000  # a warning follows: the task may hang, and others wait for it
+TASK_BYTES_MAX = (
     1 << 30
 )  # at a time, or one segment: so that a failure late in a long log does not cost all that was done before
 Key = tuple[str, int]
@@ -35,11 +39,9 @@ DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 
 
 @dataclass(slots=True)
-class _Work:
-    """One that is under way: what was handed over, on whose word (`policy`, for people), since when
-    (monotonic ms).
-
-    `is_slow`: it was told that it takes long.
+class _Task:
+    """A task that runs: its segments, the title of its policy, its start (monotonic ms). `is_slow`:
+    warned.
     """
 
     partition: Partition
@@ -49,20 +51,20 @@ class _Work:
     drop: Drop
     segments: list[Segment]
     views: tuple[SegmentView, ...]
-    begun_ms: float
+    started_ms: float
     is_slow: bool = False
 
     @property
     def end_offset(self) -> int:
         return self.views[-1].end_offset
 
-    def still_there(self) -> list[Segment]:
-        """Those of the segments that the log still has."""
+    def remaining(self) -> list[Segment]:
+        """Return the segments that the log still has."""
         gone = self.log.segments.sealed_below(self.end_offset)
         return [segment for segment in self.segments if any(segment is one for one in gone)]
 
     def is_current(self) -> bool:
-        """Whether all that would be dropped was handed over, and is what it was then."""
+        """Return whether all segments to drop were given to the task and are unchanged."""
         handed = dict(zip(map(id, self.segments), self.views, strict=True))
         views = {view.base_offset: view for view in self.log.segment_views()}
         for segment in self.log.segments.sealed_below(self.end_offset):
@@ -73,148 +75,149 @@ class _Work:
 
 
 class PreDeleteTasks:
-    """All such work of one broker: one per partition, `kqueue.cleanup.work.max` at a time. Belongs
-    to the owner thread.
+    """All tasks of one broker: one per partition, `kqueue.cleanup.work.max` at a time.
 
     `drop(partition, topic, drop, done)`: what follows where it succeeds. `again(partition)`: have
     the partition's policies asked again, because there is room now, or more to hand over.
     """
 
     def __init__(
-        self, config: Config, jobs: Jobs, clock: Clock, drop: DropNow, again: Callable[[Partition], None]
+        self, config: Config, jobs: Jobs, clock: Clock, drop: DropNow, plan_again: Callable[[Partition], None]
     ) -> None:
         self._config = config
         self._jobs = jobs
         self._clock = clock
         self._drop = drop
-        self._again = again
-        self._busy: dict[Key, _Work] = {}
-        self._waiting: dict[Key, Partition] = {}  # in the order in which they came
-        self._told: dict[tuple[Key, str], str] = {}  # the last failure
+        self._plan_again = plan_again
+        self._running: dict[Key, _Task] = {}
+        self._waiting: dict[Key, Partition] = {}  # in order of arrival
+        self._reported: dict[tuple[Key, str], str] = {}  # last failure
         self._stopped = False
 
     def is_busy(self, key: Key) -> bool:
-        """Whether segments of the partition are being worked on: they are not to be replaced
-        meanwhile.
-        """
-        return key in self._busy
+        """Return whether the partition has a task: its segments must not be replaced."""
+        return key in self._running
 
     @property
-    def room(self) -> int:
-        """How many more may begin now."""
-        return 0 if self._stopped else int(self._config["kqueue.cleanup.work.max"]) - len(self._busy)
+    def free_slots(self) -> int:
+        """Number of tasks that may start now."""
+        return 0 if self._stopped else int(self._config["kqueue.cleanup.work.max"]) - len(self._running)
 
     def forget(self, key: Key) -> None:
         """The partition is gone. What is under way for it ends without any effect."""
         self._waiting.pop(key, None)
-        if self._told:
-            self._told = {(told, policy): what for (told, policy), what in self._told.items() if told != key}
+        if self._reported:
+            self._reported = {
+                (reported, policy): message for (reported, policy), message in self._reported.items() if reported != key
+            }
 
-    def begin(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
+    def start(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
         """Have `drop.before_delete` done, and then the drop; where there is no room, when there is.
 
         Args: policy: its name, for people. Raises StorageFailed, CorruptData.
         """
         key = (topic.name, partition.index)
-        if key in self._busy:
-            self._look_at(self._busy[key])
+        if key in self._running:
+            self._warn_if_slow(self._running[key])
             return
-        work = _cut_out(partition, topic, policy, drop, self._clock.monotonic_ms())
-        if work is None:
+        task = _make_task(partition, topic, policy, drop, self._clock.monotonic_ms())
+        if task is None:
             return
-        if self.room <= 0:
+        if self.free_slots <= 0:
             self._waiting.setdefault(key, partition)
             return
         self._waiting.pop(key, None)
-        self._busy[key] = work
-        partition.after_flush(work.end_offset, lambda: self._start(work))
+        self._running[key] = task
+        partition.after_flush(task.end_offset, lambda: self._submit(task))
 
-    def _look_at(self, work: _Work) -> None:
-        if not work.is_slow and self._clock.monotonic_ms() - work.begun_ms >= SLOW_MS:
-            work.is_slow = True
-            logger.warning("%s-%d: %s has been at work for an hour", work.topic.name, work.partition.index, work.policy)
+    def _warn_if_slow(self, task: _Task) -> None:
+        if not task.is_slow and self._clock.monotonic_ms() - task.started_ms >= SLOW_MS:
+            task.is_slow = True
+            logger.warning("%s-%d: %s has been running for an hour", task.topic.name, task.partition.index, task.policy)
 
-    def _start(self, work: _Work) -> None:
-        if work.partition.deleted or work.log.offline is not None:
-            self._end(work)
+    def _submit(self, task: _Task) -> None:
+        if task.partition.deleted or task.log.offline is not None:
+            self._end(task)
             return
-        before_delete, storage = work.drop.before_delete, work.log.storage
-        assert before_delete is not None, "it was asked for"
+        before_delete, storage = task.drop.before_delete, task.log.storage
+        assert before_delete is not None, "a task has work"
         segments = SealedSegments(
-            topic=work.topic.name,
-            partition=work.partition.index,
-            topic_id=work.log.topic_id,
-            folder=work.log.folder,
-            place=f"{storage.location}/{work.log.folder}",
-            segments=work.views,
-            start_offset=max(work.log.start_offset, work.views[0].base_offset),
-            end_offset=work.end_offset,
+            topic=task.topic.name,
+            partition=task.partition.index,
+            topic_id=task.log.topic_id,
+            folder=task.log.folder,
+            place=f"{storage.location}/{task.log.folder}",
+            segments=task.views,
+            start_offset=max(task.log.start_offset, task.views[0].base_offset),
+            end_offset=task.end_offset,
             opener=storage.opener or (lambda: storage),
         )
-        name = f"{work.policy}: {work.log.folder}, offsets {segments.start_offset} to {segments.end_offset - 1}"
-        logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", work.policy, segments.topic, segments.partition,
+        name = f"{task.policy}: {task.log.folder}, offsets {segments.start_offset} to {segments.end_offset - 1}"
+        logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", task.policy, segments.topic, segments.partition,
                     segments.start_offset, segments.end_offset - 1, segments.size)  # fmt: skip
-        task = PreDeleteTask(before_delete, segments)
+        work = PreDeleteTask(before_delete, segments)
         self._jobs.submit(
-            CpuJob(name, task, lambda _, error: self._done(work, error), shared=storage.opener is not None)
+            CpuJob(name, work, lambda _, error: self._done(task, error), shared=storage.opener is not None)
         )
 
-    def _done(self, work: _Work, error: BaseException | None) -> None:
+    def _done(self, task: _Task, error: BaseException | None) -> None:
         if isinstance(error, JobCancelled):
             self._stopped = True
             return
-        if work.partition.deleted or work.log.offline is not None:
-            self._end(work)
+        if task.partition.deleted or task.log.offline is not None:
+            self._end(task)
             return
         if error is not None:
-            self._failed(work, error)
-            self._end(work)
+            self._failed(task, error)
+            self._end(task)
             return
         try:
-            is_current = work.is_current()
-        except Exception as failed:  # what can be wrong with a log's files, seen where it is next looked at
-            logger.error("%r: %s", work.partition, failed)
+            is_current = task.is_current()
+        except Exception as failed:  # the log's files cannot be read; the next round reports it
+            logger.error("%r: %s", task.partition, failed)
             is_current = False
         if not is_current:
-            logger.info("%r has changed since %s began its work, which is done again", work.partition, work.policy)
-            self._end(work)
+            logger.info("%r has changed since %s began its work, which is done again", task.partition, task.policy)
+            self._end(task)
             return
-        self._told.pop(((work.topic.name, work.partition.index), work.policy), None)
-        drop = replace(work.drop, before_offset=work.end_offset, roll_active=False)
-        self._drop(work.partition, work.topic, drop, lambda: self._end(work, more=not work.still_there()))
+        self._reported.pop(((task.topic.name, task.partition.index), task.policy), None)
+        drop = replace(task.drop, before_offset=task.end_offset, roll_active=False)
+        self._drop(task.partition, task.topic, drop, lambda: self._end(task, more=not task.remaining()))
 
-    def _failed(self, work: _Work, error: BaseException) -> None:
-        if len(work.still_there()) < len(work.segments):
+    def _failed(self, task: _Task, error: BaseException) -> None:
+        if len(task.remaining()) < len(task.segments):
             logger.info(
-                "%r: %s ended its work, because segments went meanwhile: %s", work.partition, work.policy, error
+                "%r: %s ended its work, because segments went meanwhile: %s", task.partition, task.policy, error
             )
             return
-        key = ((work.topic.name, work.partition.index), work.policy)
-        what = f"{type(error).__name__}: {error}"
-        if self._told.get(key) != what:
-            self._told[key] = what
+        key = ((task.topic.name, task.partition.index), task.policy)
+        message = f"{type(error).__name__}: {error}"
+        if self._reported.get(key) != message:
+            self._reported[key] = message
             logger.error(
                 "%s-%d: %s failed on offsets %d to %d, nothing is dropped, and it is tried again: %s",
-                *key[0], work.policy, work.views[0].base_offset, work.end_offset - 1, error,
+                *key[0], task.policy, task.views[0].base_offset, task.end_offset - 1, error,
             )  # fmt: skip
 
-    def _end(self, work: _Work, *, more: bool = False) -> None:
-        """Make room. `more`: the policy may have more to hand over than one work takes."""
-        key = (work.topic.name, work.partition.index)
-        del self._busy[key]
-        if more and not work.partition.deleted:
-            self._waiting.setdefault(key, work.partition)
+    def _end(self, task: _Task, *, more: bool = False) -> None:
+        """End the task. `more`: the policy may have more segments than one task takes."""
+        key = (task.topic.name, task.partition.index)
+        del self._running[key]
+        if more and not task.partition.deleted:
+            self._waiting.setdefault(key, task.partition)
         for _ in range(len(self._waiting)):
-            if self.room <= 0:
+            if self.free_slots <= 0:
                 return
             key = next(iter(self._waiting))
-            self._again(self._waiting.pop(key))
+            self._plan_again(self._waiting.pop(key))
 
 
-def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms: float) -> _Work | None:
-    """What can be handed over now; None: nothing. Raises StorageFailed, CorruptData."""
+def _make_task(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms: float) -> _Task | None:
+    """Return the task for the segments that may go now; None: none. Raises StorageFailed,
+    CorruptData.
+    """
     log = partition.log
-    # until a transaction is ended nobody knows whether its records count
+    # records of an open transaction may still be aborted
     high = min(partition.high_watermark, partition.last_stable_offset)
     if drop.roll_active and log.end_offset <= min(drop.before_offset, high):
         partition.roll()
@@ -223,7 +226,7 @@ def _cut_out(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms
     count, size = 0, 0
     for view in views:
         size += view.size
-        if count and size > HANDED_BYTES_MAX:
+        if count and size > TASK_BYTES_MAX:
             break
         count += 1
-    return _Work(partition, topic, log, policy, drop, segments[:count], views[:count], now_ms) if count else None
+    return _Task(partition, topic, log, policy, drop, segments[:count], views[:count], now_ms) if count else None

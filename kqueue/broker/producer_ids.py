@@ -1,7 +1,7 @@
-"""Producer ids: handed out from blocks, so that a stored number stands in for a thousand of them.
+"""Producer ids: allocated from blocks of 1000, one stored number each.
 
-Crash: at most the rest of a block is never used; no id is given twice, because a block is stored
-before its first id is given. Source: KIP-98, Kafka's ProducerIdManager.
+Crash: the remaining ids of a block are never used. No id is allocated twice, because a block is
+stored before its first id is allocated. Source: KIP-98, Kafka's ProducerIdManager.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ BLOCK_COUNT = 1000
 
 
 class ProducerIds:
-    """Gives every idempotent producer a number that nobody else on this cluster has or had."""
+    """Allocates ids that are unique in the cluster for ever."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
         self._next = self._end = 0
-        self._asking: deque[Promise[int]] = deque()
+        self._pending: deque[Promise[int]] = deque()
 
     def allocate(self) -> Promise[int]:
-        """A new id; the promise is done at once while a block lasts. Fails with StorageFailed when a
-        block can't be stored.
+        """Return the promise of a new id, done at once while the block lasts.
+
+        Raises (by the promise): StorageFailed: a block could not be stored.
         """
         promise: Promise[int] = Promise()
-        if self._next < self._end and not self._asking:
-            promise.resolve(self._take())
+        if self._next < self._end and not self._pending:
+            promise.resolve(self._next_id())
             return promise
-        self._asking.append(promise)
-        if len(self._asking) == 1:
+        self._pending.append(promise)
+        if len(self._pending) == 1:
             self._reserve()
         return promise
 
-    def _take(self) -> int:
+    def _next_id(self) -> int:
         self._next += 1
         return self._next - 1
 
@@ -55,11 +56,11 @@ class ProducerIds:
         self._metadata.commit("reserve producer ids", {KEY: value}, done)
 
     def _serve(self, error: KqueueError | None) -> None:
-        while self._asking and (error is not None or self._next < self._end):
-            promise = self._asking.popleft()
+        while self._pending and (error is not None or self._next < self._end):
+            promise = self._pending.popleft()
             if error is not None:
                 self._metadata.fail(promise, error)
             else:
-                self._metadata.resolve(promise, self._take())
-        if self._asking:
+                self._metadata.resolve(promise, self._next_id())
+        if self._pending:
             self._reserve()

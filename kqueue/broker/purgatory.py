@@ -1,8 +1,8 @@
-"""Purgatory without an event loop: who can't be answered yet leaves a `DelayedOperation`, and events wake it by
-key.
+"""The purgatory: delayed operations, retried when an event wakes one of their keys or time is over.
 
-Everything here runs on the owner thread. `wake` only marks; the retries run in `run_ready`, after
-the request that caused them, so that no handler is ever entered from within another.
+It has no event loop and belongs to the owner thread. `wake` only marks operations; `run_ready`
+retries them after the request that woke them, so that no handler runs within another. Source:
+Kafka's DelayedOperationPurgatory.
 """
 
 from __future__ import annotations
@@ -20,48 +20,44 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class DelayedOperation(Generic[R]):
-    """What a handler returns instead of a response: ask again when one of `keys` is woken, or at
-    `deadline_ms`.
+    """What a handler returns instead of a response that is not complete. Source: Kafka's
+    DelayedOperation.
 
-    `retry(expired)` returns the response, or None to go on waiting; with `expired` True it must
-    answer. When it returns None it may have set another `deadline_ms`, which holds from then on.
-    That is on the monotonic clock; None waits for the keys alone. It may also return another
-    `DelayedOperation`, which then takes the place of this one.
+    `try_complete(expired)` is called when one of `keys` is woken, and with True at `deadline_ms`
+    (monotonic clock; None: never). It returns the response, None to stay delayed (not if expired),
+    or another `DelayedOperation`, which replaces this one. It may set a new `deadline_ms`.
 
-    `in_order`: no later request of the connection may begin meanwhile, whatever its API allows
-    otherwise.
+    `in_order`: no later request of the connection may begin before the response.
     """
 
     keys: tuple[Hashable, ...]
     deadline_ms: float | None
-    retry: Callable[[bool], R | DelayedOperation[R] | None]
+    try_complete: Callable[[bool], R | DelayedOperation[R] | None]
     in_order: bool = False
 
 
-class _Run(NamedTuple):
-    """Work of a later turn."""
+class _LaterCall(NamedTuple):
+    """A call to make in a later turn."""
 
     run: Callable[[], None]
 
 
 class WatchedOperation:
-    """One registered `DelayedOperation`; `cancel()` when nobody is left to be answered (the connection is
-    gone).
-    """
+    """One operation in the purgatory; `cancel()` it when its connection is closed."""
 
-    __slots__ = ("_done", "_failed", "_purgatory", "_timer", "deadline_ms", "queued", "wait")
+    __slots__ = ("_done", "_failed", "_purgatory", "_timer", "deadline_ms", "operation", "queued")
 
     def __init__(
         self,
-        waiting: Purgatory,
-        wait: DelayedOperation[Any],
+        purgatory: Purgatory,
+        operation: DelayedOperation[Any],
         done: Callable[[Any], None],
         failed: Callable[[Exception], None] | None,
     ) -> None:
-        self.wait = wait
+        self.operation = operation
         self._failed = failed
         self.queued = False
-        self._purgatory = waiting
+        self._purgatory = purgatory
         self._done: Callable[[Any], None] | None = done
         self._timer: Timer | None = None
         self.deadline_ms: float | None = None  # what the timer is set to
@@ -71,7 +67,7 @@ class WatchedOperation:
         return self._done is not None
 
     def cancel(self) -> None:
-        """Forget the wait without answering; twice, or after the answer, is harmless."""
+        """Remove the operation without a response. Does nothing if complete."""
         self._finish()
 
     def _finish(self) -> Callable[[Any], None] | None:
@@ -84,82 +80,83 @@ class WatchedOperation:
 
 
 class Purgatory:
-    """All waits of one broker. `on_ready` (if set) is called when `run_ready` has become due."""
+    """All delayed operations of a broker. `on_ready`, if set: called when `run_ready` is due."""
 
     def __init__(self, timers: Timers, clock: Clock) -> None:
         self._timers = timers
         self._clock = clock
         self._by_key: dict[Hashable, dict[WatchedOperation, None]] = {}
         self._ready: deque[WatchedOperation | Callable[[], None]] = deque()
-        self._later: deque[Hashable | _Run] = deque()
+        self._later: deque[Hashable | _LaterCall] = deque()
         self.on_ready: Callable[[], None] | None = None
 
     def add(
-        self, wait: DelayedOperation[R], done: Callable[[R], None], failed: Callable[[Exception], None] | None = None
+        self,
+        operation: DelayedOperation[R],
+        done: Callable[[R], None],
+        failed: Callable[[Exception], None] | None = None,
     ) -> WatchedOperation:
-        """Hold `wait`; `done(response)` is called once, from `run_ready` or from a timer, unless
-        cancelled.
+        """Hold `operation` until it is complete.
 
-        `failed(error)` is called in its place when the retry raises, so that one broken wait harms
-        no other.
+        Args:
+            done: called once with the response, from `run_ready` or a timer, unless cancelled.
+            failed: called instead with the error that `try_complete` raises.
         """
-        waiter = WatchedOperation(self, wait, done, failed)
-        self._register(waiter)
-        return waiter
+        watched = WatchedOperation(self, operation, done, failed)
+        self._register(watched)
+        return watched
 
-    def _register(self, waiter: WatchedOperation) -> None:
-        for key in waiter.wait.keys:
-            self._by_key.setdefault(key, {})[waiter] = None
-        self._set_timer(waiter)
+    def _register(self, watched: WatchedOperation) -> None:
+        for key in watched.operation.keys:
+            self._by_key.setdefault(key, {})[watched] = None
+        self._set_timer(watched)
 
-    def _set_timer(self, waiter: WatchedOperation) -> None:
-        if waiter._timer is not None:
-            waiter._timer.cancel()
-            waiter._timer = None
-        waiter.deadline_ms = waiter.wait.deadline_ms
-        if waiter.deadline_ms is not None:
-            waiter._timer = self._timers.at(waiter.deadline_ms, lambda: self._try(waiter, expired=True))
+    def _set_timer(self, watched: WatchedOperation) -> None:
+        if watched._timer is not None:
+            watched._timer.cancel()
+            watched._timer = None
+        watched.deadline_ms = watched.operation.deadline_ms
+        if watched.deadline_ms is not None:
+            watched._timer = self._timers.at(watched.deadline_ms, lambda: self._retry(watched, expired=True))
 
     def wake(self, key: Hashable) -> None:
-        """Something happened at `key`: its waiters are retried at the next `run_ready`."""
-        waiters = self._by_key.get(key)
-        if not waiters:
+        """Retry the operations of `key` at the next `run_ready`."""
+        watched_set = self._by_key.get(key)
+        if not watched_set:
             return
-        for waiter in waiters:
-            if not waiter.queued:
-                waiter.queued = True
-                self._push(waiter)
+        for watched in watched_set:
+            if not watched.queued:
+                watched.queued = True
+                self._push(watched)
 
     def wake_in_later_turn(self, key: Hashable) -> None:
-        """Wake `key` in a later `run_ready`, one such key in each: so long work in slices lets
-        requests of others in between.
+        """Wake `key` in a later `run_ready`, one key in each, so that other requests run between
+        slices.
         """
         self._later.append(key)
         if self.on_ready is not None:
             self.on_ready()
 
     def run_in_later_turn(self, run: Callable[[], None]) -> None:
-        """Call `run` once, in a later `run_ready`; takes its turn among the keys of
-        `wake_in_later_turn`.
-        """
-        self._later.append(_Run(run))
+        """Call `run` in a later `run_ready`, in order with the keys of `wake_in_later_turn`."""
+        self._later.append(_LaterCall(run))
         if self.on_ready is not None:
             self.on_ready()
 
     def defer(self, run: Callable[[], None]) -> None:
-        """Call `run` once, at the next `run_ready`: work that is better done once for all requests
-        of a turn.
-        """
+        """Call `run` at the next `run_ready`: work done once for all requests of a turn."""
         self._push(run)
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> int:
-        """Run what is due now, what it makes due in turn included, but after the first only until
-        `is_over()`; returns how many ran.
+        """Run all that is due, and what becomes due by that; return how many ran.
+
+        Args:
+            is_over: checked after the first; True ends the run.
         """
         count = 0
         if self._later:
             later = self._later.popleft()
-            if isinstance(later, _Run):
+            if isinstance(later, _LaterCall):
                 later.run()
             else:
                 self.wake(later)
@@ -169,7 +166,7 @@ class Purgatory:
             count += 1
             if isinstance(item, WatchedOperation):
                 item.queued = False
-                self._try(item, expired=False)
+                self._retry(item, expired=False)
             else:
                 item()
         return count
@@ -179,47 +176,45 @@ class Purgatory:
         return bool(self._ready or self._later)
 
     def __len__(self) -> int:
-        """How many waits are held (those without keys, which wait for their deadline alone, not
-        counted).
-        """
-        return len({waiter for waiters in self._by_key.values() for waiter in waiters})
+        """Return the number of operations with keys."""
+        return len({watched for watched_set in self._by_key.values() for watched in watched_set})
 
     def _push(self, item: WatchedOperation | Callable[[], None]) -> None:
         self._ready.append(item)
         if len(self._ready) == 1 and self.on_ready is not None:
             self.on_ready()
 
-    def _try(self, waiter: WatchedOperation, *, expired: bool) -> None:
-        if not waiter.pending:
+    def _retry(self, watched: WatchedOperation, *, expired: bool) -> None:
+        if not watched.pending:
             return
         try:
-            response = waiter.wait.retry(expired)
-            assert response is not None or not expired, "a wait whose deadline has come must answer"
+            response = watched.operation.try_complete(expired)
+            assert response is not None or not expired, "an expired operation must complete"
         except Exception as error:
-            waiter._finish()
-            if waiter._failed is None:
+            watched._finish()
+            if watched._failed is None:
                 raise
-            waiter._failed(error)
+            watched._failed(error)
             return
         if isinstance(response, DelayedOperation):
-            self._replace(waiter, response)
+            self._replace(watched, response)
         elif response is not None:
-            done = waiter._finish()
+            done = watched._finish()
             if done is not None:
                 done(response)
-        elif waiter.wait.deadline_ms != waiter.deadline_ms and waiter.pending:
-            self._set_timer(waiter)
+        elif watched.operation.deadline_ms != watched.deadline_ms and watched.pending:
+            self._set_timer(watched)
 
-    def _replace(self, waiter: WatchedOperation, wait: DelayedOperation[Any]) -> None:
-        if waiter.pending:
-            self._remove(waiter)
-            waiter.wait = wait
-            self._register(waiter)
+    def _replace(self, watched: WatchedOperation, operation: DelayedOperation[Any]) -> None:
+        if watched.pending:
+            self._remove(watched)
+            watched.operation = operation
+            self._register(watched)
 
-    def _remove(self, waiter: WatchedOperation) -> None:
-        for key in waiter.wait.keys:
-            waiters = self._by_key.get(key)
-            if waiters is not None:
-                waiters.pop(waiter, None)
-                if not waiters:
+    def _remove(self, watched: WatchedOperation) -> None:
+        for key in watched.operation.keys:
+            watched_set = self._by_key.get(key)
+            if watched_set is not None:
+                watched_set.pop(watched, None)
+                if not watched_set:
                     del self._by_key[key]

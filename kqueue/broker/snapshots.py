@@ -1,8 +1,6 @@
-"""Snapshots: a copy of a running broker's data in a folder, and brokers that begin with a copy of
-such a folder.
+"""Snapshots: copies of a broker's data in a folder, and brokers that start from such a copy.
 
-A snapshot is a data folder after a clean stop and nothing else, so the folder of a stopped Kafka is
-one as well.
+A snapshot is a data folder after a clean stop, so the folder of a stopped Kafka is one too.
 """
 
 from __future__ import annotations
@@ -34,19 +32,19 @@ _IGNORED = frozenset({LOCK, "lost+found"})
 _DATABASE = (FILE_NAME, f"{FILE_NAME}-wal")
 
 
-def take(broker: Broker, place: str) -> None:
-    """Copy all data of a running broker into the folder `place`. On the broker's thread, which does
-    nothing else meanwhile.
+def take_snapshot(broker: Broker, place: str) -> None:
+    """Copy all data of a running broker into the folder `place`. Blocks the broker's thread.
 
-    Durability: on return the copy survives a power cut; it has the mark of a clean stop only when
-    it is whole. A failure takes back what was written. Raises: SnapshotRefused, StorageFailed.
+    Durability: on disk on return. The mark of a clean stop is written last. A failure removes what
+    was written.
+    Raises: SnapshotRefused, StorageFailed.
     """
     folder = Path(place)
     with _empty(folder):
         storage = LocalStorage(folder)
         store = SqliteStore(folder / FILE_NAME)
         try:
-            store.commit({}, broker.metadata.under(""), ())
+            store.commit({}, broker.metadata.with_prefix(""), ())
         finally:
             store.close()
         broker.logs.copy_to(storage)
@@ -54,7 +52,7 @@ def take(broker: Broker, place: str) -> None:
 
 @contextmanager
 def _empty(folder: Path) -> Iterator[None]:
-    """Make the folder, or see that it is empty; if it can't be filled, it is as it was before."""
+    """Create the folder, or check that it is empty; restore it if the body fails."""
     is_new = not folder.exists()
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -76,11 +74,10 @@ def _empty(folder: Path) -> Iterator[None]:
 
 
 class Snapshot:
-    """The folder that a broker begins with a copy of; it is only read, so that many brokers may
-    begin with it, at the same time too.
+    """A folder that brokers start from a copy of; read only, so that several may use it at once.
 
-    `used`: a broker's data was filled from it; whoever owns the broker says when that data is gone
-    again.
+    `used`: a broker was filled from it; the owner of the broker resets it when that data is
+    deleted.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -89,13 +86,11 @@ class Snapshot:
         self._metadata: dict[str, bytes] = {}
 
     def fill(self, storages: Sequence[Storage], node_id: int) -> None:
-        """Copy records and checkpoints into the first of these storages, all of which must be
-        empty. Blocks.
+        """Copy records and checkpoints into the first of `storages`, all empty, for node `node_id`.
 
-        The folder becomes that of node `node_id`. Crash: without the mark of a clean stop, which
-        comes last, the next start checks all. Raises SnapshotRefused: there is no such folder, it
-        is no data folder, a broker uses it or did not stop cleanly, or there is data already.
-        StorageFailed.
+        Blocks. Crash: the mark of a clean stop comes last; without it the next start recovers all.
+        Raises: SnapshotRefused: the folder is missing, is no data folder, is in use, or was not
+            stopped cleanly; or a storage is not empty. StorageFailed.
         """
         properties = self._properties()
         self._metadata = self._read_metadata()
@@ -116,10 +111,9 @@ class Snapshot:
         target.write_atomic(CLEAN_SHUTDOWN, mark)
 
     def fill_store(self, store: MetadataStore) -> None:
-        """Put the metadata that `fill` has read into `store`, which must be empty; then all is
-        filled. Blocks.
+        """Put the metadata that `fill` read into `store`, the last step. Blocks.
 
-        Raises SnapshotRefused: `store` is not empty. StorageFailed.
+        Raises: SnapshotRefused: `store` is not empty. StorageFailed.
         """
         if store.read("/"):
             raise SnapshotRefused(
@@ -129,10 +123,10 @@ class Snapshot:
         self.used = True
 
     def _read_metadata(self) -> dict[str, bytes]:
-        """Nothing where a stopped Kafka's folder is to be adopted."""
+        """Return the metadata by key; empty for a folder of a stopped Kafka."""
         if not (self.folder / FILE_NAME).exists():
             return {}
-        # opened as a copy: SQLite writes beside the files that it reads
+        # a copy is opened: SQLite writes files beside its database
         with tempfile.TemporaryDirectory(prefix="kqueue-snapshot-") as own, self._reading():
             for name in _DATABASE:
                 if (self.folder / name).exists():
@@ -156,8 +150,8 @@ class Snapshot:
                 raise SnapshotRefused(f"snapshot {self.folder}: {META_PROPERTIES}: {error}") from error
             if not (self.folder / CLEAN_SHUTDOWN).is_file():
                 raise SnapshotRefused(
-                    f"snapshot {self.folder}: it has no {CLEAN_SHUTDOWN}, so a broker is using it, or ended in a crash; "
-                    "stop that broker, or copy its data with Broker.snapshot"
+                    f"snapshot {self.folder}: it has no {CLEAN_SHUTDOWN}, so a broker is using it, "
+                    "or ended in a crash; stop that broker, or copy its data with Broker.snapshot"
                 )
         return properties
 
@@ -174,8 +168,8 @@ class Snapshot:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What can't be read here is the snapshot's fault; what can't be written is a
-        StorageFailed, and stays one.
+        """Raise SnapshotRefused for what cannot be read; StorageFailed of the target passes
+        through.
         """
         try:
             yield

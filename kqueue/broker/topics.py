@@ -1,4 +1,4 @@
-"""Topics: what exists, as the metadata store has it, and how it comes, grows and goes."""
+"""Topics of the broker: creation, growth, deletion, stored in the metadata store."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NO_COUNT = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What somebody asks for. `partitions` and `replication_factor` -1: the broker's defaults.
+    """A topic to create. `partitions`, `replication_factor`: -1 means the broker's default.
 
-    `assignments` (partition -> broker ids) stands in for both numbers; empty: the broker places.
-    `configs`: the topic's own settings as text.
+    `assignments`: partition -> broker ids, instead of both numbers; empty: the broker assigns.
+    `configs`: the topic's own settings, as text.
     """
 
     name: str
@@ -55,9 +55,7 @@ class NewTopic:
 
 
 class Topic:
-    """One topic. `partitions` are numbered from 0 without gaps; `log_config` is `config` as its
-    logs read it.
-    """
+    """One topic. `partitions`: by index, from 0. `log_config`: `config` in the form of its logs."""
 
     __slots__ = ("_appender", "config", "id", "log_config", "name", "partitions")
 
@@ -89,15 +87,13 @@ class Topic:
         return self.partitions[index]
 
     def record(self) -> bytes:
-        """What the store holds of it."""
+        """Return the topic's record for the metadata store."""
         overrides = {name: format_value(value) for name, value in self.config.overrides.items()}
         return json.dumps({"id": uuid_text(self.id), "partitions": len(self.partitions), "configs": overrides}).encode()
 
 
 class Topics:
-    """All topics of one broker. Changes are promises: done once the store has them; then they are
-    served at once.
-    """
+    """All topics of one broker. A change is a promise, done when it is stored and in effect."""
 
     def __init__(
         self,
@@ -106,18 +102,16 @@ class Topics:
         host: PartitionHost,
         rng: random.Random,
         *,
-        made: Callable[[Topic, Sequence[Partition]], None],
-        gone: Callable[[Topic], None],
+        on_created: Callable[[Topic, Sequence[Partition]], None],
+        on_deleted: Callable[[Topic], None],
     ) -> None:
-        """`made(topic, new partitions)` is called when partitions come to be, `gone(topic)` after a
-        topic was deleted.
-        """
+        """Take the callbacks: `on_created(topic, new partitions)`, `on_deleted(topic)`."""
         self._config = config
         self._metadata = metadata
         self._host = host
         self._rng = rng
-        self._made = made
-        self._gone = gone
+        self._on_created = on_created
+        self._on_deleted = on_deleted
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
@@ -126,12 +120,12 @@ class Topics:
         self._partition_count = 0
 
     def load(self) -> None:
-        """Take over what the store holds; logs are opened when they are first used.
+        """Load all topics from the store; logs are opened on first use.
 
-        Raises StorageFailed: a record can't be read. SettingError: a topic has a setting that is
-        unknown now, such as a plugin's policy.
+        Raises: StorageFailed: a record cannot be read. SettingError: a topic has a setting that is
+            unknown now, such as a policy of a removed plugin.
         """
-        for name, value in self._metadata.under(PREFIX).items():
+        for name, value in self._metadata.with_prefix(PREFIX).items():
             try:
                 record = json.loads(value)
                 id, configs, count = parse_uuid(record["id"]), dict(record["configs"]), int(record["partitions"])
@@ -146,7 +140,7 @@ class Topics:
     def _stored_config(self, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
         try:
             return self._config.for_topic(overrides)
-        except SettingError as error:  # of a plugin that is not installed any more, or of a newer version
+        except SettingError as error:  # of a removed plugin, or of a newer version
             raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
 
     def __iter__(self) -> Iterator[Topic]:
@@ -183,29 +177,29 @@ class Topics:
         return self.get(name).partition(index)
 
     def check_new(self, new: NewTopic, *, internal: bool = False) -> TopicConfig:
-        """The settings that `new` would have. Raises a RequestRefused that says why it can't be
-        created; changes nothing.
+        """Return the settings of `new`, without creating it. Raises RequestRefused: why it cannot
+        be created.
         """
         name = check_topic(new.name)
         if name in INTERNAL_TOPICS and not internal:
-            raise InvalidTopic(f"topic {name} is the broker's own: it makes it when it needs it")
+            raise InvalidTopic(f"topic {name} is internal: the broker creates it when it needs it")
         if name in self._topics or name in self._creating:
             raise TopicAlreadyExists(f"topic {name!r} already exists")
         other = self._collisions.get(collision_key(name))
         if other is not None:
-            raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are one in the names of metrics")
+            raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are the same in metric names")
         self._check_counts(new)
         self._check_room(name, self.count_of(new))
         return self._topic_config(new.configs)
 
     def count_of(self, new: NewTopic) -> int:
-        """How many partitions `new` would get."""
+        """Return the number of partitions of `new`."""
         if new.assignments:
             return len(new.assignments)
         return int(self._config["num.partitions"]) if new.partitions == NO_COUNT else new.partitions
 
     def create(self, new: NewTopic, *, internal: bool = False) -> Promise[Topic]:
-        """Create a topic. Raises as `check_new`; the promise fails with StorageFailed or Conflict.
+        """Create a topic. Raises what `check_new` raises; the promise: StorageFailed, Conflict.
 
         Durability: on disk when the promise is done.
         """
@@ -224,15 +218,15 @@ class Topics:
                 self._metadata.fail(promise, error)
                 return
             self._add(topic)
-            self._made(topic, topic.partitions)
+            self._on_created(topic, topic.partitions)
             self._metadata.resolve(promise, topic)
 
         self._metadata.commit(f"create topic {topic.name}", {PREFIX + topic.name: topic.record()}, done)
         return promise
 
     def create_on_demand(self, name: str) -> Promise[Topic]:
-        """Create the topic that a client (or the broker itself) needs now, or join a creation under
-        way. Raises as `check_new`.
+        """Create a topic on first use, or return the promise of its running creation. Raises as
+        `check_new`.
         """
         creating = self._creating.get(name)
         if creating is not None:
@@ -242,15 +236,14 @@ class Topics:
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Promise[None]:
-        """Delete a topic; its files go in the background. Raises UnknownTopicOrPartition,
-        InvalidTopic, TopicDeletionDisabled.
+        """Delete a topic; its files are deleted in the background.
 
-        Crash: once the promise is done the topic is gone; files that are left are removed at the
-        next start.
+        Raises: UnknownTopicOrPartition, InvalidTopic, TopicDeletionDisabled.
+        Durability: stored when the promise is done; after a crash the next start deletes its files.
         """
         topic = self.get(name)
         if topic.is_internal:
-            raise InvalidTopic(f"topic {name} is the broker's own and can't be deleted")
+            raise InvalidTopic(f"topic {name} is internal and can't be deleted")
         if not self._config["delete.topic.enable"]:
             raise TopicDeletionDisabled("delete.topic.enable is false")
         promise: Promise[None] = Promise()
@@ -260,7 +253,7 @@ class Topics:
                 self._metadata.fail(promise, error)
                 return
             self._remove(topic)
-            self._gone(topic)
+            self._on_deleted(topic)
             self._metadata.resolve(promise, None)
 
         note = {deleted_topics.key_of(topic.id): name.encode()}
@@ -268,10 +261,9 @@ class Topics:
         return promise
 
     def clear(self) -> list[Topic]:
-        """Forget all topics, the broker's own too, and return them; their logs are the caller's to
-        delete. Blocks.
+        """Remove all topics, internal ones too, and return them; the caller deletes their logs.
 
-        Nobody may be served meanwhile. Raises StorageFailed, Conflict: nothing is changed.
+        Blocks; no client may be served meanwhile. Raises StorageFailed, Conflict: nothing changed.
         """
         topics = list(self)
         if topics:
@@ -283,13 +275,11 @@ class Topics:
         return topics
 
     def check_growth(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Refuse a new number of partitions that can't be: it may only grow. Raises a
-        RequestRefused; changes nothing.
-        """
+        """Check a new number of partitions, which may only grow. Raises RequestRefused: why not."""
         topic = self.get(name)
         have = len(topic.partitions)
         if topic.is_internal:
-            raise InvalidTopic(f"topic {name} is the broker's own: its number of partitions is fixed")
+            raise InvalidTopic(f"topic {name} is internal: its number of partitions is fixed")
         if count <= have:
             raise InvalidPartitions(f"topic {name} has {have} partitions; {count} is not more")
         if assignments is not None and len(assignments) != count - have:
@@ -303,7 +293,7 @@ class Topics:
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
     ) -> Promise[Topic]:
-        """Raise a topic's number of partitions to `count`. Raises as `check_growth`. Durability: as
+        """Raise a topic's number of partitions to `count`. Raises as `check_growth`; durable as
         `create`.
         """
         self.check_growth(name, count, assignments)
@@ -322,7 +312,7 @@ class Topics:
             added = grown.partitions[have:]
             topic.partitions.extend(added)
             self._partition_count += len(added)
-            self._made(topic, added)
+            self._on_created(topic, added)
             self._metadata.resolve(promise, topic)
 
         self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: grown.record()}, done)
@@ -342,8 +332,7 @@ class Topics:
             raise InvalidConfig(f"setting {unset[0]} has no value")
         try:
             config = self._config.for_topic(overrides)
-            # a topic that is there already keeps the name of one that is gone: only who would send
-            # by it needs it
+            # checked for new topics only: an existing topic may name a removed partitioner
             PARTITIONERS.get(config["kqueue.partitioner"])
             return config
         except (SettingError, PluginError) as error:
@@ -367,14 +356,15 @@ class Topics:
 
     def _check_brokers(self, brokers: Sequence[int]) -> None:
         if list(brokers) != [self._host.node_id]:
-            raise InvalidReplicaAssignment(f"broker {self._host.node_id} is the only one there is, not {list(brokers)}")
+            raise InvalidReplicaAssignment(f"broker {self._host.node_id} is the only broker, not {list(brokers)}")
 
     def _check_room(self, name: str, count: int) -> None:
         limit = self._config["kqueue.max.partitions"]
         have = self._partition_count + self._growing
         if have + count > limit:
             raise PolicyViolation(
-                f"topic {name}: {count} partitions more than the {have} there are would pass kqueue.max.partitions={limit}"
+                f"topic {name}: {count} more partitions than the existing {have} "
+                f"would exceed kqueue.max.partitions={limit}"
             )
 
     def _grow(self, topic: Topic, count: int) -> None:

@@ -64,13 +64,13 @@ class DeferredResponse:
         time.
         """
         waiter = self._waiter
-        if waiter is None or not waiter.pending or waiter.wait.deadline_ms is None:
+        if waiter is None or not waiter.pending or waiter.operation.deadline_ms is None:
             return
         waiter.cancel()
         try:
-            response = waiter.wait.retry(True)
+            response = waiter.operation.try_complete(True)
             while isinstance(response, DelayedOperation):
-                response = response.retry(True)
+                response = response.try_complete(True)
         except Exception as error:
             self._failed(error)
         else:

@@ -99,7 +99,7 @@ class Simulation:
         self.settle()
         while not answers:
             deadline = self.broker.timers.next_deadline_ms()
-            assert deadline is not None, f"nothing will ever answer {waiter.wait}"
+            assert deadline is not None, f"nothing will ever answer {waiter.operation}"
             self.advance(deadline - self.clock.monotonic_ms())
         return answers[0]  # type: ignore[no-any-return]
 

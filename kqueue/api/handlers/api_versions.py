@@ -1,4 +1,18 @@
-"""ApiVersions: what this broker serves. The first request of nearly every client."""
+"""ApiVersions (key 18): the APIs and versions that this broker serves.
+
+Usually a client's first request.
+
+Versions 0 to 4:
+
+    0       keys and version ranges
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       flexible encoding (KIP-482); the client names its software (KIP-511)
+    4       lowest feature versions may be 0 (KIP-584)
+
+A request of an unserved version gets UNSUPPORTED_VERSION with the range of ApiVersions, encoded as
+version 0 (KIP-511). Not emulated: supported and finalized features (KIP-584) are left empty.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +28,12 @@ from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 VERSIONS = (0, 4)
-VERSION_NAMED = 3  # from here on a client tells its software's name and version
+VERSION_NAMED = 3  # the request names the client's software
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Advertised(NamedTuple):
-    """One API in the answer: its key, and the lowest and highest version that a client may use."""
+    """One API of the response: key, lowest and highest version."""
 
     key: int
     low: int
@@ -27,16 +41,17 @@ class Advertised(NamedTuple):
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    return tell(request, context.api_version, _all())
+    """Return all APIs that kqueue serves."""
+    return respond(request, context.api_version, _all())
 
 
-def tell(request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised]) -> ApiVersionsResponse:
-    """All that is `advertised`; to a version that is not, that error and the range of this one API
+def respond(request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised]) -> ApiVersionsResponse:
+    """Return all of `advertised`; to an unadvertised version, the range of ApiVersions alone
     (KIP-511).
     """
-    mine = next(row for row in advertised if row.key == API_VERSIONS)
-    if not mine.low <= api_version <= mine.high:
-        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_row(mine)])
+    own = next(row for row in advertised if row.key == API_VERSIONS)
+    if not own.low <= api_version <= own.high:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_row(own)])
     if api_version >= VERSION_NAMED and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     return ApiVersionsResponse(api_keys=[_row(row) for row in advertised])

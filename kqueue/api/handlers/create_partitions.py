@@ -1,4 +1,14 @@
-"""CreatePartitions: raise topics' numbers of partitions."""
+"""CreatePartitions (key 37): raise topics' numbers of partitions (KIP-195).
+
+Versions 0 to 3:
+
+    0       count and assignments per topic; validate only
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
+    3       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
+
+Not emulated: controller mutation quotas. Assignments may name only this broker.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +30,7 @@ from kqueue.wire.messages.create_partitions import (
 )
 
 VERSIONS = (0, 3)
-LATE = "the partitions were not stored in time; they may still come to be"
+LATE = "the partitions were not stored in time; they may still be created"
 
 Outcome = Promise[Topic] | CreatePartitionsTopicResult
 
@@ -28,9 +38,7 @@ Outcome = Promise[Topic] | CreatePartitionsTopicResult
 def handle(
     request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]:
-    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
-    yet come to be.
-    """
+    """Respond when all are stored, or after `timeout_ms`: unfinished changes may still succeed."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -55,19 +63,19 @@ def _handle_sliced(
     )
 
 
-def _grow(asked: CreatePartitionsTopic, context: RequestContext, *, validate_only: bool) -> Outcome:
-    assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
+def _grow(requested: CreatePartitionsTopic, context: RequestContext, *, validate_only: bool) -> Outcome:
+    assignments = None if requested.assignments is None else [one.broker_ids for one in requested.assignments]
     try:
         if validate_only:
-            context.broker.topics.check_growth(asked.name, asked.count, assignments)
-            return _result(asked.name, None)
-        return context.broker.topics.add_partitions(asked.name, asked.count, assignments)
+            context.broker.topics.check_growth(requested.name, requested.count, assignments)
+            return _result(requested.name, None)
+        return context.broker.topics.add_partitions(requested.name, requested.count, assignments)
     except KqueueError as error:
-        return _result(asked.name, error)
+        return _result(requested.name, error)
 
 
 def _repeated(name: str) -> CreatePartitionsTopicResult:
-    return _result(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
+    return _result(name, InvalidRequest(f"topic {name!r} is twice in the request"))
 
 
 def _respond(outcomes: dict[str, Outcome]) -> SlicedWork[CreatePartitionsResponse]:

@@ -1,4 +1,18 @@
-"""CreateTopics: each topic of the request succeeds or fails for itself."""
+"""CreateTopics (key 19): each topic of the request succeeds or fails by itself (KIP-4).
+
+Versions 0 to 7:
+
+    0       count, replication factor, assignments, configs
+    1       validate only; error messages
+    2       throttle time
+    3       clients throttle themselves (KIP-219)
+    4       -1 partitions or replicas: the broker's default (KIP-464)
+    5       flexible encoding (KIP-482); the response holds count, factor and configs (KIP-525)
+    6       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
+    7       topic ids (KIP-516)
+
+Not emulated: controller mutation quotas. The replication factor is 1.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +42,7 @@ VERSIONS = (0, 7)
 VERSION_CONFIGS = 5
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
-"""Settings in one answer: topics past it are answered without theirs."""
+"""Settings in one response; topics past it are reported without theirs."""
 REPLICATION_FACTOR = 1
 
 Outcome = Promise[Topic] | CreatableTopicResult
@@ -37,9 +51,7 @@ Outcome = Promise[Topic] | CreatableTopicResult
 def handle(
     request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]:
-    """Answered when all are stored, or when `timeout_ms` is over: what is then still under way may
-    yet come to be.
-    """
+    """Respond when all are stored, or after `timeout_ms`: unfinished changes may still succeed."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -53,7 +65,7 @@ def _handle_sliced(
 ) -> SlicedWork[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
-    configs = _Configs(context)
+    configs = _ConfigBuilder(context)
     outcomes: dict[str, Outcome] = {}
     for name, topic in topics.items():
         if counts[name] > 1:
@@ -69,54 +81,54 @@ def _handle_sliced(
     )
 
 
-def _create(asked: CreatableTopic, context: RequestContext, validated: _Configs | None) -> Outcome:
-    """The promise of a topic that is being created; its result, where it was refused or only
+def _create(requested: CreatableTopic, context: RequestContext, validated: _ConfigBuilder | None) -> Outcome:
+    """Return the promise of a topic being created, or the result if it is refused or only
     `validated`.
     """
     topics = context.broker.topics
     try:
-        new = _new_topic(asked)
+        new = _new_topic(requested)
         if validated is not None:
-            return validated.created(asked.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
+            return validated.created(requested.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
         return topics.create(new)
     except KqueueError as error:
-        return _refused(asked.name, error)
+        return _refused(requested.name, error)
 
 
-def _new_topic(asked: CreatableTopic) -> NewTopic:
-    assignments = {one.partition_index: one.broker_ids for one in asked.assignments}
-    if len(assignments) != len(asked.assignments):
-        raise InvalidReplicaAssignment(f"topic {asked.name!r}: a partition is assigned twice")
-    configs = {config.name: config.value for config in asked.configs}
-    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
+def _new_topic(requested: CreatableTopic) -> NewTopic:
+    assignments = {one.partition_index: one.broker_ids for one in requested.assignments}
+    if len(assignments) != len(requested.assignments):
+        raise InvalidReplicaAssignment(f"topic {requested.name!r}: a partition is assigned twice")
+    configs = {config.name: config.value for config in requested.configs}
+    return NewTopic(requested.name, requested.num_partitions, requested.replication_factor, assignments, configs)
 
 
-def _respond(outcomes: dict[str, Outcome], configs: _Configs) -> SlicedWork[CreateTopicsResponse]:
+def _respond(outcomes: dict[str, Outcome], configs: _ConfigBuilder) -> SlicedWork[CreateTopicsResponse]:
     results = yield from collect(lambda outcome: _result(*outcome, configs), outcomes.items())
     return CreateTopicsResponse(topics=results)
 
 
-def _result(name: str, outcome: Outcome, configs: _Configs) -> CreatableTopicResult:
+def _result(name: str, outcome: Outcome, configs: _ConfigBuilder) -> CreatableTopicResult:
     if not isinstance(outcome, Promise):
         return outcome
-    error = error_of(outcome, "the topic was not stored in time; it may still come to be")
+    error = error_of(outcome, "the topic was not stored in time; it may still be created")
     if error is not None:
         return _refused(name, error)
     topic = outcome.result()
     return configs.created(name, topic.id, len(topic.partitions), topic.config)
 
 
-class _Configs:
-    """The settings of the topics of one answer. What several have in common is built once."""
+class _ConfigBuilder:
+    """Builds the settings in one response; entries that several topics share are built once."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._told = context.api_version >= VERSION_CONFIGS
-        self._rows = TopicConfigEntries(context.broker.config) if self._told else None
+        self._includes_configs = context.api_version >= VERSION_CONFIGS
+        self._rows = TopicConfigEntries(context.broker.config) if self._includes_configs else None
         self._shared: dict[int, tuple[ConfigEntry, CreatableTopicConfigs]] = {}
         self._rows_left = ROWS_MAX
 
     def created(self, name: str, id: bytes, count: int, config: TopicConfig) -> CreatableTopicResult:
-        """The result of a topic that was created, or could be."""
+        """Return the result of a topic that was, or could be, created."""
         result = CreatableTopicResult(
             name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=REPLICATION_FACTOR
         )
@@ -127,22 +139,22 @@ class _Configs:
         if self._rows_left >= 0:
             result.configs = [self._config(row) for row in rows]
         else:
-            # clients take this for a topic that was created, with settings that can't be told
+            # clients take this for a created topic without known settings
             result.configs, result.topic_config_error_code = None, ErrorCode.INVALID_REQUEST
         return result
 
     def _config(self, row: ConfigEntry) -> CreatableTopicConfigs:
-        found = self._shared.get(id(row))
-        if found is None:
+        cached = self._shared.get(id(row))
+        if cached is None:
             config = CreatableTopicConfigs(
                 name=row.setting.name, value=row.value, config_source=row.source.value, is_sensitive=row.is_sensitive
             )
-            found = self._shared[id(row)] = row, config
-        return found[1]
+            cached = self._shared[id(row)] = row, config
+        return cached[1]
 
 
 def _repeated(name: str) -> CreatableTopicResult:
-    return _refused(name, InvalidRequest(f"topic {name!r} stands twice in the request"))
+    return _refused(name, InvalidRequest(f"topic {name!r} is twice in the request"))
 
 
 def _refused(name: str, error: BaseException) -> CreatableTopicResult:

@@ -1,5 +1,10 @@
-"""DeleteGroups: groups without members go, and their offsets with them; answered when that is in
-the log.
+"""DeleteGroups (key 42): delete groups without members, with their offsets (KIP-229).
+
+Responds when the deletions are in the log. Versions 0 to 2:
+
+    0       groups by id
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroup
 
 VERSIONS = (0, 2)
 ITEM_WEIGHT = 4
-Answer = Promise[None] | ErrorCode
+Outcome = Promise[None] | ErrorCode
 
 
 def handle(
@@ -26,7 +31,7 @@ def handle(
 
 
 def error_response(request: DeleteGroupsRequest, version: int, error: BaseException) -> DeleteGroupsResponse:
-    """The error in place of each group's result."""
+    """Return `error` for each group."""
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=code_of(error)) for group_id in request.groups_names
@@ -37,30 +42,30 @@ def error_response(request: DeleteGroupsRequest, version: int, error: BaseExcept
 def _handle_sliced(
     request: DeleteGroupsRequest, context: RequestContext
 ) -> SlicedWork[DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]]:
-    answers: dict[str, Answer] = {}
+    outcomes: dict[str, Outcome] = {}
     for group_id in dict.fromkeys(request.groups_names):
-        answers[group_id] = _delete(group_id, context)
+        outcomes[group_id] = _delete(group_id, context)
         yield None
-    promises = tuple(answer for answer in answers.values() if isinstance(answer, Promise))
+    promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
-    return wait_for_all(promises, lambda: in_slices(context, _respond(answers)), deadline_ms)
+    return wait_for_all(promises, lambda: in_slices(context, _respond(outcomes)), deadline_ms)
 
 
-def _delete(group_id: str, context: RequestContext) -> Answer:
+def _delete(group_id: str, context: RequestContext) -> Outcome:
     try:
         return context.broker.groups.delete(group_id)
     except KqueueError as error:
         return code_of(error)
 
 
-def _respond(answers: dict[str, Answer]) -> SlicedWork[DeleteGroupsResponse]:
+def _respond(outcomes: dict[str, Outcome]) -> SlicedWork[DeleteGroupsResponse]:
     results = yield from collect(
-        lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), answers.items()
+        lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), outcomes.items()
     )
     return DeleteGroupsResponse(results=results)
 
 
-def _code(answer: Answer) -> ErrorCode:
-    if isinstance(answer, ErrorCode):
-        return answer
-    return code_of(answer.error) if answer.done else ErrorCode.COORDINATOR_NOT_AVAILABLE
+def _code(outcome: Outcome) -> ErrorCode:
+    if isinstance(outcome, ErrorCode):
+        return outcome
+    return code_of(outcome.error) if outcome.done else ErrorCode.COORDINATOR_NOT_AVAILABLE

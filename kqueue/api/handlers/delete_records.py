@@ -1,5 +1,10 @@
-"""DeleteRecords: partitions begin later from now on; each partition of the request succeeds or
-fails for itself.
+"""DeleteRecords (key 21): raise the log start of partitions (KIP-107).
+
+Each partition succeeds or fails by itself. Versions 0 to 2:
+
+    0       an offset per partition; -1: the high watermark
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ LATE = "the deletion was not stored in time; it may still happen"
 
 
 class Deletion(NamedTuple):
-    """A deletion that was begun: where its result goes, and the promise of its low watermark."""
+    """A started deletion: its result in the response, and the promise of its low watermark."""
 
     result: DeleteRecordsPartitionResult
     promise: Promise[int]
@@ -35,9 +40,7 @@ class Deletion(NamedTuple):
 def handle(
     request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]:
-    """Answered when all is stored, or when `timeout_ms` is over: what is then still under way may
-    yet be deleted.
-    """
+    """Respond when all are stored, or after `timeout_ms`: unfinished deletions may still happen."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -57,10 +60,10 @@ def _handle_sliced(
 ) -> SlicedWork[DeleteRecordsResponse | DelayedOperation[DeleteRecordsResponse]]:
     topics: dict[str, DeleteRecordsTopicResult] = {}
     deletions: list[Deletion] = []
-    for asked in request.topics:
-        topic = topics.setdefault(asked.name, DeleteRecordsTopicResult(name=asked.name))
-        for one in asked.partitions:
-            topic.partitions.append(_delete(asked.name, one.partition_index, one.offset, context, deletions))
+    for requested in request.topics:
+        topic = topics.setdefault(requested.name, DeleteRecordsTopicResult(name=requested.name))
+        for one in requested.partitions:
+            topic.partitions.append(_delete(requested.name, one.partition_index, one.offset, context, deletions))
             yield None
         yield None
     response = DeleteRecordsResponse(topics=list(topics.values()))

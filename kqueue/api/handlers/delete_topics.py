@@ -1,4 +1,17 @@
-"""DeleteTopics: each topic of the request succeeds or fails for itself."""
+"""DeleteTopics (key 20): each topic of the request succeeds or fails by itself (KIP-4).
+
+Versions 0 to 6:
+
+    0       topics by name
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       TOPIC_DELETION_DISABLED is known; before, INVALID_REQUEST
+    4       flexible encoding (KIP-482)
+    5       error messages (KIP-599)
+    6       topics by id (KIP-516)
+
+Not emulated: controller mutation quotas.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +35,13 @@ from kqueue.wire.messages.delete_topics import (
 
 VERSIONS = (0, 6)
 VERSION_IDS = 6
-VERSION_DELETION_DISABLED = 3  # older clients do not know the code
+VERSION_DELETION_DISABLED = 3  # older clients do not know this code
 LATE = "the deletion was not stored in time; it may still happen"
 
 
 class TopicReference(NamedTuple):
-    """A topic as the request names it: by name, by id (then `name` is None until it is found), or
-    wrongly by both or neither.
+    """A topic of the request: a name, or an id with `name` None until it is known; both or neither
+    is invalid.
     """
 
     name: str | None
@@ -36,17 +49,15 @@ class TopicReference(NamedTuple):
 
 
 Outcome = tuple[TopicReference, Promise[None]] | DeletableTopicResult
-"""What was begun, or why not. Errors are not kept: each holds its traceback, and with it the frames
-of the request.
+"""A started deletion, or the result. Errors are not kept: their tracebacks hold the request's
+frames.
 """
 
 
 def handle(
     request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]:
-    """Answered when all deletions are stored, or when `timeout_ms` is over: what is then still
-    under way may yet be deleted.
-    """
+    """Respond when all are stored, or after `timeout_ms`: unfinished deletions may still happen."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -74,7 +85,7 @@ def _delete(named: TopicReference, context: RequestContext, *, once: bool) -> Ou
     topics = context.broker.topics
     try:
         if not once:
-            raise InvalidRequest("the topic stands twice in the request")
+            raise InvalidRequest("the topic is twice in the request")
         if (named.name is None) == (named.id == UUID_ZERO):
             raise InvalidRequest("a topic is named by its name or by its id, not by both or neither")
         topic = topics.get(named.name) if named.name is not None else topics.by_id(named.id)

@@ -1,4 +1,13 @@
-"""DescribeCluster: the cluster's id, controller and brokers."""
+"""DescribeCluster (key 60): the cluster's id, controller and brokers (KIP-700).
+
+Versions 0 to 2:
+
+    0       cluster id, controller, brokers, authorized operations
+    1       endpoint type: brokers or controllers (KIP-919)
+    2       fenced brokers (KIP-1073); there are none here
+
+Not emulated: controller endpoints (MISMATCHED_ENDPOINT_TYPE). All operations are authorized.
+"""
 
 from __future__ import annotations
 

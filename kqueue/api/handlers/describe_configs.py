@@ -1,4 +1,16 @@
-"""DescribeConfigs: the settings of topics and brokers, and where each value comes from."""
+"""DescribeConfigs (key 32): settings of topics and brokers, and the source of each value (KIP-133).
+
+Versions 0 to 4:
+
+    0       values; whether each is the default
+    1       sources and synonyms (KIP-226)
+    2       clients throttle themselves (KIP-219)
+    3       types and documentation (KIP-569)
+    4       flexible encoding (KIP-482)
+
+Not emulated: dynamic settings, broker loggers (UNSUPPORTED_VERSION); groups and client metrics have
+no settings of their own.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +35,10 @@ from kqueue.wire.messages.describe_configs import (
 )
 
 VERSIONS = (0, 4)
-VERSION_SOURCES = 1  # from here on it is told where a value comes from, before only whether it is the default
+VERSION_SOURCES = 1  # sources of values; before, only whether each is the default
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
-"""Settings in one answer, some 150 bytes each (400 with documentation): what passes it is refused,
-resource by resource.
+"""Settings in one response, some 150 bytes each (400 with documentation); resources past it fail.
 """
 TOPIC = 2
 BROKER = 4
@@ -39,7 +50,7 @@ GROUP = 32
 def handle(
     request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | DelayedOperation[DescribeConfigsResponse]:
-    """A resource that is named twice with the same keys is answered once."""
+    """Respond once for a resource that is named twice with the same keys."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -56,25 +67,25 @@ def _handle_sliced(request: DescribeConfigsRequest, context: RequestContext) -> 
 
 
 class _Describer:
-    """One request's answers. Rows that several resources have in common are built once."""
+    """Builds one response; entries that several resources share are built once."""
 
     def __init__(self, request: DescribeConfigsRequest, context: RequestContext) -> None:
         self.request = request
         self.context = context
         self._topics = TopicConfigEntries(context.broker.config)
         self._broker: list[ConfigEntry] = []
-        self._shared: dict[tuple[int, bool], tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
+        self._cache: dict[tuple[int, bool], tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
         self._rows_left = ROWS_MAX
 
     def describe(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-        asked = frozenset(resource.configuration_keys or ())  # none named is all, as well as null
+        requested = frozenset(resource.configuration_keys or ())  # empty means all, like null
         try:
-            found = _ROWS.get(resource.resource_type, _unknown)(self, resource.resource_name)
-            rows = [row for row in found if row.setting.name in asked] if asked else found
+            entries = _ROWS.get(resource.resource_type, _unknown)(self, resource.resource_name)
+            rows = [row for row in entries if row.setting.name in requested] if requested else entries
             self._count(rows)
         except KqueueError as error:
             return _refused(resource, error)
-        # topics' settings may be given at any time, brokers' when they start
+        # topics are configured at any time, brokers at their start
         read_only = resource.resource_type == BROKER
         return DescribeConfigsResult(
             resource_type=resource.resource_type,
@@ -86,19 +97,19 @@ class _Describer:
     def _count(self, rows: list[ConfigEntry]) -> None:
         if len(rows) > self._rows_left:
             raise InvalidRequest(
-                f"an answer holds at most {ROWS_MAX} settings: ask for fewer resources at once, or name the settings"
+                f"a response holds at most {ROWS_MAX} settings: ask for fewer resources at once, or name the settings"
             )
         self._rows_left -= len(rows)
 
     def _config(self, row: ConfigEntry, *, read_only: bool) -> DescribeConfigsResourceResult:
         key = id(row), read_only
-        found = self._shared.get(key)
-        if found is None:
-            found = self._shared[key] = (
+        cached = self._cache.get(key)
+        if cached is None:
+            cached = self._cache[key] = (
                 row,
                 self._build(row, read_only=read_only),
-            )  # with the row, so that its id stays its own
-        return found[1]
+            )  # the entry keeps its row alive, so that no other row gets its id
+        return cached[1]
 
     def _build(self, row: ConfigEntry, *, read_only: bool) -> DescribeConfigsResourceResult:
         request = self.request
@@ -117,7 +128,7 @@ class _Describer:
             documentation=row.setting.doc if request.include_documentation else None,
         )
 
-    # --- what each type of resource has
+    # --- the settings of each type of resource
 
     def of_topic(self, name: str) -> list[ConfigEntry]:
         return self._topics.of(self.context.broker.topics.get(check_topic(name)).config)
@@ -125,7 +136,7 @@ class _Describer:
     def of_broker(self, name: str) -> list[ConfigEntry]:
         broker = self.context.broker
         if name == "":
-            return []  # the defaults that a cluster's brokers share and that can be altered at run time: there are none
+            return []  # cluster-wide dynamic defaults: there are none
         if name != str(broker.node_id):
             raise InvalidRequest(f"this is broker {broker.node_id}, settings of {name!r} are not known here")
         if not self._broker:
@@ -133,15 +144,13 @@ class _Describer:
         return self._broker
 
     def of_clients(self, name: str) -> list[ConfigEntry]:
-        """Groups and subscriptions to clients' metrics: they may be asked about, but none has
-        settings of its own here.
-        """
+        """Return nothing: groups and client metrics subscriptions have no settings of their own."""
         if name == "":
             raise InvalidRequest("the name must not be empty")
         return []
 
     def of_loggers(self, name: str) -> list[ConfigEntry]:
-        raise UnsupportedVersion("log levels are not told over the wire")
+        raise UnsupportedVersion("log levels of the broker are not served")
 
 
 def _unknown(describer: _Describer, name: str) -> list[ConfigEntry]:

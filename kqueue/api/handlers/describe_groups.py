@@ -1,4 +1,17 @@
-"""DescribeGroups: state and members of groups."""
+"""DescribeGroups (key 15): state and members of groups.
+
+Versions 0 to 6:
+
+    0       state, protocol, members
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       authorized operations (KIP-430)
+    4       group instance ids (KIP-345)
+    5       flexible encoding (KIP-482)
+    6       GROUP_ID_NOT_FOUND and error messages (KIP-1043); before, a group in state Dead
+
+Not emulated: groups of types other than classic.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +38,7 @@ VERSION_NOT_FOUND = 6
 def handle(
     request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse | DelayedOperation[DescribeGroupsResponse]:
-    """Each group once, so that a small request can't ask for a large group ever so often."""
+    """Describe each group once, so that a small request cannot repeat a large group."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -38,7 +51,7 @@ def _handle_sliced(request: DescribeGroupsRequest, context: RequestContext) -> S
 
 
 def error_response(request: DescribeGroupsRequest, version: int, error: BaseException) -> DescribeGroupsResponse:
-    """The error in place of each group."""
+    """Return `error` for each group."""
     return DescribeGroupsResponse(groups=[_refused(group_id, version, error) for group_id in request.groups])
 
 
@@ -46,7 +59,7 @@ def _describe(group_id: str, context: RequestContext, operations: int) -> Descri
     try:
         group = context.broker.groups.describe(group_id)
     except GroupIdNotFound as error:
-        if context.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for one that isn't there
+        if context.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for a missing one
             return DescribedGroup(
                 group_id=group_id, group_state=ClassicGroupState.DEAD.value, authorized_operations=operations
             )

@@ -1,5 +1,15 @@
-"""DescribeLogDirs: the broker's data folders, the room on their volumes, and how much each
-partition holds there.
+"""DescribeLogDirs (key 35): data folders, space on their volumes, sizes of partitions (KIP-113).
+
+Versions 0 to 5:
+
+    0       size, offset lag and future replicas per partition
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
+    3       an error of the whole response
+    4       total and usable bytes of the volume (KIP-827)
+    5       whether a folder is cordoned (KIP-1066); none is
+
+Not emulated: future replicas, offset lag (0).
 """
 
 from __future__ import annotations
@@ -31,20 +41,20 @@ UNKNOWN = -1
 def handle(
     request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse | DelayedOperation[DescribeLogDirsResponse]:
-    """`topics` None: all partitions. A folder that is offline says so, and tells nothing else."""
+    """Describe the requested partitions; `topics` None: all. Of an offline one the error."""
     return in_slices(context, _handle_sliced(request, context))
 
 
 def _handle_sliced(
     request: DescribeLogDirsRequest, context: RequestContext
 ) -> SlicedWork[DescribeLogDirsResponse | DelayedOperation[DescribeLogDirsResponse]]:
-    wanted = (
+    partitions = (
         None
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
-    listings, offline = context.broker.logs.list_log_dirs(wanted)
-    if context.broker.config["kqueue.storage"] == "memory":  # which is the owner thread's, and answers at once
+    listings, offline = context.broker.logs.list_log_dirs(partitions)
+    if context.broker.config["kqueue.storage"] == "memory":  # listed on this thread: it does not block
         return (yield from _respond([listing.run() for listing in listings] + offline))
     promises = tuple(_list(listing, context) for listing in listings)
     return wait_for_all(
@@ -53,20 +63,18 @@ def _handle_sliced(
 
 
 def _list(listing: LogDirListing, context: RequestContext) -> Promise[LogDirDescription]:
-    """List a data folder in a job of its own queue: there may be 100,000 folders of partitions in
-    it.
-    """
+    """List a data folder in a job queue of its own: it may hold 100,000 partition folders."""
     promise: Promise[LogDirDescription] = Promise()
 
-    def finish(found: LogDirDescription | None, error: BaseException | None) -> None:
-        if found is None:
+    def finish(log_dir: LogDirDescription | None, error: BaseException | None) -> None:
+        if log_dir is None:
             promise.fail(
                 error
                 if isinstance(error, KqueueError)
                 else StorageFailed(f"{listing.place} can't be listed: {error!r}")
             )
         else:
-            promise.resolve(found)
+            promise.resolve(log_dir)
         context.broker.purgatory.wake(promise)
 
     context.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
@@ -84,8 +92,7 @@ def _respond(folders: Iterable[LogDirDescription]) -> SlicedWork[DescribeLogDirs
 def error_response(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
     if version >= VERSION_ERROR:
         return DescribeLogDirsResponse(error_code=code_of(error))
-    # older answers have no place of their own for an error: one folder without a name, as Kafka's
-    # client expects of a failed broker
+    # older responses have no field for it; Kafka's client expects one folder without a name
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])
 
 
@@ -105,7 +112,6 @@ def _topics(folder: LogDirDescription) -> SlicedWork[list[DescribeLogDirsTopic]]
     for (name, index), size in sorted(folder.partitions.items()):
         yield None
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        # a leader's log never ends before its high watermark, so nothing is behind; and no replica
-        # is on its way from another folder
+        # a leader's log never ends before its high watermark; replicas are never moved
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0))
     return list(topics.values())

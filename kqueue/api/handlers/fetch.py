@@ -1,5 +1,26 @@
-"""Fetch: batches from where the client is, waiting for new ones while there are too few. Batches go
-out as they lie on disk.
+"""Fetch (key 1): batches from the client's offsets, delayed until there are `min_bytes`.
+
+Records leave as they are on disk. Versions 0 to 18:
+
+    0-3     message sets, converted from batches (`down_conversion`); 1 throttle time;
+            3 a limit for the whole response (KIP-74)
+    4       batches of magic 2, isolation level, aborted transactions (KIP-98)
+    5       log start offset (KIP-107)
+    6       KAFKA_STORAGE_ERROR is known (KIP-112)
+    7       fetch sessions (KIP-227; `broker.fetch_sessions`)
+    8       clients throttle themselves (KIP-219)
+    9       the client's leader epoch is checked (KIP-320)
+    10      zstd (KIP-110)
+    11      rack of the client (KIP-392)
+    12      flexible encoding (KIP-482); diverging epochs (KIP-595)
+    13      topics by id (KIP-516)
+    14      OFFSET_MOVED_TO_TIERED_STORAGE is known (KIP-405)
+    15      replica state (KIP-903)
+    16      leader hints and node endpoints (KIP-951)
+    17      directory ids of voters (KIP-853)
+    18      high watermark of a follower (KIP-1166)
+
+Not emulated: fetches of followers, preferred read replicas, tiered storage, quotas.
 """
 
 from __future__ import annotations
@@ -15,7 +36,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_reader import FetchLimits, FetchResult, take
+from kqueue.broker.fetch_reader import FetchLimits, FetchResult, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
@@ -25,21 +46,18 @@ VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
 VERSION_IDS = 13
 READ_COMMITTED = 1
-TAKEN_AT_ONCE = 8
-"""Partitions that are read between two looks at the time, in a fetch of very many."""
-CHECKS_WAIT_MS = 10_000
-"""How long an answer waits for checksums to be compared, where the client itself would wait less.
-"""
+PARTITIONS_PER_STEP = 8
+"""Partitions read in one step of a fetch in slices."""
+VERIFICATION_WAIT_MS = 10_000
+"""Shortest wait for the verification of checksums, whatever time the client allows."""
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
-    """Answered at once if there are `min_bytes`, an error, or no time to wait; else when that much
-    has come, or time is over.
-    """
+    """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
     try:
         fetch_context = context.broker.fetch_sessions.open(
-            request.session_id, request.session_epoch, _wanted(request, by_id), _forgotten(request, by_id), by_id=by_id
+            request.session_id, request.session_epoch, _fetches(request, by_id), _forgotten(request, by_id), by_id=by_id
         )
     except KqueueError as error:
         return FetchResponse(error_code=code_of(error))
@@ -64,7 +82,7 @@ def error_response(request: FetchRequest, version: int, error: BaseException) ->
     )
 
 
-def _wanted(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
+def _fetches(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
     return [
         PartitionFetch(
             topic.topic_id if by_id else topic.topic,
@@ -88,12 +106,12 @@ def _forgotten(request: FetchRequest, by_id: bool) -> Iterable[Key]:
 
 
 class DelayedFetch:
-    """One request until it is answered. Keeps nothing of the request but numbers and names: its
-    buffer is another's by then.
+    """One Fetch request until its response. Source: Kafka's DelayedFetch.
+
+    Keeps numbers and names of the request only, because its buffer is reused.
     """
 
     __slots__ = (
-        "checks",
         "context",
         "deadline_ms",
         "fetch_context",
@@ -101,81 +119,83 @@ class DelayedFetch:
         "max_wait_ms",
         "min_bytes",
         "missing",
-        "wait",
+        "operation",
+        "verifications",
     )
 
     def __init__(self, request: FetchRequest, context: RequestContext, fetch_context: FetchContext) -> None:
         self.context = context
         self.fetch_context = fetch_context
-        hard = context.api_version < VERSION_SOFT_LIMITS
+        hard_limits = context.api_version < VERSION_SOFT_LIMITS
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
         self.limits = FetchLimits(
-            max_bytes, each_one_batch=hard, read_committed=request.isolation_level == READ_COMMITTED
+            max_bytes, each_one_batch=hard_limits, read_committed=request.isolation_level == READ_COMMITTED
         )
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0
-        self.checks: _Checks | None = None
+        self.verifications: _Verifications | None = None
 
     def start(self) -> FetchResponse | DelayedOperation[FetchResponse]:
-        if len(self.fetch_context.wanted) > SLICE_ITEMS:
+        if len(self.fetch_context.fetches) > SLICE_ITEMS:
             return in_slices(self.context, self._start_in_slices())
-        return self._started(self._take())
+        return self._started(self._read())
 
     def _start_in_slices(self) -> SlicedWork[FetchResponse | DelayedOperation[FetchResponse]]:
-        topics, wanted = self.context.broker.topics, self.fetch_context.wanted
-        result = take(topics, wanted[:TAKEN_AT_ONCE], self.limits)
-        for index in range(TAKEN_AT_ONCE, len(wanted), TAKEN_AT_ONCE):
+        topics, fetches = self.context.broker.topics, self.fetch_context.fetches
+        result = read_partitions(topics, fetches[:PARTITIONS_PER_STEP], self.limits)
+        for index in range(PARTITIONS_PER_STEP, len(fetches), PARTITIONS_PER_STEP):
             yield None
-            result = result.extended(take(topics, wanted[index : index + TAKEN_AT_ONCE], self.limits, result))
+            result = result.extended(
+                read_partitions(topics, fetches[index : index + PARTITIONS_PER_STEP], self.limits, result)
+            )
         if self.max_wait_ms > 0 and not result.size:
-            # What was appended between the slices woke nobody. This pass is short: it finds each
-            # partition where the first one left it.
-            result = self._take()
+            # appends between the slices woke no operation; this second pass is short
+            result = self._read()
         return self._started(result)
 
     def _started(self, result: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
         self.missing = result.missing
-        if not result.unchecked and (self.max_wait_ms <= 0 or self._is_enough(result)):
+        if not result.unverified and (self.max_wait_ms <= 0 or self._is_complete(result)):
             return self._respond(result)
         self.deadline_ms = self.context.deadline_ms(self.max_wait_ms)
-        self.wait = DelayedOperation(result.partitions(), self.deadline_ms, self._retry)
-        self._check(result)
-        return self.wait
+        self.operation = DelayedOperation(result.partitions(), self.deadline_ms, self._try_complete)
+        self._verify(result)
+        return self.operation
 
-    def _retry(self, expired: bool) -> FetchResponse | DelayedOperation[FetchResponse] | None:
-        result = self._take()
-        if not expired and self._check(result):
+    def _try_complete(self, expired: bool) -> FetchResponse | DelayedOperation[FetchResponse] | None:
+        result = self._read()
+        if not expired and self._verify(result):
             return None
-        if expired or self._is_enough(result) or self.context.broker.clock.monotonic_ms() >= self.deadline_ms:
-            self.wait.retry = _answered  # or the two would hold each other
+        if expired or self._is_complete(result) or self.context.broker.clock.monotonic_ms() >= self.deadline_ms:
+            self.operation.try_complete = _completed  # ends the reference cycle of operation and fetch
             return self._respond(result)
-        self.wait.deadline_ms = self.deadline_ms
+        self.operation.deadline_ms = self.deadline_ms
         return None
 
-    def _take(self) -> FetchResult:
-        result = take(self.context.broker.topics, self.fetch_context.wanted, self.limits)
-        if self.checks is not None:
-            result.fail_unchecked(self.checks.failed)
+    def _read(self) -> FetchResult:
+        result = read_partitions(self.context.broker.topics, self.fetch_context.fetches, self.limits)
+        if self.verifications is not None:
+            result.fail_unverified(self.verifications.failed)
         return result
 
-    def _check(self, result: FetchResult) -> bool:
-        """Have checked what was read unchecked; False: there is nothing."""
-        if not result.unchecked:
+    def _verify(self, result: FetchResult) -> bool:
+        """Start verifying what was read unverified; return False if there is nothing to verify."""
+        if not result.unverified:
             return False
-        if self.checks is None:
-            self.checks = _Checks(
-                self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, CHECKS_WAIT_MS))
+        if self.verifications is None:
+            self.verifications = _Verifications(
+                self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, VERIFICATION_WAIT_MS))
             )
-        self.checks.start(result)
-        self.wait.deadline_ms = self.checks.deadline_ms
+        self.verifications.start(result)
+        self.operation.deadline_ms = self.verifications.deadline_ms
         return True
 
-    def _is_enough(self, result: FetchResult) -> bool:
-        all_missing = result.missing == len(self.fetch_context.wanted)
-        failed = self.checks is not None and bool(self.checks.failed)
+    def _is_complete(self, result: FetchResult) -> bool:
+        all_missing = result.missing == len(self.fetch_context.fetches)
+        failed = self.verifications is not None and bool(self.verifications.failed)
         return result.size >= self.min_bytes or result.urgent or failed or all_missing or result.missing != self.missing
 
     def _respond(self, result: FetchResult) -> FetchResponse | DelayedOperation[FetchResponse]:
@@ -183,43 +203,43 @@ class DelayedFetch:
             self.fetch_context.check()
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
-        result.leave_unchecked()
-        answer = FetchResponseBuilder(self.context, self.fetch_context, read_committed=self.limits.read_committed)
+        result.drop_unverified()
+        builder = FetchResponseBuilder(self.context, self.fetch_context, read_committed=self.limits.read_committed)
         if self.context.api_version < VERSION_BATCHES:
-            return in_slices(self.context, self._respond_converted(result, answer))
-        if len(result.taken) > SLICE_ITEMS:
-            return in_slices(self.context, self._respond_in_slices(result, answer))
-        for taken in result.taken:
-            answer.add(taken)
-        return self._finish(result, answer)
+            return in_slices(self.context, self._respond_converted(result, builder))
+        if len(result.results) > SLICE_ITEMS:
+            return in_slices(self.context, self._respond_in_slices(result, builder))
+        for partition_result in result.results:
+            builder.add(partition_result)
+        return self._finish(result, builder)
 
-    def _respond_in_slices(self, result: FetchResult, answer: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
-        for taken in result.taken:
-            answer.add(taken)
+    def _respond_in_slices(self, result: FetchResult, builder: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
+        for partition_result in result.results:
+            builder.add(partition_result)
             yield None
-        return self._finish(result, answer)
+        return self._finish(result, builder)
 
-    def _respond_converted(self, result: FetchResult, answer: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
-        for taken in result.taken:
-            yield from answer.add_converted(taken)
+    def _respond_converted(self, result: FetchResult, builder: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
+        for partition_result in result.results:
+            yield from builder.add_converted(partition_result)
             yield None
-        return self._finish(result, answer)
+        return self._finish(result, builder)
 
-    def _finish(self, result: FetchResult, answer: FetchResponseBuilder) -> FetchResponse:
-        for wanted, partition in result.idle:
-            answer.add_idle(wanted, partition)
-        return answer.finish()
-
-
-def _answered(expired: bool) -> NoReturn:
-    raise AssertionError("this fetch was answered")
+    def _finish(self, result: FetchResult, builder: FetchResponseBuilder) -> FetchResponse:
+        for fetches, partition in result.idle:
+            builder.add_idle(fetches, partition)
+        return builder.finish()
 
 
-class _Checks:
-    """The checks that one request waits for: their partitions are woken when they are over.
+def _completed(expired: bool) -> NoReturn:
+    raise AssertionError("this fetch is complete")
 
-    `deadline_ms`: the disk may take longer than the client would wait for new records, and an empty
-    answer would say that there are none.
+
+class _Verifications:
+    """The verifications that one request waits for; their ends wake the partitions.
+
+    `deadline_ms`: later than that of the client if it must be: an empty response would say that
+    there are no records.
     """
 
     __slots__ = ("_purgatory", "_running", "deadline_ms", "failed")
@@ -231,12 +251,12 @@ class _Checks:
         self.failed: dict[Key, KqueueError] = {}
 
     def start(self, result: FetchResult) -> None:
-        for partition, key, check in result.to_check():
+        for partition, key, check in result.verifications():
             if key not in self._running:
                 self._running.add(key)
-                partition.start_check(check, partial(self._checked, partition, key))
+                partition.start_check(check, partial(self._verified, partition, key))
 
-    def _checked(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
+    def _verified(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
         self._running.discard(key)
         if error is not None:
             self.failed[key] = error

@@ -1,7 +1,17 @@
-"""FindCoordinator: which broker coordinates a group; here there is only one. Transactional ids are
-refused: transactions are not served.
+"""FindCoordinator (key 10): the broker that coordinates a group; here always this one.
 
-The refusal is here and not in InitProducerId alone, because this response carries an error message.
+Versions 0 to 6:
+
+    0       a group
+    1       key type: group or transactional id (KIP-98); throttle time; error messages
+    2       clients throttle themselves (KIP-219)
+    3       flexible encoding (KIP-482)
+    4       several keys at once (KIP-699)
+    5       TRANSACTION_ABORTABLE is known (KIP-890)
+    6       key type share group (KIP-932)
+
+Not emulated: transactional ids (TransactionsNotServed) and share groups. The refusal is here and
+not only in InitProducerId, because this response carries an error message.
 """
 
 from __future__ import annotations
@@ -21,18 +31,18 @@ VERSIONS = (0, 6)
 ITEM_WEIGHT = 4
 VERSION_BATCHES = 4
 VERSION_OF_LIBRDKAFKA = 2
-"""librdkafka ends at once, and prints the error message, only for an authorization code; it retries
-all others for two minutes.
+"""librdkafka fails at once, with the error message, only for an authorization code; it retries all
+others for two minutes.
 """
 GROUP = 0
 TRANSACTION = 1
-NOBODY = -1
+NO_NODE = -1
 
 
 def handle(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
-    """This broker, for every group. Raises TransactionsNotServed."""
+    """Return this broker for every group. Raises TransactionsNotServed."""
     if request.key_type == TRANSACTION:
         raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
     if request.key_type != GROUP:
@@ -48,23 +58,23 @@ def handle(
     )
 
 
-def _coordinators(keys: Iterable[str], here: Coordinator) -> SlicedWork[FindCoordinatorResponse]:
+def _coordinators(keys: Iterable[str], own: Coordinator) -> SlicedWork[FindCoordinatorResponse]:
     coordinators = yield from collect(
-        lambda key: Coordinator(key=key, node_id=here.node_id, host=here.host, port=here.port), keys
+        lambda key: Coordinator(key=key, node_id=own.node_id, host=own.host, port=own.port), keys
     )
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def error_response(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
-    """The error in place of each key's coordinator."""
+    """Return `error` for each key."""
     code, words = code_of(error), message_of(error)
     if isinstance(error, TransactionsNotServed) and version == VERSION_OF_LIBRDKAFKA:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if version < VERSION_BATCHES:
-        return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NOBODY, port=NOBODY)
+        return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NO_NODE, port=NO_NODE)
     return FindCoordinatorResponse(
         coordinators=[
-            Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=words)
+            Coordinator(key=key, node_id=NO_NODE, port=NO_NODE, error_code=code, error_message=words)
             for key in request.coordinator_keys
         ]
     )

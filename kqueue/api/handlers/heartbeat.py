@@ -1,4 +1,13 @@
-"""Heartbeat: a member is alive, and learns whether it has to join again."""
+"""Heartbeat (key 12): keep a member's session alive; the response says whether it must rejoin.
+
+Versions 0 to 4:
+
+    0       group, generation, member
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       group instance ids (KIP-345)
+    4       flexible encoding (KIP-482)
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,15 @@
-"""InitProducerId: a number for an idempotent producer. Transactional ids are refused: transactions
-are not served.
+"""InitProducerId (key 22): a producer id for an idempotent producer (KIP-98).
+
+Versions 0 to 5:
+
+    0       producer id and epoch
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
+    3       the current id and epoch, to bump the epoch (KIP-360)
+    4       PRODUCER_FENCED is known (KIP-588)
+    5       TRANSACTION_ABORTABLE is known (KIP-890)
+
+Not emulated: transactions (TransactionsNotServed) and bumped epochs: every request gets a new id.
 """
 
 from __future__ import annotations
@@ -19,9 +29,7 @@ FIRST_EPOCH = 0
 def handle(
     request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | DelayedOperation[InitProducerIdResponse]:
-    """A new id, also for a producer that names its old one, which it needs for transactions alone.
-    Raises TransactionsNotServed.
-    """
+    """Return a new id, also to a producer that names its old one. Raises TransactionsNotServed."""
     if request.transactional_id:
         raise TransactionsNotServed(request.transactional_id)
     try:

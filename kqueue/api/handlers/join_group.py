@@ -1,5 +1,17 @@
-"""JoinGroup: become, or stay, a member of a group; answered when the group's next generation is
-made.
+"""JoinGroup (key 11): become or stay a member of a group; responds with its next generation.
+
+Versions 0 to 9:
+
+    0       session timeout
+    1       rebalance timeout (KIP-62)
+    2       throttle time
+    3       clients throttle themselves (KIP-219)
+    4       MEMBER_ID_REQUIRED: a new member gets its id first (KIP-394)
+    5       group instance ids: static members (KIP-345)
+    6       flexible encoding (KIP-482)
+    7       protocol type and nullable name in the response (KIP-559)
+    8       reason of the join (KIP-800)
+    9       the leader may skip the assignment (KIP-814)
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""LeaveGroup: members go at once, so that the others need not wait for their sessions to end."""
+"""LeaveGroup (key 13): remove members now, without waiting for their sessions to expire.
+
+Versions 0 to 5:
+
+    0       one member
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       several members, each with its own error (KIP-345)
+    4       flexible encoding (KIP-482)
+    5       reason (KIP-800)
+"""
 
 from __future__ import annotations
 
@@ -14,7 +24,7 @@ VERSION_SEVERAL = 3
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """Version 3 and later name several members, each with an answer of its own."""
+    """Remove the members; from version 3 on each has an error of its own."""
     several = context.api_version >= VERSION_SEVERAL
     leaving = (
         [LeavingMember(one.member_id, one.group_instance_id) for one in request.members]
@@ -22,14 +32,14 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
         else [LeavingMember(request.member_id)]
     )
     try:
-        answers = context.broker.groups.leave(request.group_id, leaving)
+        outcomes = context.broker.groups.leave(request.group_id, leaving)
     except KqueueError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     if not several:
-        return LeaveGroupResponse(error_code=code_of(answers[0]))
+        return LeaveGroupResponse(error_code=code_of(outcomes[0]))
     return LeaveGroupResponse(
         members=[
-            MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code_of(answer))
-            for one, answer in zip(leaving, answers, strict=True)
+            MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code_of(outcome))
+            for one, outcome in zip(leaving, outcomes, strict=True)
         ]
     )

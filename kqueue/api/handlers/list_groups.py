@@ -1,4 +1,16 @@
-"""ListGroups: every group of this broker, or those in some states or of some types."""
+"""ListGroups (key 16): the groups of this broker, filtered by state and type.
+
+Versions 0 to 5:
+
+    0       all groups
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       flexible encoding (KIP-482)
+    4       states, in the filter and the response (KIP-518)
+    5       types, in the filter and the response (KIP-848)
+
+Not emulated: groups of types other than classic.
+"""
 
 from __future__ import annotations
 

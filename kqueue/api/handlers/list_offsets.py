@@ -1,7 +1,22 @@
-"""ListOffsets: the offset at a time, or at one of the places that negative numbers name.
+"""ListOffsets (key 2): the offset at a timestamp, or one that a negative timestamp stands for.
 
-An answer that depends on the high watermark counts what was appended before the request: it waits
-for the flush of that (`visibility`).
+A response that depends on the high watermark first waits until it covers what was appended before
+the request (`broker.high_watermark`). Versions 0 to 11:
+
+    0       a list of segment starts
+    1       one offset and its timestamp (KIP-79)
+    2       isolation level (KIP-98); throttle time
+    3       clients throttle themselves (KIP-219)
+    4       leader epochs (KIP-320)
+    5       OFFSET_NOT_AVAILABLE; before, LEADER_NOT_AVAILABLE (KIP-207)
+    6       flexible encoding (KIP-482)
+    7       -3: the greatest timestamp (KIP-734)
+    8       -4: the earliest local offset (KIP-405)
+    9       -5: the latest tiered offset (KIP-1005)
+    10      timeout (KIP-1075)
+    11      -6: the earliest offset to upload (KIP-1023)
+
+Not emulated: tiered storage: everything is local.
 """
 
 from __future__ import annotations
@@ -29,16 +44,14 @@ from kqueue.wire.messages.list_offsets import (
 )
 
 VERSIONS = (0, 11)
-VERSION_ONE_OFFSET = 1  # version 0 answers a list of offsets where segments begin
+VERSION_ONE_OFFSET = 1  # version 0 returns a list of segment starts
 VERSION_EPOCHS = 4
 VERSION_NOT_AVAILABLE = 5
-"""Older clients get LEADER_NOT_AVAILABLE in place of OFFSET_NOT_AVAILABLE, as from Kafka; both are
+"""Older clients get LEADER_NOT_AVAILABLE for OFFSET_NOT_AVAILABLE, as from Kafka; both are
 retriable.
 """
 FLUSH_WAIT_MS = 10_000
-"""How long an answer waits for a flush where the request names no time of its own (version 10 and
-later may).
-"""
+"""Longest wait for the high watermark if the request has no timeout (versions below 10)."""
 READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
@@ -46,8 +59,8 @@ GREATEST_TIME = -3
 NONE = -1
 
 
-class Place(NamedTuple):
-    """An offset, its record's time in ms, its leader epoch; -1 where there is no such thing."""
+class TimestampAndOffset(NamedTuple):
+    """An offset, its record's timestamp in ms, and its leader epoch; -1: none."""
 
     timestamp: int = NONE
     offset: int = NONE
@@ -80,9 +93,7 @@ def _handle_sliced(
 
 
 def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestContext) -> Iterator[Partition]:
-    """The partitions of which the request asks for something that records at the end of the log may
-    change.
-    """
+    """Yield the partitions whose requested offset depends on the high watermark."""
     for topic in request.topics:
         found = context.broker.topics.find(topic.name)
         for one in topic.partitions:
@@ -96,7 +107,7 @@ def _respond(
 ) -> SlicedWork[ListOffsetsResponse]:
     topics = []
     for topic in request.topics:
-        topics.append((yield from _topic(topic, request, context, ends)))
+        topics.append((yield from _topic_response(topic, request, context, ends)))
         yield None
     return ListOffsetsResponse(topics=topics)
 
@@ -110,96 +121,102 @@ def error_response(request: ListOffsetsRequest, version: int, error: BaseExcepti
     )
 
 
-def _failed(asked: ListOffsetsPartition, error: BaseException) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code_of(error))
+def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=code_of(error))
 
 
-def _topic(
+def _topic_response(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
 ) -> SlicedWork[ListOffsetsTopicResponse]:
     counts = Counter(one.partition_index for one in topic.partitions)
-    answers = []
+    responses = []
     for one in topic.partitions:
         try:
             if counts[one.partition_index] > 1:
-                raise InvalidRequest(f"partition {topic.name}-{one.partition_index} stands twice in the request")
-            answers.append((yield from _answer(topic.name, one, request, context, ends)))
+                raise InvalidRequest(f"partition {topic.name}-{one.partition_index} is twice in the request")
+            responses.append((yield from _partition_response(topic.name, one, request, context, ends)))
         except OffsetNotAvailable as error:
-            answers.append(_failed(one, error))
+            responses.append(_failed(one, error))
             if context.api_version < VERSION_NOT_AVAILABLE:
-                answers[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                responses[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except KqueueError as error:
-            answers.append(_failed(one, error))
+            responses.append(_failed(one, error))
         yield None
-    return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=responses)
 
 
-def _answer(
-    name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+def _partition_response(
+    name: str,
+    requested: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    ends: UncommittedEnds,
 ) -> SlicedWork[ListOffsetsPartitionResponse]:
-    partition = context.broker.topics.partition(name, asked.partition_index)
-    partition.check_leader_epoch(asked.current_leader_epoch)
+    partition = context.broker.topics.partition(name, requested.partition_index)
+    partition.check_leader_epoch(requested.current_leader_epoch)
     ends.check(partition)
     if context.api_version < VERSION_ONE_OFFSET:
-        offsets = _segment_starts(partition, asked.timestamp, asked.max_num_offsets, context.broker.clock.wall_ms())
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, old_style_offsets=offsets)
+        offsets = _segment_starts(
+            partition, requested.timestamp, requested.max_num_offsets, context.broker.clock.wall_ms()
+        )
+        return ListOffsetsPartitionResponse(partition_index=requested.partition_index, old_style_offsets=offsets)
     end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
-    place = yield from _place(partition, asked.timestamp, end_offset, context.api_version)
-    answer = ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index, timestamp=place.timestamp, offset=place.offset
+    position = yield from _find_offset(partition, requested.timestamp, end_offset, context.api_version)
+    response = ListOffsetsPartitionResponse(
+        partition_index=requested.partition_index, timestamp=position.timestamp, offset=position.offset
     )
     if context.api_version >= VERSION_EPOCHS:
-        answer.leader_epoch = place.leader_epoch
-    return answer
+        response.leader_epoch = position.leader_epoch
+    return response
 
 
-def _place(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[Place]:
+def _find_offset(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[TimestampAndOffset]:
     if timestamp >= 0:
         found = yield from partition.log.offset_for_time(timestamp, end_offset)
-        return Place(*found) if found is not None else Place()
-    version_min, place = _PLACES.get(timestamp, (VERSIONS[1] + 1, _nowhere))
+        return TimestampAndOffset(*found) if found is not None else TimestampAndOffset()
+    version_min, position = _SPECIAL_TIMESTAMPS.get(timestamp, (VERSIONS[1] + 1, _no_offset))
     if version < version_min:
-        raise UnsupportedVersion(f"the place {timestamp} is not known in version {version}")
+        raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {version}")
     if timestamp == GREATEST_TIME:
         found = yield from partition.log.latest_timestamp(end_offset)
-        return Place(*found) if found is not None else Place()
-    return place(partition, end_offset)
+        return TimestampAndOffset(*found) if found is not None else TimestampAndOffset()
+    return position(partition, end_offset)
 
 
-def _latest(partition: Partition, end_offset: int) -> Place:
-    return Place(offset=end_offset, leader_epoch=partition.leader_epoch)
+def _latest(partition: Partition, end_offset: int) -> TimestampAndOffset:
+    return TimestampAndOffset(offset=end_offset, leader_epoch=partition.leader_epoch)
 
 
-def _earliest(partition: Partition, end_offset: int) -> Place:
+def _earliest(partition: Partition, end_offset: int) -> TimestampAndOffset:
     start = partition.log_start_offset
-    is_empty = start == partition.log_end_offset  # then the first record will be of the epoch that is now
-    return Place(
+    is_empty = start == partition.log_end_offset  # the first record will have the current epoch
+    return TimestampAndOffset(
         offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start)
     )
 
 
-def _nowhere(partition: Partition, end_offset: int) -> Place:
-    return Place()
+def _no_offset(partition: Partition, end_offset: int) -> TimestampAndOffset:
+    return TimestampAndOffset()
 
 
-_PLACES: dict[int, tuple[int, Callable[[Partition, int], Place]]] = {
+_SPECIAL_TIMESTAMPS: dict[int, tuple[int, Callable[[Partition, int], TimestampAndOffset]]] = {
     LATEST: (0, _latest),
     EARLIEST: (0, _earliest),
-    GREATEST_TIME: (7, _nowhere),  # looked for in the records
-    -4: (8, _earliest),  # the earliest that is here and not in a remote tier: all of it is here
-    -5: (9, _nowhere),  # the latest in a remote tier: there is none
-    -6: (11, _nowhere),  # the earliest that waits to be copied to a remote tier
+    GREATEST_TIME: (7, _no_offset),  # `_find_offset` reads the records
+    -4: (8, _earliest),  # the earliest local offset: all are local
+    -5: (9, _no_offset),  # the latest tiered offset: none is
+    -6: (11, _no_offset),  # the earliest offset to upload: none is
 }
-"""Negative timestamps: the version that knows each first, and what it means. Source: KIP-79,
-KIP-734, KIP-405, KIP-1005, KIP-1023.
+"""Negative timestamps: first version, meaning. Source: KIP-79, KIP-734, KIP-405, KIP-1005,
+KIP-1023.
 """
 
 
 def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
-    """Version 0: at most `count` offsets, newest first, where segments begin that hold nothing
-    later than `timestamp`.
+    """Return for version 0 at most `count` segment starts, newest first, of segments up to
+    `timestamp`.
 
-    The end of the log counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
+    The log end counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
     """
     log = partition.log
     written = [(max(segment.base, log.start_offset), segment.max_timestamp) for segment in log.segments]
@@ -207,7 +224,7 @@ def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: in
     if timestamp == EARLIEST:
         written = written[:1]
     elif timestamp < 0 and timestamp != LATEST:
-        raise UnsupportedVersion(f"the place {timestamp} is not known in version 0")
+        raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version 0")
     elif timestamp != LATEST:
         written = [(start, last_ms) for start, last_ms in written if last_ms <= timestamp]
     visible = {min(start, partition.high_watermark) for start, _ in written}

@@ -1,5 +1,23 @@
-"""Metadata: brokers, topics, and which broker leads each partition. Topics may come to be by being
-asked for.
+"""Metadata (key 3): brokers, topics, and the leader of each partition; may create topics.
+
+Versions 0 to 13:
+
+    0       an empty list of topics stands for all
+    1       null stands for all; controller, racks, internal topics
+    2       cluster id (KIP-78)
+    3       throttle time
+    4       whether to create topics (KIP-204)
+    5       offline replicas (KIP-112)
+    6       clients throttle themselves (KIP-219)
+    7       leader epochs (KIP-320)
+    8       authorized operations (KIP-430)
+    9       flexible encoding (KIP-482)
+    10      topic ids in the response (KIP-516)
+    11      no authorized operations of the cluster (KIP-700)
+    12      topics by id (KIP-516)
+    13      an error of the whole response (KIP-1102)
+
+All operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
 """
 
 from __future__ import annotations
@@ -30,16 +48,16 @@ from kqueue.wire.messages.metadata import (
 
 VERSIONS = (0, 13)
 VERSION_AUTO_CREATION_FLAG = 4
-VERSION_IDS = 12  # 10 and 11 have the field, but nobody may use it
+VERSION_IDS = 12  # 10 and 11 have the field, but must not use it
 CREATION_WAIT_MS = 5_000
 NO_LEADER = -1
 
-Found = Topic | Promise[Topic] | ErrorCode
-"""Errors are not kept: each holds its traceback, and with it the frames of the request."""
+TopicOutcome = Topic | Promise[Topic] | ErrorCode
+"""Errors are not kept: their tracebacks hold the request's frames."""
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | DelayedOperation[MetadataResponse]:
-    """Topics that are created on demand are waited for, so that the answer already names their
+    """Respond when topics that the request creates are stored, so that the response has their
     leaders.
     """
     return in_slices(context, _handle_sliced(request, context))
@@ -56,38 +74,40 @@ def error_response(request: MetadataRequest, version: int, error: BaseException)
 def _handle_sliced(
     request: MetadataRequest, context: RequestContext
 ) -> SlicedWork[MetadataResponse | DelayedOperation[MetadataResponse]]:
-    found = yield from _find_all(request, context)
-    promises = tuple(what for _, what in found if isinstance(what, Promise))
+    outcomes = yield from _find_all(request, context)
+    promises = tuple(outcome for _, outcome in outcomes if isinstance(outcome, Promise))
     if not promises:
-        return (yield from _respond(request, context, found))
+        return (yield from _respond(request, context, outcomes))
     return wait_for_all(
-        promises, lambda: in_slices(context, _respond(request, context, found)), context.deadline_ms(CREATION_WAIT_MS)
+        promises,
+        lambda: in_slices(context, _respond(request, context, outcomes)),
+        context.deadline_ms(CREATION_WAIT_MS),
     )
 
 
 def _find_all(
     request: MetadataRequest, context: RequestContext
-) -> SlicedWork[list[tuple[MetadataRequestTopic, Found]]]:
+) -> SlicedWork[list[tuple[MetadataRequestTopic, TopicOutcome]]]:
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return [(MetadataRequestTopic(name=topic.name), topic) for topic in context.broker.topics]
     if context.api_version < VERSION_IDS and any(
         one.topic_id != UUID_ZERO or one.name is None for one in request.topics
     ):
-        raise InvalidRequest(f"topics are asked for by id from version {VERSION_IDS} on, this is {context.api_version}")
+        raise InvalidRequest(f"topics are requested by id from version {VERSION_IDS} on, this is {context.api_version}")
     creates = request.allow_auto_topic_creation or context.api_version < VERSION_AUTO_CREATION_FLAG
     once = {(one.name, one.topic_id): one for one in request.topics}
     return (yield from collect(lambda one: (one, _find(one, context, creates=creates)), once.values()))
 
 
-def _find(asked: MetadataRequestTopic, context: RequestContext, *, creates: bool) -> Found:
+def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: bool) -> TopicOutcome:
     topics = context.broker.topics
     try:
-        if asked.topic_id != UUID_ZERO:
-            return topics.by_id(asked.topic_id)
-        topic = topics.find(asked.name or "")
+        if requested.topic_id != UUID_ZERO:
+            return topics.by_id(requested.topic_id)
+        topic = topics.find(requested.name or "")
         if topic is not None:
             return topic
-        name = check_topic(asked.name)
+        name = check_topic(requested.name)
         if (
             creates
             and context.broker.config["auto.create.topics.enable"]
@@ -100,14 +120,14 @@ def _find(asked: MetadataRequestTopic, context: RequestContext, *, creates: bool
 
 
 def _respond(
-    request: MetadataRequest, context: RequestContext, found: Iterable[tuple[MetadataRequestTopic, Found]]
+    request: MetadataRequest, context: RequestContext, outcomes: Iterable[tuple[MetadataRequestTopic, TopicOutcome]]
 ) -> SlicedWork[MetadataResponse]:
     broker = context.broker
     host, port = context.endpoint()
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     topics = []
-    for asked, what in found:
-        topics.append((yield from _topic(asked, what, operations)))
+    for requested, outcome in outcomes:
+        topics.append((yield from _topic_response(requested, outcome, operations)))
         yield None
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
@@ -120,30 +140,32 @@ def _respond(
     )
 
 
-def _topic(asked: MetadataRequestTopic, what: Found, operations: int) -> SlicedWork[MetadataResponseTopic]:
-    if isinstance(what, Promise):
-        if not what.done:
-            return _without(asked, ErrorCode.LEADER_NOT_AVAILABLE)
-        what = code_of(what.error) if what.error is not None else what.result()
-    if isinstance(what, ErrorCode):
-        return _without(asked, what)
-    partitions = yield from collect(_partition, what.partitions)
+def _topic_response(
+    requested: MetadataRequestTopic, outcome: TopicOutcome, operations: int
+) -> SlicedWork[MetadataResponseTopic]:
+    if isinstance(outcome, Promise):
+        if not outcome.done:
+            return _error(requested, ErrorCode.LEADER_NOT_AVAILABLE)
+        outcome = code_of(outcome.error) if outcome.error is not None else outcome.result()
+    if isinstance(outcome, ErrorCode):
+        return _error(requested, outcome)
+    partitions = yield from collect(_partition_response, outcome.partitions)
     return MetadataResponseTopic(
-        name=what.name,
-        topic_id=what.id,
-        is_internal=what.is_internal,
+        name=outcome.name,
+        topic_id=outcome.id,
+        is_internal=outcome.is_internal,
         partitions=partitions,
         topic_authorized_operations=operations,
     )
 
 
-def _without(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
+def _error(requested: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        error_code=code, name=asked.name, topic_id=asked.topic_id, is_internal=asked.name in INTERNAL_TOPICS
+        error_code=code, name=requested.name, topic_id=requested.topic_id, is_internal=requested.name in INTERNAL_TOPICS
     )
 
 
-def _partition(partition: Partition) -> MetadataResponsePartition:
+def _partition_response(partition: Partition) -> MetadataResponsePartition:
     leader = partition.leader
     if partition.is_open and partition.log.state is LogState.OFFLINE:
         return MetadataResponsePartition(

@@ -1,4 +1,19 @@
-"""OffsetCommit: how far a group has come, answered when it is in the log."""
+"""OffsetCommit (key 8): commit offsets of a group; responds when they are in the log.
+
+Versions 0 to 10:
+
+    0       offsets and metadata (Kafka kept them in ZooKeeper; here they are kept as of version 1)
+    1       generation and member; commit timestamps
+    2       retention time; no timestamps
+    3       throttle time
+    4       clients throttle themselves (KIP-219)
+    5       no retention time (KIP-211)
+    6       leader epochs (KIP-320)
+    7       group instance ids (KIP-345)
+    8       flexible encoding (KIP-482)
+    9       GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848)
+    10      topics by id (KIP-848)
+"""
 
 from __future__ import annotations
 
@@ -26,15 +41,13 @@ ITEM_WEIGHT = 8
 VERSION_GROUP_NOT_FOUND = 9
 VERSION_IDS = 10
 NOT_GIVEN = -1
-Answers = list[RequestRefused | None]
+Outcomes = list[RequestRefused | None]
 
 
 def handle(
     request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]:
-    """Partitions that don't exist are refused one by one; the others are committed together, all or
-    none.
-    """
+    """Commit all partitions that exist together, all or none; each other one fails by itself."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -43,25 +56,27 @@ def _handle_sliced(
 ) -> SlicedWork[OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
     commits: list[OffsetToCommit] = []
-    places: list[OffsetCommitResponsePartition] = []  # where the answers to `commits` go
-    for asked in request.topics:
-        topic = _topic(asked, context)
-        partitions = [OffsetCommitResponsePartition(partition_index=one.partition_index) for one in asked.partitions]
+    results: list[OffsetCommitResponsePartition] = []  # the responses for `commits`
+    for requested in request.topics:
+        topic = _find_topic(requested, context)
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=one.partition_index) for one in requested.partitions
+        ]
         response.topics.append(
-            OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+            OffsetCommitResponseTopic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
         )
-        for one, place in zip(asked.partitions, partitions, strict=True):
+        for one, result in zip(requested.partitions, partitions, strict=True):
             if topic is None:
-                place.error_code = (
+                result.error_code = (
                     ErrorCode.UNKNOWN_TOPIC_ID
                     if context.api_version >= VERSION_IDS
                     else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
             elif not 0 <= one.partition_index < len(topic.partitions):
-                place.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 commits.append(_commit(topic, one))
-                places.append(place)
+                results.append(result)
             yield None
         yield None
     if not commits:
@@ -76,75 +91,75 @@ def _handle_sliced(
             None if request.retention_time_ms == NOT_GIVEN else request.retention_time_ms,
         )
     except KqueueError as error:
-        return _fill(response, places, _code(error, context.api_version))
+        return _fill(response, results, _code(error, context.api_version))
     return wait_for(
         promise,
-        lambda promise: _respond(response, places, promise),
+        lambda promise: _respond(response, results, promise),
         context.deadline_ms(context.broker.groups.config.commit_timeout_ms),
     )
 
 
 def error_response(request: OffsetCommitRequest, version: int, error: BaseException) -> OffsetCommitResponse:
-    """The error for every partition."""
+    """Return `error` for every partition."""
     code = code_of(error)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
-                name=asked.name,
-                topic_id=asked.topic_id,
+                name=requested.name,
+                topic_id=requested.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                    for one in asked.partitions
+                    for one in requested.partitions
                 ],
             )
-            for asked in request.topics
+            for requested in request.topics
         ]
     )
 
 
-def _topic(asked: OffsetCommitRequestTopic, context: RequestContext) -> Topic | None:
+def _find_topic(requested: OffsetCommitRequestTopic, context: RequestContext) -> Topic | None:
     if context.api_version < VERSION_IDS:
-        return context.broker.topics.find(asked.name)
+        return context.broker.topics.find(requested.name)
     try:
-        return context.broker.topics.by_id(asked.topic_id)
+        return context.broker.topics.by_id(requested.topic_id)
     except UnknownTopicId:
         return None
 
 
-def _commit(topic: Topic, asked: OffsetCommitRequestPartition) -> OffsetToCommit:
+def _commit(topic: Topic, requested: OffsetCommitRequestPartition) -> OffsetToCommit:
     return OffsetToCommit(
         topic.name,
-        asked.partition_index,
-        asked.committed_offset,
-        asked.committed_leader_epoch,
-        asked.committed_metadata or "",
+        requested.partition_index,
+        requested.committed_offset,
+        requested.committed_leader_epoch,
+        requested.committed_metadata or "",
         topic.id,
-        None if asked.commit_timestamp == NOT_GIVEN else asked.commit_timestamp,
+        None if requested.commit_timestamp == NOT_GIVEN else requested.commit_timestamp,
     )
 
 
 def _respond(
-    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], promise: Promise[Answers]
+    response: OffsetCommitResponse, results: list[OffsetCommitResponsePartition], promise: Promise[Outcomes]
 ) -> OffsetCommitResponse:
     if not promise.done:
-        return _fill(response, places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _fill(response, results, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if promise.error is not None:
-        return _fill(response, places, code_of(promise.error))
-    for place, answer in zip(places, promise.result(), strict=True):
-        place.error_code = code_of(answer)
+        return _fill(response, results, code_of(promise.error))
+    for result, error in zip(results, promise.result(), strict=True):
+        result.error_code = code_of(error)
     return response
 
 
 def _fill(
-    response: OffsetCommitResponse, places: list[OffsetCommitResponsePartition], code: ErrorCode
+    response: OffsetCommitResponse, results: list[OffsetCommitResponsePartition], code: ErrorCode
 ) -> OffsetCommitResponse:
-    for place in places:
-        place.error_code = code
+    for result in results:
+        result.error_code = code
     return response
 
 
 def _code(error: KqueueError, version: int) -> ErrorCode:
-    # Before version 9 clients take an unknown group for one whose generations began anew.
+    # clients before version 9 take an unknown group for one that restarted its generations
     if isinstance(error, GroupIdNotFound) and version < VERSION_GROUP_NOT_FOUND:
         return code_of(IllegalGeneration())
     return code_of(error)

@@ -1,5 +1,6 @@
-"""OffsetDelete: take back what a group has committed for some partitions (KIP-496); answered when
-that is in the log.
+"""OffsetDelete (key 47): delete a group's offsets of some partitions (KIP-496).
+
+Responds when the deletions are in the log. Version 0 only.
 """
 
 from __future__ import annotations
@@ -20,15 +21,13 @@ from kqueue.wire.messages.offset_delete import (
 )
 
 VERSIONS = (0, 0)
-Answers = list[RequestRefused | None]
+Outcomes = list[RequestRefused | None]
 
 
 def handle(
     request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]:
-    """Partitions that don't exist, or whose topic members of the group read, are refused one by
-    one.
-    """
+    """Delete the offsets of each partition that exists and whose topic no member reads."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -37,16 +36,18 @@ def _handle_sliced(
 ) -> SlicedWork[OffsetDeleteResponse | DelayedOperation[OffsetDeleteResponse]]:
     response = OffsetDeleteResponse()
     keys: list[tuple[str, int]] = []
-    results: list[OffsetDeleteResponsePartition] = []  # where the answers to `keys` go
-    for asked in request.topics:
-        topic = context.broker.topics.find(asked.name)
-        partitions = [OffsetDeleteResponsePartition(partition_index=one.partition_index) for one in asked.partitions]
-        response.topics.append(OffsetDeleteResponseTopic(name=asked.name, partitions=partitions))
+    results: list[OffsetDeleteResponsePartition] = []  # the responses for `keys`
+    for requested in request.topics:
+        topic = context.broker.topics.find(requested.name)
+        partitions = [
+            OffsetDeleteResponsePartition(partition_index=one.partition_index) for one in requested.partitions
+        ]
+        response.topics.append(OffsetDeleteResponseTopic(name=requested.name, partitions=partitions))
         for one in partitions:
             if topic is None or not 0 <= one.partition_index < len(topic.partitions):
                 one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                keys.append((asked.name, one.partition_index))
+                keys.append((requested.name, one.partition_index))
                 results.append(one)
             yield None
         yield None
@@ -59,7 +60,7 @@ def _handle_sliced(
 
 
 def _respond(
-    response: OffsetDeleteResponse, results: list[OffsetDeleteResponsePartition], promise: Promise[Answers]
+    response: OffsetDeleteResponse, results: list[OffsetDeleteResponsePartition], promise: Promise[Outcomes]
 ) -> OffsetDeleteResponse:
     if not promise.done:
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,11 +1,24 @@
-"""OffsetFetch: how far groups have come. What a group has not committed is offset -1, not an error
-(but for version 0).
+"""OffsetFetch (key 9): the committed offsets of groups. An offset that was not committed is -1.
+
+Versions 0 to 10:
+
+    0       UNKNOWN_TOPIC_OR_PARTITION for an offset that was not committed
+    1       -1 without an error
+    2       null stands for all topics; an error of the whole response
+    3       throttle time
+    4       clients throttle themselves (KIP-219)
+    5       leader epochs (KIP-320)
+    6       flexible encoding (KIP-482)
+    7       require stable offsets (KIP-447); all are stable
+    8       several groups at once (KIP-709)
+    9       member and epoch of the new protocol (KIP-848)
+    10      topics by id (KIP-848)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
@@ -35,12 +48,13 @@ VERSION_TOP_ERROR = 2
 VERSION_GROUPS = 8
 VERSION_IDS = 10
 NONE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
-"""What a group has not committed."""
+"""Stands for an offset that the group has not committed."""
 Committed = Mapping[str, Mapping[int, CommittedOffset]]
+T = TypeVar("T", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 
 
-class Found(NamedTuple):
-    """One topic of an answer: partition -> offset; `code` is for all of its partitions."""
+class TopicOffsets(NamedTuple):
+    """One topic of a response: partition -> offset; `code` holds for all of its partitions."""
 
     name: str
     topic_id: bytes
@@ -51,129 +65,134 @@ class Found(NamedTuple):
 def handle(
     request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse | DelayedOperation[OffsetFetchResponse]:
-    """A group is asked for all of its offsets once, however often it is named."""
-    return in_slices(
-        context, _respond_one(request, context) if context.api_version < VERSION_GROUPS else _respond(request, context)
-    )
+    """Return the requested offsets; all offsets of a group only once, however often it is named."""
+    has_groups = context.api_version >= VERSION_GROUPS
+    return in_slices(context, _respond_groups(request, context) if has_groups else _respond_group(request, context))
 
 
-def _respond(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
+def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
     groups = []
-    asked_for_all: set[str] = set()
-    for asked in request.groups:
+    complete: set[str] = set()  # groups whose response holds all offsets
+    for group in request.groups:
         yield None
-        if asked.topics is None and asked.group_id in asked_for_all:
-            continue
-        if asked.topics is None:
-            asked_for_all.add(asked.group_id)
-        group = OffsetFetchResponseGroup(group_id=asked.group_id)
-        groups.append(group)
-        for found in (yield from _find(asked, context)):
-            topic = OffsetFetchResponseTopics(name=found.name, topic_id=found.topic_id)
-            group.topics.append(topic)
-            for index, committed in found.offsets.items():
-                answer = OffsetFetchResponsePartitions(
-                    partition_index=index,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=committed.leader_epoch,
-                    metadata=committed.metadata,
-                    error_code=found.code,
-                )
-                topic.partitions.append(answer)
-                yield None
+        if group.topics is None:
+            if group.group_id in complete:
+                continue
+            complete.add(group.group_id)
+        topics = yield from _response_topics(
+            group, context, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, ErrorCode.NONE
+        )
+        groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
     return OffsetFetchResponse(groups=groups)
 
 
+def _respond_group(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
+    )
+    is_error = context.api_version < VERSION_NONE_IS_NO_ERROR
+    none_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_error else ErrorCode.NONE
+    return OffsetFetchResponse(
+        topics=(
+            yield from _response_topics(
+                group, context, OffsetFetchResponseTopic, OffsetFetchResponsePartition, none_code
+            )
+        )
+    )
+
+
+def _response_topics(
+    group: OffsetFetchRequestGroup,
+    context: RequestContext,
+    topic_class: type[T],
+    partition_class: type[OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
+    none_code: ErrorCode,
+) -> SlicedWork[list[T]]:
+    """Build the topics of one group in the response; `none_code`: for offsets not committed."""
+    topics: list[T] = []
+    for found in (yield from _find_offsets(group, context)):
+        topic = topic_class(name=found.name)
+        if isinstance(topic, OffsetFetchResponseTopics):
+            topic.topic_id = found.topic_id
+        topics.append(topic)
+        for index, committed in found.offsets.items():
+            partition: Any = partition_class(
+                partition_index=index,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                error_code=found.code or (none_code if committed is NONE else ErrorCode.NONE),
+            )
+            topic.partitions.append(partition)
+            yield None
+    return topics
+
+
 def error_response(request: OffsetFetchRequest, version: int, error: BaseException) -> OffsetFetchResponse:
-    """The error for every group; before there were errors for groups, for every partition."""
+    """Return `error` for every group, below version 2 for every partition."""
     code = code_of(error)
     if version >= VERSION_GROUPS:
         return OffsetFetchResponse(
-            groups=[OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups]
+            groups=[
+                OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code) for requested in request.groups
+            ]
         )
     if version >= VERSION_TOP_ERROR:
         return OffsetFetchResponse(error_code=code)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
-                name=asked.name,
+                name=requested.name,
                 partitions=[
                     OffsetFetchResponsePartition(
                         partition_index=index, committed_offset=NONE.offset, metadata=NONE.metadata, error_code=code
                     )
-                    for index in asked.partition_indexes
+                    for index in requested.partition_indexes
                 ],
             )
-            for asked in request.topics or ()
+            for requested in request.topics or ()
         ]
     )
 
 
-def _respond_one(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:
-    topics = request.topics
-    asked = OffsetFetchRequestGroup(
-        group_id=request.group_id,
-        topics=None
-        if topics is None
-        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
-    )
-    # Version 0 knows no offset -1: what is not there is unknown.
-    none_code = (
-        ErrorCode.NONE if context.api_version >= VERSION_NONE_IS_NO_ERROR else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    response = OffsetFetchResponse()
-    for found in (yield from _find(asked, context)):
-        topic = OffsetFetchResponseTopic(name=found.name)
-        response.topics.append(topic)
-        for index, committed in found.offsets.items():
-            answer = OffsetFetchResponsePartition(
-                partition_index=index,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                metadata=committed.metadata,
-                error_code=none_code if committed is NONE else ErrorCode.NONE,
-            )
-            topic.partitions.append(answer)
-            yield None
-    return response
-
-
-def _find(asked: OffsetFetchRequestGroup, context: RequestContext) -> SlicedWork[list[Found]]:
-    """What the group has committed of what was asked for; all of it where no topics are named."""
-    if asked.topics is not None:
-        # the group's offsets are looked up for each topic, because they are a view that lives until
-        # the next change
+def _find_offsets(group: OffsetFetchRequestGroup, context: RequestContext) -> SlicedWork[list[TopicOffsets]]:
+    """Return the group's offsets of the requested topics; of all topics if None are named."""
+    groups, topics = context.broker.groups, context.broker.topics
+    if group.topics is not None:
+        # looked up for each topic: the mapping is a view, valid until the next change
         return (
-            yield from collect(
-                lambda topic: _find_topic(topic, context.broker.groups.offsets(asked.group_id), context), asked.topics
-            )
+            yield from collect(lambda topic: _find_topic(topic, groups.offsets(group.group_id), context), group.topics)
         )
-    found = []
-    for name in list(context.broker.groups.offsets(asked.group_id)):
-        partitions = context.broker.groups.offsets(asked.group_id).get(name, {})
-        topic = context.broker.topics.find(name)
-        present = {index: one for index, one in partitions.items() if _is_of(topic, one)}
-        if present and (topic is not None or context.api_version < VERSION_IDS):
-            found.append(Found(name, UUID_ZERO if topic is None else topic.id, present))
+    all_offsets = []
+    for name in list(groups.offsets(group.group_id)):
+        committed = groups.offsets(group.group_id).get(name, {})
+        topic = topics.find(name)
+        offsets = {index: offset for index, offset in committed.items() if _belongs_to(topic, offset)}
+        if offsets and (topic is not None or context.api_version < VERSION_IDS):
+            all_offsets.append(TopicOffsets(name, UUID_ZERO if topic is None else topic.id, offsets))
         yield None
-    return found
+    return all_offsets
 
 
-def _find_topic(asked: OffsetFetchRequestTopics, committed: Committed, context: RequestContext) -> Found:
+def _find_topic(requested: OffsetFetchRequestTopics, committed: Committed, context: RequestContext) -> TopicOffsets:
     topics = context.broker.topics
     try:
-        topic = topics.by_id(asked.topic_id) if context.api_version >= VERSION_IDS else topics.find(asked.name)
+        topic = topics.by_id(requested.topic_id) if context.api_version >= VERSION_IDS else topics.find(requested.name)
     except UnknownTopicId as error:
-        return Found("", asked.topic_id, dict.fromkeys(asked.partition_indexes, NONE), code_of(error))
-    partitions = committed.get(asked.name if topic is None else topic.name, {})
-    offsets = {index: partitions.get(index, NONE) for index in asked.partition_indexes}
-    return Found(
-        asked.name, asked.topic_id, {index: one if _is_of(topic, one) else NONE for index, one in offsets.items()}
+        return TopicOffsets("", requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error))
+    partitions = committed.get(requested.name if topic is None else topic.name, {})
+    offsets = {index: partitions.get(index, NONE) for index in requested.partition_indexes}
+    return TopicOffsets(
+        requested.name,
+        requested.topic_id,
+        {index: offset if _belongs_to(topic, offset) else NONE for index, offset in offsets.items()},
     )
 
 
-def _is_of(topic: Topic | None, committed: CommittedOffset) -> bool:
-    """Whether the offset is of this topic, and not of one of the same name that was deleted before
-    it came to be.
-    """
+def _belongs_to(topic: Topic | None, committed: CommittedOffset) -> bool:
+    """Return whether the offset is of this topic, and not of a deleted topic of the same name."""
     return topic is None or committed.topic_id in (UUID_ZERO, topic.id)

@@ -1,5 +1,14 @@
-"""OffsetForLeaderEpoch: where an epoch ended, for clients that check whether their position
-survived a change of leader (KIP-320).
+"""OffsetForLeaderEpoch (key 23): the end offset of an epoch (KIP-101, KIP-320).
+
+Clients detect truncation with it.
+
+Versions 0 to 4:
+
+    0       the end offset
+    1       the epoch it belongs to (KIP-279)
+    2       the client's leader epoch is checked (KIP-320); throttle time
+    3       replica ids
+    4       flexible encoding (KIP-482)
 """
 
 from __future__ import annotations
@@ -56,16 +65,16 @@ def error_response(
     )
 
 
-def _end(topic: str, context: RequestContext, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(topic: str, context: RequestContext, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = context.broker.topics.partition(topic, asked.partition)
-        partition.check_leader_epoch(asked.current_leader_epoch)
-        if asked.leader_epoch == partition.leader_epoch:
-            # also where nothing was written in this epoch yet, so that the log does not know of it
+        partition = context.broker.topics.partition(topic, requested.partition)
+        partition.check_leader_epoch(requested.current_leader_epoch)
+        if requested.leader_epoch == partition.leader_epoch:
+            # before the first append of this epoch the log does not have it
             return EpochEndOffset(
-                partition=asked.partition, leader_epoch=asked.leader_epoch, end_offset=partition.log_end_offset
+                partition=requested.partition, leader_epoch=requested.leader_epoch, end_offset=partition.log_end_offset
             )
-        epoch, end_offset = partition.log.epochs.end_offset_for(asked.leader_epoch, partition.log.end_offset)
-        return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+        epoch, end_offset = partition.log.epochs.end_offset_for(requested.leader_epoch, partition.log.end_offset)
+        return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)
     except KqueueError as error:
-        return EpochEndOffset(error_code=code_of(error), partition=asked.partition)
+        return EpochEndOffset(error_code=code_of(error), partition=requested.partition)

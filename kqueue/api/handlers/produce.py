@@ -7,7 +7,7 @@
 
 Versions 0 to 13:
 
-    0-2     message sets of magic 0 and 1, converted to batches; 1 throttle time; 2 log append time (KIP-32)
+    0-2     message sets of magic 0 and 1, converted; 1 throttle time; 2 log append time (KIP-32)
     3       batches of magic 2, one per partition, and transactional ids (KIP-98)
     4       KAFKA_STORAGE_ERROR is known (KIP-112)
     5       log start offset (KIP-107)
@@ -73,7 +73,7 @@ KEPT_BYTES_MAX = 64 * MiB
 later turns; all connections together.
 """
 PAUSE_MS = 5
-"""Pause of a request of very many partitions when no more files can be opened: flushes close some."""
+"""Pause of a large request when no more files can be opened: flushes close some."""
 PAUSES_MAX = 400
 """After so many pauses in all, the remaining partitions fail."""
 ACKS_NONE = 0

@@ -1,5 +1,13 @@
-"""SyncGroup: a member gets its assignment, its leader brings everybody's; answered when they are in
-the log.
+"""SyncGroup (key 14): distribute the leader's assignments; responds when they are in the log.
+
+Versions 0 to 5:
+
+    0       assignments
+    1       throttle time
+    2       clients throttle themselves (KIP-219)
+    3       group instance ids (KIP-345)
+    4       flexible encoding (KIP-482)
+    5       protocol type and name are checked (KIP-559)
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ def handle(
 ) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
     try:
         if context.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
-            raise InconsistentGroupProtocol("the member has to say which protocol it thinks the group has chosen")
+            raise InconsistentGroupProtocol("protocol type and name are required from version 5 on")
         promise = context.broker.groups.sync(
             request.group_id,
             request.generation_id,

@@ -110,7 +110,7 @@ def produce_request(
 
 
 def batch(*values: bytes | None, key: bytes | None = b"k", time_ms: int = NOW_MS, **settings: Any) -> bytes:
-    """One batch with these values, one ms after the other; `settings` are those of `BatchBuilder`."""
+    """One batch with these values, 1 ms apart; `settings` are those of `BatchBuilder`."""
     builder = BatchBuilder(**settings)
     for number, value in enumerate(values):
         builder.append(time_ms + number, key, value)
@@ -143,5 +143,6 @@ def versions_of(module: str) -> Iterable[int]:
 
 
 __all__ = [
-    "NOW_MS", "Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "old_set", "produce_request", "stored", "values", "versions_of",
+    "NOW_MS", "Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "old_set", "produce_request", "stored",
+    "values", "versions_of",
 ]  # fmt: skip

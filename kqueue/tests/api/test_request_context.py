@@ -28,9 +28,9 @@ def test_an_open_ticket_is_waited_for_by_its_own_key() -> None:
     wait = wait_for(promise, lambda done: done.result(), 50.0)
     assert isinstance(wait, DelayedOperation)
     assert (wait.keys, wait.deadline_ms) == ((promise,), 50.0)
-    assert wait.retry(False) is None
+    assert wait.try_complete(False) is None
     promise.resolve(3)
-    assert wait.retry(False) == 3
+    assert wait.try_complete(False) == 3
 
 
 def test_at_the_deadline_the_answer_is_made_with_what_there_is() -> None:
@@ -39,8 +39,8 @@ def test_at_the_deadline_the_answer_is_made_with_what_there_is() -> None:
     one.resolve(1)
     wait = wait_for_all((one, two), lambda: [promise.done for promise in (one, two)], 50.0)
     assert isinstance(wait, DelayedOperation)
-    assert wait.retry(False) is None
-    assert wait.retry(True) == [True, False]
+    assert wait.try_complete(False) is None
+    assert wait.try_complete(True) == [True, False]
 
 
 def test_what_went_wrong_is_told_at_each_stage() -> None:

@@ -89,10 +89,10 @@ def test_a_newer_api_versions_is_told_that_kafkas_range(version: str, high: int)
 
 
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
-    for make in (VersionProfile, version_profiles.missing, version_profiles.lookup_of):
+    for make in (VersionProfile, version_profiles.missing, version_profiles.lookup_for):
         with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):
             make("2.7")
-    assert version_profiles.lookup_of(None) is handler_table.lookup
+    assert version_profiles.lookup_for(None) is handler_table.lookup
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -324,7 +324,7 @@ class KeepingMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("kind", TOPICS)
 def test_a_partition_is_what_the_list_says(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pre_delete, "HANDED_BYTES_MAX", 1200)
+    monkeypatch.setattr(pre_delete, "TASK_BYTES_MAX", 1200)
     run_state_machine_as_test(
         type("Machine", (KeepingMachine,), {"kind": kind}),
         settings=settings(

@@ -89,7 +89,7 @@ def test_creations_under_way_count_towards_the_limit_of_partitions() -> None:
     sim = Simulation({"kqueue.max.partitions": 10})
     sim.topic("a", 2)
     sim.broker.topics.add_partitions("a", 9)
-    with pytest.raises(Exception, match="would pass kqueue.max.partitions=10"):
+    with pytest.raises(Exception, match="would exceed kqueue.max.partitions=10"):
         sim.broker.topics.add_partitions("a", 9)
 
 

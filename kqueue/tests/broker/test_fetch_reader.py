@@ -13,7 +13,7 @@ from kqueue.base.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from kqueue.broker.fetch_reader import DivergingEpoch, FetchLimits, FetchResult, find, take
+from kqueue.broker.fetch_reader import DivergingEpoch, FetchLimits, FetchResult, find_partition, read_partitions
 from kqueue.broker.fetch_sessions import PartitionFetch
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_partition import append
@@ -31,27 +31,37 @@ def sim() -> Simulation:
     return sim
 
 
-def want(index: int, offset: int = 0, size: int = 1 << 20, topic: str | bytes = "t", **fields: int) -> PartitionFetch:
+def fetch(index: int, offset: int = 0, size: int = 1 << 20, topic: str | bytes = "t", **fields: int) -> PartitionFetch:
     return PartitionFetch(topic, index, offset, size, **fields)
 
 
-def sizes(harvest: FetchResult) -> list[int]:
-    return [len(one.read.fetched) if one.read is not None else -1 for one in harvest.taken]
+def sizes(result: FetchResult) -> list[int]:
+    return [
+        len(partition_result.read.fetched) if partition_result.read is not None else -1
+        for partition_result in result.results
+    ]
 
 
 def test_adds_up_what_each_partition_gives(sim: Simulation) -> None:
-    harvest = take(sim.broker.topics, [want(0), want(1), want(2)], PLENTY)
-    first, second, third = sizes(harvest)
-    assert (first, third, harvest.size) == (second, 0, first + second)
-    assert (harvest.missing, harvest.urgent) == (0, False)
-    assert [partition.index for partition in harvest.partitions()] == [0, 1, 2]
+    result = read_partitions(sim.broker.topics, [fetch(0), fetch(1), fetch(2)], PLENTY)
+    first, second, third = sizes(result)
+    assert (first, third, result.size) == (second, 0, first + second)
+    assert (result.missing, result.urgent) == (0, False)
+    assert [partition.index for partition in result.partitions()] == [0, 1, 2]
 
 
 def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation) -> None:
-    whole = take(sim.broker.topics, [want(0)], PLENTY).size
-    assert sizes(take(sim.broker.topics, [want(2), want(0), want(1)], FetchLimits(1))) == [0, whole // 2, 0]
-    assert sizes(take(sim.broker.topics, [want(0), want(1)], FetchLimits(whole + whole // 2))) == [whole, whole // 2]
-    assert sizes(take(sim.broker.topics, [want(0), want(1)], FetchLimits(0, each_one_batch=True))) == [
+    whole = read_partitions(sim.broker.topics, [fetch(0)], PLENTY).size
+    assert sizes(read_partitions(sim.broker.topics, [fetch(2), fetch(0), fetch(1)], FetchLimits(1))) == [
+        0,
+        whole // 2,
+        0,
+    ]
+    assert sizes(read_partitions(sim.broker.topics, [fetch(0), fetch(1)], FetchLimits(whole + whole // 2))) == [
+        whole,
+        whole // 2,
+    ]
+    assert sizes(read_partitions(sim.broker.topics, [fetch(0), fetch(1)], FetchLimits(0, each_one_batch=True))) == [
         whole // 2,
         whole // 2,
     ]
@@ -60,77 +70,77 @@ def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation
 @pytest.mark.parametrize(
     ("wanted", "error", "missing", "urgent"),
     [
-        (want(7), UnknownTopicOrPartition, 1, False),
-        (want(0, topic="nobody"), UnknownTopicOrPartition, 1, False),
-        (want(0, topic=b"\x01" * 16), UnknownTopicId, 1, False),
-        (want(0, 9), OffsetOutOfRange, 0, True),
-        (want(0, leader_epoch=99), UnknownLeaderEpoch, 0, True),
-        (want(0, last_fetched_epoch=99), OffsetOutOfRange, 0, True),
+        (fetch(7), UnknownTopicOrPartition, 1, False),
+        (fetch(0, topic="nobody"), UnknownTopicOrPartition, 1, False),
+        (fetch(0, topic=b"\x01" * 16), UnknownTopicId, 1, False),
+        (fetch(0, 9), OffsetOutOfRange, 0, True),
+        (fetch(0, leader_epoch=99), UnknownLeaderEpoch, 0, True),
+        (fetch(0, last_fetched_epoch=99), OffsetOutOfRange, 0, True),
     ],
 )
 def test_errors_stand_with_their_partition(
     sim: Simulation, wanted: PartitionFetch, error: type[KqueueError], missing: int, urgent: bool
 ) -> None:
-    harvest = take(sim.broker.topics, [wanted, want(0)], PLENTY)
-    assert type(harvest.taken[0].error) is error
-    assert (harvest.missing, harvest.urgent) == (missing, urgent)
-    assert sizes(harvest)[1] > 0
+    result = read_partitions(sim.broker.topics, [wanted, fetch(0)], PLENTY)
+    assert type(result.results[0].error) is error
+    assert (result.missing, result.urgent) == (missing, urgent)
+    assert sizes(result)[1] > 0
 
 
 def test_an_older_epoch_is_fenced(sim: Simulation) -> None:
     sim.broker.leader_epoch = 4
-    (taken,) = take(sim.broker.topics, [want(0, leader_epoch=3)], PLENTY).taken
-    assert isinstance(taken.error, FencedLeaderEpoch)
+    (results,) = read_partitions(sim.broker.topics, [fetch(0, leader_epoch=3)], PLENTY).results
+    assert isinstance(results.error, FencedLeaderEpoch)
 
 
 def test_a_divergence_is_urgent_and_gives_no_records(sim: Simulation) -> None:
     sim.broker.leader_epoch = 7
     append(sim.broker.topics.partition("t", 0), b"c")
-    harvest = take(sim.broker.topics, [want(0, 3, last_fetched_epoch=6)], PLENTY)
-    assert (harvest.taken[0].diverging, harvest.urgent, harvest.size) == (DivergingEpoch(0, 2), True, 0)
+    result = read_partitions(sim.broker.topics, [fetch(0, 3, last_fetched_epoch=6)], PLENTY)
+    assert (result.results[0].diverging, result.urgent, result.size) == (DivergingEpoch(0, 2), True, 0)
 
 
 def test_a_partition_is_looked_up_once_and_again_after_its_topic_went(sim: Simulation) -> None:
-    wanted = want(0)
-    partition = find(sim.broker.topics, wanted)
-    assert wanted.partition is partition is find(sim.broker.topics, wanted)
+    wanted = fetch(0)
+    partition = find_partition(sim.broker.topics, wanted)
+    assert wanted.partition is partition is find_partition(sim.broker.topics, wanted)
     sim.result(sim.broker.topics.delete("t"))
-    assert find(sim.broker.topics, wanted) is None
+    assert find_partition(sim.broker.topics, wanted) is None
     again = sim.topic("t").partition(0)
-    assert find(sim.broker.topics, wanted) is again
+    assert find_partition(sim.broker.topics, wanted) is again
 
 
 def test_a_partition_that_is_where_its_client_is_is_idle_the_second_time(sim: Simulation) -> None:
     partition = sim.broker.topics.partition("t", 0)
-    wanted = want(0, 2)
+    wanted = fetch(0, 2)
     for expected in (0, 1, 1):
-        harvest = take(sim.broker.topics, [wanted, want(1)], PLENTY)
-        assert len(harvest.idle) == expected
-        assert set(harvest.partitions()) == {partition, sim.broker.topics.partition("t", 1)}
+        result = read_partitions(sim.broker.topics, [wanted, fetch(1)], PLENTY)
+        assert len(result.idle) == expected
+        assert set(result.partitions()) == {partition, sim.broker.topics.partition("t", 1)}
     append(partition, b"c")
-    assert take(sim.broker.topics, [wanted], PLENTY).size > 0
+    assert read_partitions(sim.broker.topics, [wanted], PLENTY).size > 0
 
 
 @pytest.mark.parametrize("fields", [{"leader_epoch": 99}, {"last_fetched_epoch": 99}])
 def test_nothing_is_idle_that_has_an_error_to_tell(sim: Simulation, fields: dict[str, int]) -> None:
-    wanted = want(0, 2)
-    take(sim.broker.topics, [wanted], PLENTY)
+    wanted = fetch(0, 2)
+    read_partitions(sim.broker.topics, [wanted], PLENTY)
     for name, value in fields.items():
         setattr(wanted, name, value)
-    harvest = take(sim.broker.topics, [wanted], PLENTY)
-    assert (harvest.idle, harvest.urgent) == ([], True)
+    result = read_partitions(sim.broker.topics, [wanted], PLENTY)
+    assert (result.idle, result.urgent) == ([], True)
 
 
 def test_a_failed_disk_and_a_deleted_topic_are_not_idle(sim: Simulation) -> None:
-    failed, deleted = want(0, 2), want(1, 2)
-    take(sim.broker.topics, [failed, deleted], PLENTY)
+    failed, deleted = fetch(0, 2), fetch(1, 2)
+    read_partitions(sim.broker.topics, [failed, deleted], PLENTY)
     sim.broker.topics.partition("t", 0).log.take_offline(StorageFailed("gone"))
-    (taken,) = take(sim.broker.topics, [failed], PLENTY).taken
-    assert isinstance(taken.error, StorageFailed)
+    (results,) = read_partitions(sim.broker.topics, [failed], PLENTY).results
+    assert isinstance(results.error, StorageFailed)
     sim.result(sim.broker.topics.delete("t"))
-    assert take(sim.broker.topics, [deleted], PLENTY).missing == 1
+    assert read_partitions(sim.broker.topics, [deleted], PLENTY).missing == 1
 
 
 def test_topics_are_found_by_id(sim: Simulation) -> None:
     topic = sim.broker.topics.get("t")
-    assert find(sim.broker.topics, want(1, topic=topic.id)) is topic.partition(1)
+    assert find_partition(sim.broker.topics, fetch(1, topic=topic.id)) is topic.partition(1)

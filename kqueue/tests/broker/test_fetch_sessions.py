@@ -28,8 +28,8 @@ def make(slots: int = 10) -> tuple[FetchSessions, ManualClock]:
 
 def begin(sessions: FetchSessions, count: int = 2, *, high_watermark: int = 5, by_id: bool = False) -> int:
     context = sessions.open(0, 0, [want(index) for index in range(count)], by_id=by_id)
-    for wanted in context.wanted:
-        assert context.tells(wanted, high_watermark, 0, has_records=False, always=False)
+    for fetch in context.fetches:
+        assert context.must_respond(fetch, high_watermark, 0, has_records=False, always=False)
     return context.finish()
 
 
@@ -38,14 +38,14 @@ def told(
 ) -> list[int]:
     context.check()
     return [
-        wanted.index
-        for wanted in context.wanted
-        if context.tells(
-            wanted,
+        fetch.index
+        for fetch in context.fetches
+        if context.must_respond(
+            fetch,
             high_watermark,
             0,
-            has_records=wanted.index in (records or ()),
-            always=wanted.index in (errors or ()),
+            has_records=fetch.index in (records or ()),
+            always=fetch.index in (errors or ()),
         )
     ]
 
@@ -72,9 +72,9 @@ def test_a_moved_log_start_is_told() -> None:
     sessions, _ = make()
     id = begin(sessions, 1)
     context = sessions.open(id, 1, [], by_id=False)
-    assert context.tells(context.wanted[0], 5, 3, has_records=False, always=False)
+    assert context.must_respond(context.fetches[0], 5, 3, has_records=False, always=False)
     context = sessions.open(id, 2, [], by_id=False)
-    assert not context.tells(context.wanted[0], 5, 3, has_records=False, always=False)
+    assert not context.must_respond(context.fetches[0], 5, 3, has_records=False, always=False)
 
 
 def test_an_error_is_told_while_it_lasts_and_its_end_is_told_once() -> None:
@@ -90,7 +90,7 @@ def test_a_partition_that_gave_records_goes_to_the_end_of_the_line() -> None:
     sessions, _ = make()
     id = begin(sessions, 3)
     told(sessions.open(id, 1, [], by_id=False), records={0})
-    assert [wanted.index for wanted in sessions.open(id, 2, [], by_id=False).wanted] == [1, 2, 0]
+    assert [fetch.index for fetch in sessions.open(id, 2, [], by_id=False).fetches] == [1, 2, 0]
 
 
 def test_requests_change_add_and_forget_partitions() -> None:
@@ -98,8 +98,8 @@ def test_requests_change_add_and_forget_partitions() -> None:
     id = begin(sessions, 3)
     changed = PartitionFetch("t", 1, 77, 9, leader_epoch=4, last_fetched_epoch=3)
     context = sessions.open(id, 1, [changed, want(9)], [("t", 0), ("t", 55)], by_id=False)
-    assert [wanted.key for wanted in context.wanted] == [("t", 1), ("t", 2), ("t", 9)]
-    one = context.wanted[0]
+    assert [fetch.key for fetch in context.fetches] == [("t", 1), ("t", 2), ("t", 9)]
+    one = context.fetches[0]
     assert (one.offset, one.max_bytes, one.leader_epoch, one.last_fetched_epoch, one.high_watermark) == (77, 9, 4, 3, 5)
     assert told(context) == [9]
     assert context.finish() == id
@@ -110,7 +110,7 @@ def test_a_session_that_forgets_everything_ends() -> None:
     sessions, _ = make()
     id = begin(sessions, 1)
     context = sessions.open(id, 1, [], [("t", 0)], by_id=False)
-    assert context.wanted == []
+    assert context.fetches == []
     assert context.finish() == 0
     assert (len(sessions), sessions.partition_count) == (0, 0)
 
@@ -224,7 +224,7 @@ def test_names_that_no_topic_can_have_are_not_remembered() -> None:
     assert context.finish() == 0
     id = begin(sessions, 1)
     context = sessions.open(id, 1, [PartitionFetch("n" * 250, 0, 0, 100)], by_id=False)
-    assert len(context.wanted) == 2, "it is answered, as the last of its session"
+    assert len(context.fetches) == 2, "it is answered, as the last of its session"
     assert context.finish() == 0
     assert sessions.partition_count == 0
 
@@ -245,11 +245,11 @@ class ClientAndBroker(RuleBasedStateMachine):
 
     def answer(self, context: FetchContext) -> None:
         context.check()
-        assert sorted(wanted.index for wanted in context.wanted) == sorted(self.fetching)
-        for wanted in context.wanted:
-            mark = self.truth[wanted.index]
-            if context.tells(wanted, mark, 0, has_records=mark % 2 == 1, always=False):
-                self.known[wanted.index] = mark
+        assert sorted(fetch.index for fetch in context.fetches) == sorted(self.fetching)
+        for fetch in context.fetches:
+            mark = self.truth[fetch.index]
+            if context.must_respond(fetch, mark, 0, has_records=mark % 2 == 1, always=False):
+                self.known[fetch.index] = mark
         self.id = context.finish()
         self.epoch = self.epoch + 1 if self.id else 0
         assert {index: self.known[index] for index in self.fetching} == {
@@ -269,8 +269,8 @@ class ClientAndBroker(RuleBasedStateMachine):
     @rule(add=st.sets(st.integers(0, 3)), forget=st.sets(st.integers(0, 3)))
     def fetch_on(self, add: set[int], forget: set[int]) -> None:
         self.fetching = sorted((set(self.fetching) | add) - forget)
-        wanted = [want(index) for index in add]
-        self.answer(self.sessions.open(self.id, self.epoch, wanted, [("t", index) for index in forget], by_id=False))
+        fetches = [want(index) for index in add]
+        self.answer(self.sessions.open(self.id, self.epoch, fetches, [("t", index) for index in forget], by_id=False))
 
     @rule()
     def another_client_comes(self) -> None:

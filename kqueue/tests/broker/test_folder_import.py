@@ -110,7 +110,7 @@ def test_nothing_is_adopted_while_a_data_folder_is_offline() -> None:
     offline = OfflineFolder("two", StorageFailed("two: Input/output error"))
     logs = LogManager([sim.storage], clock=sim.clock, rng=random.Random(1), offline=[offline])
     metadata = MetadataCache(MemoryStore(), sim.jobs, sim.broker.purgatory)
-    with pytest.raises(StorageFailed, match="as long as a data folder is offline: two: Input/output error"):
+    with pytest.raises(StorageFailed, match="while a data folder is offline: two: Input/output error"):
         import_folders(metadata, logs, sim.broker.config)
 
 

@@ -132,7 +132,7 @@ def test_what_is_damaged_ends_the_log(caplog: pytest.LogCaptureFixture) -> None:
     file.truncate(0)
     file.append(whole[:-10] + b"\xff" + whole[-9:])
     assert facts(storage) == {ID: ("a", 1, {})}
-    assert "is not known" in caplog.text
+    assert "are unknown" in caplog.text
 
 
 @given(st.sampled_from([topic("name"), partition(7), setting("name", "segment.ms", "5"), removed()]), st.data())

@@ -27,11 +27,11 @@ def test_memory_follows_the_store() -> None:
     assert setup.metadata.get("/a/1") is None, "not before the store has it"
     setup.jobs.run_all()
     assert setup.news == [None]
-    assert setup.metadata.under("/a/") == {"1": b"x", "2": b"y"}
+    assert setup.metadata.with_prefix("/a/") == {"1": b"x", "2": b"y"}
     setup.metadata.commit("try", {"/a/1": None, "/a/2": b"z"}, setup.news.append)
     setup.jobs.run_all()
-    assert setup.metadata.under("/a/") == {"2": b"z"}
-    assert Setup(setup.store).metadata.under("/a/") == {"2": b"z"}
+    assert setup.metadata.with_prefix("/a/") == {"2": b"z"}
+    assert Setup(setup.store).metadata.with_prefix("/a/") == {"2": b"z"}
 
 
 def test_a_change_by_another_is_noticed() -> None:

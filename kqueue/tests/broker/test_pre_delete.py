@@ -18,7 +18,7 @@ from kqueue.records.batch import ABORT, Record, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.broker.test_cleanup_scheduler import CHECK_MS, SEGMENT, SETTINGS, bases, fill, names, offsets
+from kqueue.tests.broker.cleanup_broker import CHECK_MS, SEGMENT, SETTINGS, bases, fill, names, offsets
 
 Kept = dict[int, bytes | None]
 
@@ -154,7 +154,7 @@ def test_a_log_start_in_the_middle_of_a_segment_is_where_it_begins(policy: Keepi
 
 
 def test_much_goes_piece_by_piece_at_once(policy: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pre_delete, "HANDED_BYTES_MAX", 900)
+    monkeypatch.setattr(pre_delete, "TASK_BYTES_MAX", 900)
     sim = sim_with()
     partition = topic(sim, count=20)
     began = sim.clock.monotonic_ms()
@@ -166,7 +166,7 @@ def test_much_goes_piece_by_piece_at_once(policy: Keeping, monkeypatch: pytest.M
 
 
 def test_a_segment_above_the_measure_goes_alone(policy: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pre_delete, "HANDED_BYTES_MAX", 1)
+    monkeypatch.setattr(pre_delete, "TASK_BYTES_MAX", 1)
     sim = sim_with()
     partition = topic(sim)
     sim.advance(CHECK_MS)
@@ -289,7 +289,7 @@ def test_as_many_at_a_time_as_the_setting_says(policy: Keeping) -> None:
     step_to(sim, CpuJob)
     running = [job.name.split(",")[0] for job in sim.jobs.pending if isinstance(job, CpuJob)]
     assert running == [f"cleanup policy 'keeping' of a test: {name}-0" for name in "ab"]
-    assert sim.broker.cleanup.pre_delete_tasks.room == 0
+    assert sim.broker.cleanup.pre_delete_tasks.free_slots == 0
 
 
 def test_a_failure_lets_the_others_go_on(policy: Keeping) -> None:
@@ -314,7 +314,7 @@ def test_work_that_takes_an_hour_is_told_of_once(policy: Keeping, caplog: pytest
     assert caplog.records == []
     sim.advance(7_200_000)
     [told] = [record.getMessage() for record in caplog.records]
-    assert told == "t-0: cleanup policy 'keeping' of a test has been at work for an hour"
+    assert told == "t-0: cleanup policy 'keeping' of a test has been running for an hour"
     sim.jobs.submit(job)
     sim.settle()
     assert bases(partition) == [4]
@@ -435,7 +435,7 @@ def test_a_broker_that_stops_cuts_it_short_and_the_next_one_does_it_again(
     job.finish(None, JobCancelled("the broker stops"))
     sim.advance(CHECK_MS * 3)
     assert (bases(partition), policy.handed, errors(caplog)) == ([0, 2, 4], [], [])
-    assert sim.broker.cleanup.pre_delete_tasks.room == 0
+    assert sim.broker.cleanup.pre_delete_tasks.free_slots == 0
     sim.stop()
     sim = sim.restarted()
     sim.advance(CHECK_MS)

@@ -161,7 +161,7 @@ def test_a_retry_may_leave_another_wait(waiting: Purgatory, timers: Timers) -> N
     waiting.wake("a")
     waiting.run_ready()
     assert waiter.pending
-    assert waiter.wait is second
+    assert waiter.operation is second
     waiting.wake("a")
     assert waiting.run_ready() == 0, "the first wait's keys are forgotten"
     timers.run_due(5.0)

@@ -97,7 +97,8 @@ def test_a_storage_and_a_store_are_filled_and_the_folder_is_left_alone(broker: k
             assert storage.read(name) == data
     properties = decode_properties(storage.read("meta.properties"))
     assert (properties["node.id"], properties["version"]) == ("5", "1")
-    assert {key: entry.value for key, entry in store.read("/").items()} == broker._server.broker.metadata.under("")
+    metadata = broker._server.broker.metadata
+    assert {key: entry.value for key, entry in store.read("/").items()} == metadata.with_prefix("")
 
 
 def test_a_folder_that_nobody_may_write_to_will_do(broker: kqueue.Broker, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_reads_one_slice_a_turn(asker: Asker) -> None:
     while started.response is None:
         assert asker.sim.broker.purgatory.run_ready()
         turns += 1
-    assert turns >= COUNT // (fetch_api.TAKEN_AT_ONCE * 4)
+    assert turns >= COUNT // (fetch_api.PARTITIONS_PER_STEP * 4)
 
 
 def test_what_is_appended_between_slices_answers_it(asker: Asker) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.handlers.fetch import CHECKS_WAIT_MS
+from kqueue.api.handlers.fetch import VERIFICATION_WAIT_MS
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches
 from kqueue.tests.api.fetch_client import append, end_transaction, fetch, one, parts, request, transaction, values, want
@@ -120,7 +120,7 @@ def test_new_data_ends_the_wait_for_more(asker: Asker) -> None:
 def test_a_disk_that_takes_too_long_is_not_waited_for_without_end(asker: Asker) -> None:
     started = asker.start(request(asker, 11, want(), max_wait_ms=500), 11)
     clock, timers = asker.sim.clock, asker.sim.broker.timers
-    clock.advance(CHECKS_WAIT_MS - 1)
+    clock.advance(VERIFICATION_WAIT_MS - 1)
     timers.run_due(clock.monotonic_ms())
     assert waits(started)
     clock.advance(1)

@@ -1,4 +1,4 @@
-"""Produce at every version: what is appended, and how each refusal is told; `test_delayed_produce` has
+"""Produce at every version: what is appended, and each error; `test_delayed_produce` has
 when it is answered.
 """
 
