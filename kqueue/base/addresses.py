@@ -1,4 +1,4 @@
-"""Where brokers listen, as clients are told: ``host:port,host,[ipv6]:port``."""
+"""Addresses of brokers: ``host:port,host,[ipv6]:port``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT_PORT = 9092
 
 
 class Address(NamedTuple):
-    """Where a broker listens; `host` without the brackets of IPv6."""
+    """A host and a port; `host` has no brackets of IPv6."""
 
     host: str
     port: int
@@ -18,18 +18,18 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The addresses of a list ``host:port,host,[ipv6]:port``; the port is 9092 where none is named.
+    """Return the addresses of a list ``host:port,host,[ipv6]:port``. The default port is 9092.
 
-    Raises ValueError: a part that is no address, or no part at all.
+    Raises: ValueError: a part is not an address, or the list is empty.
     """
-    found = []
+    addresses = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         host, colon, port = part.rpartition(":")
         if not colon or part.endswith("]"):
             host, port = part, str(DEFAULT_PORT)
         if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536 or not host:
             raise ValueError(f"{part!r} is no address; write HOST:PORT")
-        found.append(Address(host.strip("[]"), int(port)))
-    if not found:
+        addresses.append(Address(host.strip("[]"), int(port)))
+    if not addresses:
         raise ValueError("no address given; write HOST:PORT")
-    return tuple(found)
+    return tuple(addresses)

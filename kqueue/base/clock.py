@@ -1,4 +1,4 @@
-"""Time is given, never reached for: whoever needs it holds a `Clock`."""
+"""Clocks. Code that needs the time is given a `Clock`, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks: the wall's, which people set, and a steady one for timeouts."""
+    """The wall clock, which may be set, and a monotonic clock for timeouts."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 UTC; may jump either way."""
+        """Return milliseconds since 1970 UTC. May jump either way."""
         ...
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since some start; never goes back."""
+        """Return milliseconds since an arbitrary start. Never decreases."""
         ...
 
 
 class VirtualClock(Clock, Protocol):
-    """A clock that somebody moves (see `stepping`)."""
+    """A clock that a driver sets (see `virtual_time`)."""
 
     def move_to(self, monotonic_ms: float) -> None:
-        """Let time pass on both clocks until the steady one shows `monotonic_ms`, which is not
-        before what it shows.
-        """
+        """Advance both clocks until the monotonic one shows `monotonic_ms`, which is not in its past."""
         ...
 
 
@@ -42,50 +40,48 @@ class SystemClock:
 
 
 class OffsetClock:
-    """The machine's clocks, and ahead of them by as much as it was pushed; the distance only grows,
-    until `reset`.
+    """The machine's clocks plus an offset, which only grows until `reset`.
 
-    It runs on, except within `held`: there it moves by `move_to` alone. Both belong to one thread;
-    any may read it.
+    The clock runs, except within `frozen`, where only `move_to` changes it.
+
+    Thread: `frozen` and `move_to` belong to one thread; any thread may read the clock.
     """
 
     def __init__(self) -> None:
-        self._ahead_ms = 0
-        self._held_ms: float | None = None
-        self._held_wall_ms = 0
+        self._offset_ms = 0
+        self._frozen_ms: float | None = None
+        self._frozen_wall_ms = 0
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self._ahead_ms if self._held_ms is None else self._held_wall_ms
+        return time.time_ns() // 1_000_000 + self._offset_ms if self._frozen_ms is None else self._frozen_wall_ms
 
     def monotonic_ms(self) -> float:
-        held_ms = self._held_ms
-        return time.monotonic_ns() / 1e6 + self._ahead_ms if held_ms is None else held_ms
+        frozen_ms = self._frozen_ms
+        return time.monotonic_ns() / 1e6 + self._offset_ms if frozen_ms is None else frozen_ms
 
     def reset(self) -> None:
-        """Go back to the machine's time. Only while nothing has a deadline by this clock."""
-        self._ahead_ms = 0
+        """Return to the machine's time. Only while no deadline by this clock is pending."""
+        self._offset_ms = 0
 
     def move_to(self, monotonic_ms: float) -> None:
-        """Let time pass until the steady clock shows `monotonic_ms`; only within `held`, and never
-        back.
-        """
-        assert self._held_ms is not None, "it runs by itself; hold it first"
-        assert monotonic_ms >= self._held_ms, "time does not go back"
-        self._held_wall_ms += int(monotonic_ms) - int(self._held_ms)
-        self._held_ms = monotonic_ms
+        """Advance until the monotonic clock shows `monotonic_ms`; only within `frozen`."""
+        assert self._frozen_ms is not None, "the clock is running; freeze it first"
+        assert monotonic_ms >= self._frozen_ms, "time does not go back"
+        self._frozen_wall_ms += int(monotonic_ms) - int(self._frozen_ms)
+        self._frozen_ms = monotonic_ms
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Make it stand still but for `move_to`. Afterwards it runs on from where it was moved to,
-        or from where it would be by itself.
+    def frozen(self) -> Iterator[None]:
+        """Stop the clock. It then resumes from where `move_to` left it, or from where it would be
+        without the stop, whichever is later.
         """
-        self._held_wall_ms = (
-            self.wall_ms()
-        )  # before the steady clock: so what is added below never falls short on the wall
-        self._held_ms = self.monotonic_ms()
+        # The wall clock first: the offset that is computed below from the monotonic clock then
+        # never sets the wall clock back.
+        self._frozen_wall_ms = self.wall_ms()
+        self._frozen_ms = self.monotonic_ms()
         try:
             yield
         finally:
-            ahead_ms = math.ceil(self._held_ms - time.monotonic_ns() / 1e6)
-            self._ahead_ms = max(self._ahead_ms, ahead_ms)
-            self._held_ms = None
+            offset_ms = math.ceil(self._frozen_ms - time.monotonic_ns() / 1e6)
+            self._offset_ms = max(self._offset_ms, offset_ms)
+            self._frozen_ms = None

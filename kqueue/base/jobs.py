@@ -1,4 +1,4 @@
-"""Long work leaves the owner thread as a job; its result comes back to the owner thread."""
+"""Jobs: work that leaves the owner thread and reports its result back to it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class IoJob(Generic[T]):
-    """Work that waits on a disk: `run` in a worker thread, then `finish(result, None)` or
-    `finish(None, error)` on the owner thread.
+    """Work that waits for a disk: `run` in a worker thread, then `finish` on the owner thread.
 
-    `run` touches nothing that the owner thread changes. `name` appears in logs and watchdogs.
-    `queue`: what it waits for, such as a data folder's `Storage.location`; jobs of one queue never
-    wait for those of another.
+    Attributes:
+        name: for logs and watchdogs.
+        run: must not touch what the owner thread changes.
+        finish: called with `(result, None)` or `(None, error)`.
+        queue: what `run` waits for, such as the `Storage.location` of a data folder. Jobs of one
+            queue never wait for those of another.
     """
 
     name: str
@@ -27,13 +29,16 @@ class IoJob(Generic[T]):
 
 @dataclass(slots=True)
 class CpuJob(Generic[T]):
-    """Work that keeps a core busy: `task` in a process of its own, then `finish` as of an `IoJob`.
+    """Work that keeps a core busy: `task` in its own process, then `finish` as for an `IoJob`.
 
-    `task` can be pickled (an object of a class at the top of a module, with `__call__`), and so can
-    its result; it knows of the broker only what it carries, and touches files that nobody changes.
-    `shared` False: those files are in this process's memory, so it runs in a thread of it, which
-    can only be asked to end: by `task.cancel()`, from another thread, if the task has that. A job
-    that is cut short by the end of the broker finishes with JobCancelled.
+    If the broker stops first, the job finishes with JobCancelled.
+
+    Attributes:
+        task: an object of a module-level class with `__call__`. It and its result can be pickled.
+            It knows of the broker only what it carries, and touches files that do not change.
+        shared: whether another process sees those files. If False they are in this process's
+            memory, and `task` runs in a thread. A thread can't be ended: the broker calls
+            `task.cancel()`, if there is one, from another thread.
     """
 
     name: str
@@ -43,10 +48,8 @@ class CpuJob(Generic[T]):
 
 
 class Jobs(Protocol):
-    """Whoever runs jobs: the server's threads and processes; in simulation, a list that the test
-    steps through.
-    """
+    """Runs jobs: `workers.executor` in a server, `testing.stepped_jobs` in a simulation."""
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
-        """Take the job; `finish` is called later, never from within `submit`."""
+        """Queue a job. `finish` is called later, never within `submit`."""
         ...

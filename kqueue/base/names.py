@@ -1,6 +1,4 @@
-"""Names: what may be a topic, how its folder is called, how ids are written, and the nearest name
-to a wrong one.
-"""
+"""Topic names, names of partition folders, the text of ids, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -21,8 +19,9 @@ _FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]*)\Z
 
 
 def check_topic(name: str | None) -> str:
-    """Return `name` if it may be a topic's, else raise InvalidTopic with the rule that it breaks.
-    Source: Kafka Topic.validate.
+    """Return `name` if it is a valid topic name. Source: Kafka Topic.validate.
+
+    Raises: InvalidTopic: with the rule that `name` breaks.
     """
     if not name:
         raise InvalidTopic("a topic name must not be empty")
@@ -36,32 +35,31 @@ def check_topic(name: str | None) -> str:
 
 
 def collision_key(topic: str) -> str:
-    """Two topics with the same key can't both exist, because '.' and '_' are one in metric names."""
+    """Return a key that two topics can't share: '.' and '_' are equal in metric names."""
     return topic.replace(".", "_")
 
 
 def partition_folder(topic: str, partition: int) -> str:
-    """Folder name of a partition, e.g. ``orders-0``."""
+    """Return the folder name of a partition, e.g. ``orders-0``."""
     return f"{check_topic(topic)}-{partition}"
 
 
 def parse_partition_folder(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a folder name; None if it is no partition's folder (``…-delete``,
-    ``…-stray`` included).
-    """
+    """Return topic and partition of a folder name; None for others (``…-delete``, ``…-stray``)."""
     match = _FOLDER.match(name)
     return (match["topic"], int(match["partition"])) if match and match["topic"] not in (".", "..") else None
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A 16-byte id as Kafka prints it: 22 characters of URL-safe base64 without padding."""
+    """Return a 16-byte id as Kafka prints it: 22 characters of URL-safe base64 without padding."""
     assert len(uuid) == 16
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of an id that Kafka printed. Raises ValueError: not 22 characters of URL-safe
-    base64.
+    """Return the 16 bytes of an id that Kafka printed.
+
+    Raises: ValueError: not 22 characters of URL-safe base64.
     """
     if len(text) != 22:
         raise ValueError(f"an id has 22 characters of URL-safe base64, found {text!r}")
@@ -69,7 +67,8 @@ def parse_uuid(text: str) -> bytes:
 
 
 def random_uuid(rng: random.Random) -> bytes:
-    """A new 16-byte id (version 4) that is not reserved and whose text does not start with '-'.
+    """Return a new 16-byte id (version 4) whose text does not start with '-'.
+
     Source: Kafka Uuid.randomUuid.
     """
     while True:
@@ -81,16 +80,14 @@ def random_uuid(rng: random.Random) -> bytes:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`; None when nothing comes near, or `name` is too
-    long for one.
-    """
+    """Return the known name that is most similar to `name`; None if none is similar or `name` is long."""
     if len(name) > NEAREST_LENGTH_MAX:
-        return None  # it comes from strangers, and comparing takes long
+        return None  # clients send names, and the comparison is slow for long ones
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence part for error messages: ``; did you mean 'x'?`` or nothing."""
+    """Return a suggestion for an error message, ``; did you mean 'x'?``, or nothing."""
     match = nearest(name, known)
     return f"; did you mean {match!r}?" if match else ""

@@ -1,6 +1,4 @@
-"""Calls into what a plugin brought, whose mistakes then carry its name. For what is built in there
-is nothing of this.
-"""
+"""Wraps calls into a plugin so that its errors name the plugin. Built-ins are not wrapped."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 
 
 class PluginCall:
-    """Calls the methods of one plugin that keeps files or entries: all that it does beside its
-    contract becomes StorageFailed.
+    """Calls the methods of one storage or metadata-store plugin; breaches of contract raise StorageFailed.
 
-    title: who it is, for messages (`RegistryEntry.title`). passing: the exceptions that the contract
-    allows; they are let through.
+    Attributes:
+        title: the plugin, for messages (`RegistryEntry.title`).
+        passing: exceptions that the contract allows; they pass through.
     """
 
     __slots__ = ("passing", "title")
@@ -28,26 +26,29 @@ class PluginCall:
     def __call__(
         self, what: str, expected: type | tuple[type, ...], run: Callable[..., Any], *args: Any, **named: Any
     ) -> Any:
-        """What `run` returns. `what`: its name, for messages; `expected`: the types that it may
-        return.
+        """Return the result of `run`.
 
-        Raises: TooManyOpenFiles: it raised the system's error of that kind. StorageFailed: it
-        raised something else than it may, or returned something else. What it may raise.
+        Args:
+            what: name of the call, for messages.
+            expected: the types that it may return.
+        Raises: TooManyOpenFiles: `run` raised EMFILE or ENFILE. StorageFailed: it raised, or
+            returned, what its contract does not allow. The exceptions in `passing`.
         """
         try:
-            found = run(*args, **named)
+            result = run(*args, **named)
         except self.passing:
             raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 raise TooManyOpenFiles(f"{self.title}: {what} failed: {error.strerror}") from error
             raise StorageFailed(f"{self.title}: {what} failed", detail=f"{type(error).__name__}: {error}") from error
-        if not isinstance(found, expected):
-            raise self.broken(what, found, expected)
-        return found
+        if not isinstance(result, expected):
+            raise self.contract_violation(what, result, expected)
+        return result
 
-    def broken(self, what: str, found: object, expected: type | tuple[type, ...]) -> StorageFailed:
-        words = " or ".join(kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,)))
+    def contract_violation(self, what: str, result: object, expected: type | tuple[type, ...]) -> StorageFailed:
+        """Return the error for a `result` of another type than `expected`."""
+        type_names = " or ".join(kind.__name__ for kind in (expected if isinstance(expected, tuple) else (expected,)))
         return StorageFailed(
-            f"{self.title} broke its contract: {what} returned {type(found).__name__}, expected {words}"
+            f"{self.title} broke its contract: {what} returned {type(result).__name__}, expected {type_names}"
         )

@@ -1,4 +1,4 @@
-"""A promise is a result that is not there yet; whoever holds it asks again when its key is woken."""
+"""A result that is not known yet. A delayed operation waits for it, with the promise as its key."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Empty until `resolve` or `fail`, once. The promise itself is the key that is woken (see
-    `broker.purgatory`).
+    """Pending until `resolve` or `fail`, one of them once. Belongs to the owner thread.
+
+    The promise does not wake anybody: its owner wakes the purgatory (`broker.purgatory`) with it.
     """
 
     __slots__ = ("_value", "done", "error")
@@ -22,18 +23,20 @@ class Promise(Generic[T]):
         self._value: T | None = None
 
     def resolve(self, value: T) -> None:
+        """Settle the promise with a value."""
         assert not self.done, "a promise is settled once"
         self._value = value
         self.done = True
 
     def fail(self, error: KqueueError) -> None:
+        """Settle the promise with an error."""
         assert not self.done, "a promise is settled once"
         self.error = error
         self.done = True
 
     def result(self) -> T:
-        """The value. Raises: the error it failed with. The promise must be `done`."""
-        assert self.done, "asked too early"
+        """Return the value. Raises: the error of `fail`. The promise must be `done`."""
+        assert self.done, "the promise is pending"
         if self.error is not None:
             raise self.error
         return self._value  # type: ignore[return-value]

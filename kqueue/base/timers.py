@@ -1,4 +1,4 @@
-"""Timers as plain data: a heap of deadlines that its owner runs; no thread, no event loop."""
+"""Timers as a heap of deadlines that the owner runs; no thread, no event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kqueue.base.clock import Clock
 
 
 class Timer:
-    """One call due at `deadline_ms` on the monotonic clock; `cancel()` makes it never happen."""
+    """One call, due at `deadline_ms` on the monotonic clock."""
 
     __slots__ = ("_run", "deadline_ms")
 
@@ -19,7 +19,7 @@ class Timer:
         self._run: Callable[[], object] | None = run
 
     def cancel(self) -> None:
-        """Take the call back; after it ran, or twice, is harmless."""
+        """Cancel the call. No effect after it ran."""
         self._run = None
 
     @property
@@ -28,9 +28,7 @@ class Timer:
 
 
 class PeriodicTimer:
-    """Calls that are due again and again, each `interval_ms` after the one before; `cancel()` ends
-    them.
-    """
+    """A call every `interval_ms`, until `cancel`."""
 
     __slots__ = ("_run", "_timer", "_timers", "interval_ms")
 
@@ -38,29 +36,29 @@ class PeriodicTimer:
         self.interval_ms = interval_ms
         self._timers = timers
         self._run = run
-        self._timer = timers.at(first_ms, self._ring)
+        self._timer = timers.at(first_ms, self._fire)
 
     def cancel(self) -> None:
-        """No more calls, not even one that is due; twice is harmless."""
+        """Cancel all further calls, also one that is due."""
         self._timer.cancel()
 
     @property
     def pending(self) -> bool:
         return self._timer.pending
 
-    def _ring(self) -> None:
-        # first the next one: a call that fails does not end the series, and one that cancels it
-        # does
+    def _fire(self) -> None:
+        # The next call is added first: a call that raises does not end the timer, and one that
+        # cancels the timer does.
         now_ms = self._timers._now_ms()
-        self._timer = self._timers.at(now_ms + max(self.interval_ms, self._timers._apart_ms(now_ms)), self._ring)
+        self._timer = self._timers.at(now_ms + max(self.interval_ms, self._timers._apart_ms(now_ms)), self._fire)
         self._run()
 
 
 class Timers:
     """All timers of one owner thread, in order of deadline, then of creation.
 
-    `clock`: what the deadlines are of; only `every` needs to know it. `on_earlier` (if set) is
-    called when a new timer becomes the first, so that the owner can shorten its sleep.
+    Attributes:
+        on_earlier: called when a new timer becomes the first, so that the owner shortens its sleep.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -83,38 +81,35 @@ class Timers:
     def every(
         self, interval_ms: float, run: Callable[[], object], *, first_after_ms: float | None = None
     ) -> PeriodicTimer:
-        """Call `run` each `interval_ms` (more than 0) from now on, the first time after
-        `first_after_ms` (None: one interval).
+        """Call `run` every `interval_ms` > 0, first after `first_after_ms` (None: one interval).
 
-        For upkeep that loses nothing by being late: see `coalesce_until`. An exception in one call goes to
-        whoever runs the timers, and the next call comes all the same.
+        For work that may be late, see `coalesce_until`. An exception in a call reaches the caller
+        of `run_due`, and the timer goes on.
         """
-        assert interval_ms > 0, "what is due again at once would leave no time for anything else"
+        assert interval_ms > 0, "an interval of 0 would leave no time for anything else"
         return PeriodicTimer(
             self, interval_ms, run, self._now_ms() + (interval_ms if first_after_ms is None else first_after_ms)
         )
 
     def coalesce_until(self, target_ms: float | None, parts: int = 1) -> None:
-        """While much time passes at once, up to `target_ms`: let two calls of a series be apart by
-        a `parts`th of what is left, at least.
+        """While the clock is advanced to `target_ms`, run periodic timers less often; None ends that.
 
-        So they grow closer towards the target, and come at their own intervals at last: the number
-        of calls grows with the logarithm of the time, and none is later than by a `parts`th of the
-        time that was left when it was due. None: there is no such target any more.
+        Two calls of a periodic timer are at least a `parts`-th of the remaining time apart. So the
+        number of calls grows with the logarithm of the time, and no call is later than a `parts`-th
+        of the time that remained when it was due.
         """
         self._target_ms, self._parts = target_ms, parts
 
     def next_deadline_ms(self) -> float | None:
-        """Deadline of the first pending timer; None when there is none."""
+        """Return the first deadline of a pending timer, or None."""
         while self._heap and not self._heap[0][2].pending:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> int:
-        """Run what is due at `now_ms` (not what these calls add for later), but after the first
-        only until `is_over()`.
+        """Run the timers that are due at `now_ms`; after the first one, only until `is_over()`.
 
-        Returns how many ran.
+        Returns: how many ran.
         """
         count = 0
         while (first := self.next_deadline_ms()) is not None and first <= now_ms:
@@ -131,5 +126,5 @@ class Timers:
         return 0.0 if self._target_ms is None else (self._target_ms - now_ms) / self._parts
 
     def _now_ms(self) -> float:
-        assert self._clock is not None, "these timers were given no clock to count intervals by"
+        assert self._clock is not None, "periodic timers need a clock"
         return self._clock.monotonic_ms()

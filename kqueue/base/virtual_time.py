@@ -1,6 +1,4 @@
-"""Lets much time pass at once, stopping at every timer on the way: for a simulation, and for a
-running broker that is pushed ahead.
-"""
+"""Advances a clock from deadline to deadline: for simulations, and for `advance` of a running broker."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from kqueue.base.clock import VirtualClock
 from kqueue.base.timers import Timers
 
 
-def steps(
+def advance_in_steps(
     timers: Timers,
     clock: VirtualClock,
     ms: float,
@@ -18,13 +16,15 @@ def steps(
     run_due: Callable[[float], object] | None = None,
     parts: int | None = None,
 ) -> Generator[None, None, None]:
-    """Let `ms` milliseconds (0 or more) pass on `clock`; at each yield the caller does what timers
-    have set off: jobs, ready waits.
+    """Advance `clock` by `ms` >= 0, stopping at each deadline; a generator.
 
-    Each timer runs at its own time, so one that another leads to comes at its time too, if that is
-    still on the way. At the end nothing is left that is due. `run_due(now_ms)` in place of
-    `timers.run_due` may deal with exceptions. `parts`: series of calls (`Timers.every`) may be late
-    by such a part of the time that is left, see `Timers.coalesce_until`; None: they are not.
+    At each yield the caller runs what the timers started: jobs, ready operations. Each timer runs
+    at its own time, also one that another timer adds before the end. At the end no timer is due.
+
+    Args:
+        run_due: called with the time in ms in place of `timers.run_due`, e.g. to handle exceptions.
+        parts: periodic timers may be late by a `parts`-th of the remaining time, see
+            `Timers.coalesce_until`; None: they are exact.
     """
     run_due = run_due or timers.run_due
     target_ms = clock.monotonic_ms() + ms

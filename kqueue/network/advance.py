@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 
 from kqueue.base.clock import OffsetClock
 from kqueue.base.timers import Timers
-from kqueue.base.virtual_time import steps
+from kqueue.base.virtual_time import advance_in_steps
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.workers.executor import JobExecutor
 
@@ -44,7 +44,10 @@ def advance_time(
     """
     began_s = time.monotonic()
     try:
-        with clock.held(), closing(steps(timers, clock, ms, run_due=driver.run_due, parts=PARTS)) as moments:
+        with (
+            clock.frozen(),
+            closing(advance_in_steps(timers, clock, ms, run_due=driver.run_due, parts=PARTS)) as moments,
+        ):
             for _ in moments:
                 with suspended():
                     _finish_work(driver, jobs)

@@ -106,7 +106,7 @@ class GuardedStorage(DelegatingStorage):
         entries = super().list(folder)
         for entry in entries:
             if not isinstance(entry, FolderEntry):
-                raise self._call.broken("list", entry, FolderEntry)
+                raise self._call.contract_violation("list", entry, FolderEntry)
         return entries
 
     def lock(self, name: str) -> Lock:

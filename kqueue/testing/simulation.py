@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
-from kqueue.base.virtual_time import steps
+from kqueue.base.virtual_time import advance_in_steps
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.purgatory import DelayedOperation
@@ -73,7 +73,7 @@ class Simulation:
         """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is
         done on return.
         """
-        for _ in steps(self.broker.timers, self.clock, ms):
+        for _ in advance_in_steps(self.broker.timers, self.clock, ms):
             self.settle()
 
     def result(self, promise: Promise[T]) -> T:

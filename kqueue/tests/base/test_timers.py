@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.timers import Timers
-from kqueue.base.virtual_time import steps
+from kqueue.base.virtual_time import advance_in_steps
 from kqueue.testing.manual_clock import ManualClock
 
 
@@ -75,7 +75,7 @@ def test_exactly_the_pending_ones_that_are_due_run(plan: list[tuple[int, bool]],
 
 
 def run_until(clock: ManualClock, timers: Timers, end_ms: float) -> None:
-    for _ in steps(timers, clock, end_ms - clock.monotonic_ms()):
+    for _ in advance_in_steps(timers, clock, end_ms - clock.monotonic_ms()):
         pass
 
 
@@ -149,7 +149,7 @@ def test_on_the_way_to_a_target_the_calls_of_a_series_are_apart_by_a_part_of_wha
 
 
 def test_intervals_need_a_clock() -> None:
-    with pytest.raises(AssertionError, match="no clock"):
+    with pytest.raises(AssertionError, match="need a clock"):
         Timers().every(10, lambda: None)
-    with pytest.raises(AssertionError, match="due again at once"):
+    with pytest.raises(AssertionError, match="interval of 0"):
         Timers(ManualClock()).every(0, lambda: None)

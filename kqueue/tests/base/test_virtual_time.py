@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.timers import Timers
-from kqueue.base.virtual_time import steps
+from kqueue.base.virtual_time import advance_in_steps
 from kqueue.testing.manual_clock import ManualClock
 
 
@@ -25,7 +25,7 @@ class Room:
         self.ran.append((name, self.clock.monotonic_ms()))
 
     def pass_(self, ms: float, parts: int | None = None) -> int:
-        return sum(1 for _ in steps(self.timers, self.clock, ms, parts=parts))
+        return sum(1 for _ in advance_in_steps(self.timers, self.clock, ms, parts=parts))
 
 
 def test_each_timer_runs_at_its_time_and_what_it_leads_to_at_its_own() -> None:
@@ -51,7 +51,7 @@ def test_the_caller_has_a_turn_before_time_goes_on() -> None:
     """What a job leads to is due from the moment in which it was set off."""
     room = Room()
     room.at(100, "first")
-    for _ in steps(room.timers, room.clock, 1000):
+    for _ in advance_in_steps(room.timers, room.clock, 1000):
         if room.ran == [("first", 100)]:
             room.at(room.clock.monotonic_ms() + 60, "second")
     assert room.ran[:2] == [("first", 100), ("second", 160)]
@@ -59,7 +59,7 @@ def test_the_caller_has_a_turn_before_time_goes_on() -> None:
 
 def test_a_turn_of_the_caller_comes_first_of_all() -> None:
     room = Room()
-    moments = steps(room.timers, room.clock, 1000)
+    moments = advance_in_steps(room.timers, room.clock, 1000)
     next(moments)
     assert room.clock.monotonic_ms() == 0
     room.at(5, "of the first turn")
@@ -100,7 +100,7 @@ def test_a_series_that_is_due_on_the_way_comes_before_its_end() -> None:
 def test_intervals_are_right_again_when_the_caller_gives_up() -> None:
     room = Room()
     room.timers.every(1, lambda: room.note("often"))
-    moments = steps(room.timers, room.clock, 1000, parts=2)
+    moments = advance_in_steps(room.timers, room.clock, 1000, parts=2)
     while len(room.ran) < 2:
         next(moments)
     moments.close()
@@ -123,7 +123,7 @@ def test_who_runs_the_timers_may_deal_with_their_exceptions() -> None:
 
     room.timers.at(10, fail)
     room.at(10, "behind it")
-    for _ in steps(room.timers, room.clock, 20, run_due=run_due):
+    for _ in advance_in_steps(room.timers, room.clock, 20, run_due=run_due):
         pass
     assert (failed, room.ran) == ([10], [("behind it", 10)])
     room.timers.at(30, fail)

@@ -12,7 +12,7 @@ from kqueue.base.errors import KqueueError, MemberIdRequired
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
 from kqueue.base.timers import Timers
-from kqueue.base.virtual_time import steps
+from kqueue.base.virtual_time import advance_in_steps
 from kqueue.groups import config
 from kqueue.groups.classic_member import JoinRequest, JoinResult
 from kqueue.groups.config import GroupConfig
@@ -95,7 +95,7 @@ class World:
 
     def advance(self, ms: float) -> None:
         """Let time pass, ringing each timer at its time."""
-        for _ in steps(self.timers, self.clock, ms):
+        for _ in advance_in_steps(self.timers, self.clock, ms):
             pass
 
     def settle(self) -> None:
