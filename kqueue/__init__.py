@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from kqueue.base.version import __version__
+
 __all__ = ["Broker", "__version__", "open_log", "partitioner"]
 
 if TYPE_CHECKING:

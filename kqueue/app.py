@@ -14,11 +14,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from kqueue import __version__
 from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
+from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take_snapshot

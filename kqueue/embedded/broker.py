@@ -1,7 +1,7 @@
 """`kqueue.Broker`: a whole broker in a thread of the caller's process.
 
-What belongs to the broker runs on its own thread; the methods here may be called from any other,
-and wait for it.
+The broker runs on its own thread. The methods here may be called from any other thread, and wait
+for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.inspection.mixin import InspectionMixin
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
 from kqueue.embedded.request_log import RequestLog
-from kqueue.embedded.settings import pinned, values_of
+from kqueue.embedded.settings import setting_values, with_bound_ports
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata.memory import MemoryStore
 from kqueue.network.interception import BrokerHooks
@@ -45,23 +45,25 @@ class Broker(InspectionMixin):
     """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker:
     KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 
-    Args: path: its data folder, made if it is not there; None keeps everything in memory. port: to
-    listen on; 0 takes a free one. settings: by their names, e.g. ``{"log.segment.bytes":
-    1_048_576}``; the same as keywords: ``log_segment_bytes=1_048_576``. as_version: serve the API
-    versions of that Kafka ("2.8", "3.9" or "4.3") and no others, to try clients against it.
-    snapshot: begin with a copy of this folder (what `snapshot` made, or of a stopped Kafka), in
-    memory, or in `path`, which must be empty.
+    Use ``with`` or ``async with``, or `start` and `stop`. It listens on 127.0.0.1, unless the
+    settings name listeners. `restart` keeps the port and the data, in memory too; `stop` drops what
+    is in memory. A running broker is stopped when the interpreter ends. In a forked child it still
+    belongs to the parent, and can only be connected to.
 
-    `clock` is its time, which a test can push ahead: ``broker.clock.advance(days=8)``.
+    `clock` is its time, which a test can advance: ``broker.clock.advance(days=8)``.
 
-    storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects, there
-    while it runs; see `plugins`.
-
-    It listens on 127.0.0.1, unless the settings name listeners. Use ``with`` or ``async with``, or
-    `start` and `stop`. `restart` keeps the port and the data, in memory too; `stop` forgets what
-    was in memory. A broker that is left running is stopped when the interpreter ends; in a forked
-    child it is still the parent's, to be connected to and nothing else. Raises: SettingError: an
-    unknown setting (the message has the nearest name) or a bad value.
+    Args:
+        path: its data folder, created if missing; None keeps everything in memory.
+        port: to listen on; 0 takes a free one.
+        settings: by their names, e.g. ``{"log.segment.bytes": 1_048_576}``; the same as keywords:
+            ``log_segment_bytes=1_048_576``.
+        as_version: serve only the API versions of that Kafka ("2.8", "3.9" or "4.3"), to test
+            clients against it.
+        snapshot: begin with a copy of this folder (of `snapshot`, or of a stopped Kafka), in
+            memory, or in `path`, which must be empty.
+        storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects,
+            registered while it runs; see `plugin_arguments`.
+    Raises: SettingError: an unknown setting (the message suggests the nearest name) or a bad value.
     """
 
     def __init__(
@@ -83,21 +85,21 @@ class Broker(InspectionMixin):
             keywords["kqueue_as_version"] = as_version
         self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies)
         keywords = self._plugins.keywords(keywords, settings or {}, path)
-        self._config = make_config(values_of(path, port, settings or {}, keywords), self._plugins.objects)
+        self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self._lock = threading.RLock()
         self._time = OffsetClock()
         self.clock = BrokerClock(self._time, self._advance)
         self.requests = RequestLog(self._time, lambda: self._server.broker if hasattr(self, "_server") else None)
-        """What clients sent: ``broker.requests(api="Produce", topic="orders")``."""
+        """The requests of clients: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = BrokerHooks(self.requests.record)
         self._thread: threading.Thread | None = None
         self._process_id = 0
         self._erases = False
         self._server: Server
         self._loop: asyncio.AbstractEventLoop
-        self._stop_asked: asyncio.Event
+        self._stop_requested: asyncio.Event
         self._ended: Future[None]
 
     def __repr__(self) -> str:
@@ -105,13 +107,12 @@ class Broker(InspectionMixin):
 
     @property
     def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
         return self._thread is not None
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect, in the form that they take: ``127.0.0.1:40404``. Raises
-        RuntimeError: it is not running.
-        """
+        """The address for clients: ``127.0.0.1:40404``. Raises RuntimeError: it is not running."""
         host, port = self._endpoint()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -120,13 +121,16 @@ class Broker(InspectionMixin):
         """The port of `bootstrap`."""
         return self._endpoint()[1]
 
-    # --- life
+    # --- start and stop
 
     def start(self) -> Broker:
-        """Start, and return once clients can connect. A running broker is left as it is.
+        """Start, and return once clients can connect. Does nothing if it is running.
 
-        Raises: FolderInUse: another broker has the data folder. ListenFailed: the port is taken.
-        StorageFailed. SettingError, PluginError: a plugin can't be used.
+        Raises:
+            FolderInUse: another broker has the data folder.
+            ListenFailed: the port is in use.
+            StorageFailed: data can't be read or written.
+            SettingError, PluginError: a plugin can't be used.
         """
         with self._lock:
             if not self.is_running:
@@ -134,12 +138,12 @@ class Broker(InspectionMixin):
         return self
 
     def stop(self) -> None:
-        """Answer what is under way, write everything down and end; returns when all of it is done.
-        Harmless where it does not run.
+        """Finish the requests under way, flush everything and stop; returns when all of it is done.
+        Does nothing if it is not running.
 
-        Raises: StorageFailed: not everything could be written; it has ended nevertheless.
+        Raises: StorageFailed: not everything could be written. It has stopped nevertheless.
         """
-        if self._is_parents():
+        if self._belongs_to_parent():
             return
         with self._lock:
             self._stop()
@@ -152,29 +156,34 @@ class Broker(InspectionMixin):
                 self._snapshot.used = False
 
     def restart(self) -> None:
-        """Stop and start again, with the same ports and the same data, in memory too. Raises: what
-        `start` and `stop` raise.
+        """Stop and start again, with the same ports and the same data, in memory too.
+
+        Raises: what `start` and `stop` raise.
         """
-        self._check_ours()
+        self._check_own_process()
         with self._lock:
-            config = pinned(self._config, self._server) if self.is_running else self._config
+            config = with_bound_ports(self._config, self._server) if self.is_running else self._config
             self._stop()
             self._start(config)
 
     def reset(self) -> None:
-        """Make it as it was after its first start, for the next test: no topics, records, groups
-        and offsets, and the machine's time.
+        """Reset it to the state after its first start, for the next test: no topics, records,
+        groups and offsets, and the machine's time.
 
-        `requests` is emptied, and all faults are taken back. Settings, plugins and the port stay,
-        and so does what is in the data folder besides; a broker with a `snapshot` begins with a
-        copy of it again. It restarts on the way, so clients see their connections end, and connect
-        again: the port keeps listening. A producer that is still open creates its topic again, a
-        member joins its group again. Durability: a crash in the middle leaves the topics, or part
-        of their files, which the next start removes. Raises: RuntimeError: it is not running, or
-        has both a `snapshot` and storage of its own, which would have to be empty. StorageFailed:
-        not everything could be deleted.
+        `requests` is emptied, and all faults are cancelled. Settings, plugins, the port and other
+        files in the data folder stay. A broker with a `snapshot` begins with a copy of it again.
+
+        The broker restarts, so connections of clients close, and clients connect again: the port
+        keeps listening. An open producer creates its topic again, a member joins its group again.
+
+        Durability: a crash in between leaves topics, or part of their files, which the next start
+        removes.
+        Raises:
+            RuntimeError: it is not running, or has both a `snapshot` and storage of its own, which
+                would have to be empty.
+            StorageFailed: not everything could be deleted.
         """
-        self._check_ours()
+        self._check_own_process()
         if threading.current_thread() is self._thread:
             raise RuntimeError("this is the broker's own thread, which can't wait for itself")
         with self._lock:
@@ -184,7 +193,7 @@ class Broker(InspectionMixin):
                 raise RuntimeError(
                     "a broker with a snapshot can be reset only if it is in memory: start another one in an empty folder"
                 )
-            config, sockets = pinned(self._config, self._server), self._server.share_sockets()
+            config, sockets = with_bound_ports(self._config, self._server), self._server.share_sockets()
             self._hooks.cancel_all()
             self._erases = True
             try:
@@ -217,10 +226,10 @@ class Broker(InspectionMixin):
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    # --- what it can do without a client
+    # --- without a client
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
-        """Create a topic; returns once it can be used. `configs` are its own settings:
+        """Create a topic; returns once it can be used. `configs`: its settings, such as
         ``cleanup_policy="compact"``.
 
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig.
@@ -244,9 +253,8 @@ class Broker(InspectionMixin):
         try:
             started.result()
         except BaseException:
-            # it failed, and ends by itself; or it is our caller who was interrupted, and nobody
-            # will want this broker any more
-            started.add_done_callback(self._not_wanted)
+            # it failed, and ends by itself; or the caller was interrupted, and will not use it
+            started.add_done_callback(self._stop_unused)
             thread.join()
             raise
         self._thread = thread
@@ -257,17 +265,17 @@ class Broker(InspectionMixin):
         if thread is None:
             return
         _RUNNING.discard(self)
-        self._ask_to_stop()
+        self._request_stop()
         thread.join()
         self._ended.result()
 
-    def _not_wanted(self, started: Future[None]) -> None:
+    def _stop_unused(self, started: Future[None]) -> None:
         if started.exception() is None:
-            self._ask_to_stop()
+            self._request_stop()
 
-    def _ask_to_stop(self) -> None:
-        with contextlib.suppress(RuntimeError):  # its loop has ended by itself
-            self._loop.call_soon_threadsafe(self._stop_asked.set)
+    def _request_stop(self) -> None:
+        with contextlib.suppress(RuntimeError):  # its loop has ended
+            self._loop.call_soon_threadsafe(self._stop_requested.set)
 
     def _run(self, config: Config, started: Future[None], sockets: Mapping[str, socket.socket] | None) -> None:
         failure: BaseException | None = None
@@ -276,11 +284,11 @@ class Broker(InspectionMixin):
                 runner.run(self._serve(config, started, sockets))
         except BaseException as error:
             failure = error
-        told = self._ended if started.done() else started
+        future = self._ended if started.done() else started
         if failure is not None:
-            told.set_exception(failure)
+            future.set_exception(failure)
         else:
-            told.set_result(None)
+            future.set_result(None)
 
     async def _serve(self, config: Config, started: Future[None], sockets: Mapping[str, socket.socket] | None) -> None:
         storages, store = self._plugins.storages, self._plugins.store
@@ -290,7 +298,7 @@ class Broker(InspectionMixin):
         if metadata_store_name(config) == "memory":
             store = store or self._memory[1]
         self._loop = asyncio.get_running_loop()
-        self._stop_asked = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._server = Server(
             config,
             clock=self._time,
@@ -303,14 +311,14 @@ class Broker(InspectionMixin):
         )
         await self._server.start()
         started.set_result(None)
-        await self._stop_asked.wait()
+        await self._stop_requested.wait()
         await self._server.stop(erase=self._erases)
 
     def _advance(self, ms: float) -> None:
         self._call(lambda: self._server.advance(ms))
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        self._check_ours()
+        self._check_own_process()
         if threading.current_thread() is self._thread:
             raise RuntimeError("this is the broker's own thread, which can't wait for itself")
         with self._lock:
@@ -325,14 +333,14 @@ class Broker(InspectionMixin):
         if not self.is_running:
             raise RuntimeError("the broker is not running: use it in a `with` statement, or call start()")
 
-    def _is_parents(self) -> bool:
+    def _belongs_to_parent(self) -> bool:
         return self.is_running and self._process_id != os.getpid()
 
-    def _check_ours(self) -> None:
-        if self._is_parents():
+    def _check_own_process(self) -> None:
+        if self._belongs_to_parent():
             raise RuntimeError("the broker runs in the process that this one was forked from")
 
-    def _abandon(self) -> None:
+    def _close_descriptors(self) -> None:
         self._server.close_descriptors()
 
 
@@ -341,11 +349,11 @@ def _stop_all() -> None:
         broker.stop()
 
 
-def _abandon_all() -> None:
+def _close_descriptors_in_child() -> None:
     for broker in list(_RUNNING):
-        broker._abandon()
+        broker._close_descriptors()
 
 
 atexit.register(_stop_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(after_in_child=_close_descriptors_in_child)

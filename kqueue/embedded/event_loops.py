@@ -1,4 +1,4 @@
-"""Calls that wait for clients must not be made on the event loop that those clients need."""
+"""Refuses calls that would block an event loop on which their clients may run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 
 
 def check_may_block(instead: str) -> None:
-    """Raise RuntimeError if this thread runs an event loop: the clients on it could do nothing
-    meanwhile. `instead`: what to write.
+    """Raise RuntimeError if this thread runs an event loop: its clients would be blocked.
+
+    `instead`: the awaitable call for the message.
     """
     try:
         asyncio.get_running_loop()

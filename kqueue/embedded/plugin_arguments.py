@@ -1,9 +1,9 @@
 """PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
 partitioners=..., cleanup_policies=...)`.
 
-A storage or metadata store may be the thing itself: it stays the program's, through restarts and
-beyond the stop, and is one data folder, whatever `path` says. Or a callable that takes a data
-folder's path, which is called at every start; that needs a `path`.
+A storage or metadata store may be an object: the program owns it, through restarts and after the
+stop, and it is the one data folder, whatever `path` says. Or it is a callable that takes a data
+folder's path and is called at every start; that needs a `path`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMES: dict[type, str] = {MemoryStorage: "memory", LocalStorage: "local", Memor
 
 
 class PluginArguments:
-    """Those of one broker, the same for all its starts."""
+    """The plugin arguments of one broker, the same for all its starts."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class PluginArguments:
         partitioners: Mapping[str, PartitionerFactory] | None,
         cleanup_policies: Sequence[CleanupPolicy],
     ) -> None:
-        """Raises PluginError: a storage or metadata store is none."""
+        """Raises PluginError: an argument does not fulfil its contract."""
         self.storages: list[Storage] | None = None
         self.store: MetadataStore | None = None
         make: Callable[[str], Storage] | None = None
@@ -58,9 +58,9 @@ class PluginArguments:
     def keywords(
         self, keywords: Mapping[str, object], settings: Mapping[str, object], path: str | os.PathLike[str] | None
     ) -> dict[str, object]:
-        """`keywords` with the names of a storage and a metadata store that were given as objects.
+        """Return `keywords` with the names of a storage and metadata store given as objects.
 
-        Raises SettingError: one is named as well, or a callable has no folder to be called with.
+        Raises: SettingError: one is also given by name, or a callable has no data folder.
         """
         named = dict(keywords)
         has_folder = path is not None or not _FOLDERS.isdisjoint({*settings, *map(keyword_name, keywords)})
@@ -71,7 +71,7 @@ class PluginArguments:
                 raise SettingError(f"{keyword_name(keyword)} is given twice: by name and as an object")
             if callable(given) and not has_folder:
                 raise SettingError(
-                    f"{_name_of(given)} is called with the path of a data folder, and none was given: give a path, or what it makes"
+                    f"{_name_of(given)} is called with the path of a data folder, and none was given: pass a path, or the object itself"
                 )
             named[keyword] = _name_of(given)
         if self.storages is not None and not has_folder and "kqueue.metadata" not in settings:

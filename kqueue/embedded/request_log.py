@@ -1,4 +1,4 @@
-"""`broker.requests`: what clients sent to an embedded broker, for tests to look at."""
+"""`broker.requests`: the requests that clients sent to an embedded broker, for tests."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 KEPT_BYTES_MAX = 64 * KiB
-"""A request, or an answer, that is larger is listed without its body."""
+"""A larger request or response is listed without its body."""
 SMALL_BYTES_MAX = 1 * KiB
 """RequestLog and answers up to here are not counted in the bytes that are kept: that would cost more
 than they do.
 """
-TOPICS_SHOWN, PARTITIONS_SHOWN, LETTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
+TOPICS_SHOWN, PARTITIONS_SHOWN, CHARACTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
 COUNT_MAX = 10_000
 BYTES_MAX = 16 * MiB
 Answer = list[bytes | int] | bytes
 
 
 class RecordedRequest(RequestObserver):
-    """One request of a client. Its body and its answer are decoded when they are asked for.
+    """One request of a client. Its body and response are decoded on access.
 
-    `time_ms` is when it came, by the broker's wall clock; `address` the client's host and port.
+    `time_ms`: when it arrived, by the broker's wall clock. `address`: the client's host and port.
     """
 
     __slots__ = ("_answer", "_frame", "_header", "_log", "address", "time_ms")
 
     def __init__(self, log: RequestLog, time_ms: int, header: RequestHeader, address: str, frame: bytes | int) -> None:
-        """`frame`: its size alone where it is not kept."""
+        """`frame`: its bytes, or only its size where they are not kept."""
         self._log = log
         self._header = header
         self._frame = frame
@@ -57,7 +57,7 @@ class RecordedRequest(RequestObserver):
         return f"<{self}>"
 
     def __str__(self) -> str:
-        """One line for people: when, what, from whom, about which topics, and what went wrong."""
+        """Return one line: time, API, client, topics and errors."""
         named = self.named
         more = f" and {len(named) - TOPICS_SHOWN} topics more" if len(named) > TOPICS_SHOWN else ""
         about = f" about {'; '.join(map(_told, named[:TOPICS_SHOWN]))}{more}" if named else ""
@@ -72,30 +72,30 @@ class RecordedRequest(RequestObserver):
 
     @property
     def size(self) -> int:
-        """Bytes of the request, with its header and without the length before it."""
+        """Bytes of the request, with its header and without its length field."""
         return self._frame if isinstance(self._frame, int) else len(self._frame)
 
     @property
     def api(self) -> str:
-        """The protocol's name for it: ``Produce``."""
+        """The protocol's name of the API: ``Produce``."""
         return self._api.name
 
     @property
     def version(self) -> int:
-        """Version of the API that it is written in."""
+        """Version of the API."""
         return self._header.api_version
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The client's name for itself."""
         return self._header.client_id
 
     @property
     def body(self) -> Any:
-        """The request decoded, an object of `kqueue.wire.messages`, made anew each time; None where
-        it was not kept (see `RequestLog`).
+        """The decoded request, a new object of `kqueue.wire.messages` per access; None: it was not
+        kept (see `RequestLog`).
 
-        Raises MalformedMessage: it can't be decoded (and the broker has closed its connection).
+        Raises: MalformedMessage: it can't be decoded; the broker closed its connection.
         """
         if isinstance(self._frame, int):
             return None
@@ -107,9 +107,7 @@ class RecordedRequest(RequestObserver):
 
     @property
     def named(self) -> list[RequestTopic]:
-        """Topics with their partitions, as the request names them; empty where it names none, or
-        its body is not there.
-        """
+        """Topics with their partitions, as the request names them; empty: none, or no body is kept."""
         try:
             body = self.body
         except KqueueError:
@@ -122,28 +120,26 @@ class RecordedRequest(RequestObserver):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Names of the topics that it names; where it names one by its id that the broker does not
-        know, the id in hexadecimal.
-        """
+        """Names of the topics in the request; of an unknown topic id, the id in hexadecimal."""
         return tuple(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in self.named)
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Names of the errors in its answer, each once; empty where there are none, no answer
-        (yet), or one that was not kept.
+        """Names of the errors in its response, each once; empty: no errors, no response (yet), or
+        it was not kept.
         """
         answer = self._answer
         if not answer or not self._known:
             return ()
         if isinstance(answer, list):
-            answer = b"".join(bytes(part) for part in answer)  # a number stands for so many bytes of records
+            answer = b"".join(bytes(part) for part in answer)  # a number stands for that many bytes of records
         codes: dict[int, None] = {}
         _collect_codes(decode(self._api.response_class, self.version, answer), codes)
         return tuple(ErrorCode(code).name for code in codes)
 
     @property
     def is_answered(self) -> bool:
-        """Whether its answer has been made, be it on its way or dropped by a fault."""
+        """Whether its response is complete, sent or dropped by a fault."""
         return self._answer is not None
 
     def response_encoded(self, chunks: Chunks) -> None:
@@ -154,8 +150,8 @@ class RecordedRequest(RequestObserver):
                 return
         self._keep(chunks)
 
-    def lighten(self) -> None:
-        """Keep neither body nor answer any longer."""
+    def drop_bodies(self) -> None:
+        """Drop the body and the response."""
         self._frame = self.size
         self._answer = None if self._answer is None else b""
 
@@ -169,7 +165,7 @@ class RecordedRequest(RequestObserver):
         )
         self._answer = answer if size <= KEPT_BYTES_MAX else b""
         if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
-            self._log.weigh(self, size)
+            self._log.count_bytes(self, size)
 
     @property
     def _api(self) -> Api:
@@ -184,9 +180,11 @@ class RequestLog:
     """The requests of all clients, oldest first: ``broker.requests(api="Produce",
     topic="orders")``.
 
-    The last `count_max` are listed. Bodies and answers above 64 KiB are not kept, and of those
-    above 1 KiB the last `bytes_max` bytes (10,000 and 16 MiB for each broker). They outlive
-    restarts, and a stop. Written by the broker's thread, read by any.
+    The last `count_max` are listed (10,000). Bodies and responses above 64 KiB are not kept; of
+    those above 1 KiB the last `bytes_max` bytes are kept (16 MiB). They outlive restarts and a
+    stop.
+
+    Thread: written by the broker's thread, read by any.
     """
 
     def __init__(
@@ -204,8 +202,9 @@ class RequestLog:
     def __call__(
         self, api: str | None = None, *, topic: str | None = None, client_id: str | None = None
     ) -> list[RecordedRequest]:
-        """Those that match all that is given. Raises ValueError: there is no such API; the message
-        has the nearest name.
+        """Return the requests that match all arguments.
+
+        Raises: ValueError: no such API; the message suggests the nearest name.
         """
         name = None if api is None else find_api(api).name
         return [one for one in self if _matches(one, name, topic, client_id)]
@@ -220,17 +219,19 @@ class RequestLog:
         return listing(f"<{len(self)} requests of clients>", list(self))
 
     def clear(self) -> None:
-        """Forget those that have come so far."""
+        """Remove all requests."""
         self._entries.clear()
 
     def wait_for(
         self, api: str, count: int = 1, timeout_s: float = 10, *, topic: str | None = None, client_id: str | None = None
     ) -> list[RecordedRequest]:
-        """Those that match, once there are `count` of them; they count from the last `clear` on.
+        """Wait until `count` requests match since the last `clear`, and return them.
 
-        Raises: TimeoutError: fewer came, and the message lists what did. ValueError: there is no
-        such API. RuntimeError: on a thread that runs an event loop, where it is ``await
-        asyncio.to_thread(broker.requests.wait_for, "Produce")``.
+        Raises:
+            TimeoutError: fewer arrived; the message lists all requests.
+            ValueError: no such API.
+            RuntimeError: this thread runs an event loop; use ``await
+                asyncio.to_thread(broker.requests.wait_for, "Produce")``.
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
@@ -248,37 +249,37 @@ class RequestLog:
                 self._watchers -= 1
 
     def record(self, frame: memoryview, header: RequestHeader, address: str) -> RecordedRequest:
-        """Take note of a request; called by the broker's thread."""
+        """Add a request. Thread: the broker's own."""
         size = len(frame)
         entry = RecordedRequest(
             self, self._wall_ms(), header, address, bytes(frame) if size <= KEPT_BYTES_MAX else size
         )
         self._entries.append(entry)
         if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
-            self.weigh(entry, size)
+            self.count_bytes(entry, size)
         if self._watchers:
             with self._changed:
                 self._changed.notify_all()
         return entry
 
-    def weigh(self, entry: RecordedRequest, size: int) -> None:
-        """Count what `entry` keeps, and make room for it; called by the broker's thread."""
+    def count_bytes(self, entry: RecordedRequest, size: int) -> None:
+        """Count the bytes that `entry` keeps, and drop those of older ones. Thread: the broker's own."""
         self._heavy.append((entry, size))
         self.bytes += size
         while self.bytes > self._bytes_max:
             oldest, size = self._heavy.popleft()
-            oldest.lighten()
+            oldest.drop_bodies()
             self.bytes -= size
 
 
 def legible(text: str) -> str:
     """A client's own words as a part of a line: short, and nothing that a terminal would obey."""
-    short = text if len(text) <= LETTERS_SHOWN else text[:LETTERS_SHOWN] + "..."
+    short = text if len(text) <= CHARACTERS_SHOWN else text[:CHARACTERS_SHOWN] + "..."
     return short if short.isprintable() else repr(short)
 
 
 def listing(head: str, items: Sequence[object]) -> str:
-    """`head` and one line for each of the last items."""
+    """Return `head` and one line for each of the last items."""
     left_out = len(items) - LINES_SHOWN
     return "\n".join([head, *([f"({left_out} before these)"] if left_out > 0 else []), *map(str, items[-LINES_SHOWN:])])
 

@@ -1,4 +1,4 @@
-"""What an embedded broker's arguments mean as settings."""
+"""The settings that the arguments of an embedded broker mean."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from kqueue.config.properties import SourcedValue, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
-    # to one whose time is pushed ahead all clients are idle, and not all of them take it well that
-    # all their connections end at once
+    # after `advance()` every client would exceed the idle timeout, and not all clients handle it
+    # well that all their connections close at once
     "connections.max.idle.ms": -1,
 }
-"""Where an embedded broker differs from a served one: it has few clients, and whoever runs tests
-with it should not wait for more.
+"""Where an embedded broker differs from a served one: it has few clients, and starts faster with
+fewer partitions.
 """
 
 
-def values_of(
+def setting_values(
     path: str | os.PathLike[str] | None, port: int, settings: Mapping[str, object], keywords: Mapping[str, object]
 ) -> dict[str, SourcedValue]:
-    """The settings that these arguments ask for, over the defaults. Raises SettingError: two of
-    them say the same thing.
+    """Return the settings that these arguments ask for, over the defaults.
+
+    Raises: SettingError: two arguments set the same thing.
     """
     given = {name: SourcedValue(value, "settings") for name, value in settings.items()}
     for keyword, value in keywords.items():
@@ -35,20 +36,20 @@ def values_of(
             raise SettingError(f"{name} is given twice: in settings and as the keyword {keyword}")
         given[name] = SourcedValue(value, f"keyword {keyword}")
     own = {name: SourcedValue(value, "defaults") for name, value in DEFAULTS.items()}
-    own.update(_place(path, given))
+    own.update(_data_folder(path, given))
     own.update(_listener(port, given))
     return own | given
 
 
-def pinned(config: Config, server: Server) -> Config:
-    """`config` with the ports that `server` has, where it asked for free ones."""
+def with_bound_ports(config: Config, server: Server) -> Config:
+    """Return `config` with the real ports of `server` in place of port 0."""
     listeners = [parse_listener_address(text, "listeners") for text in config["listeners"]]
-    there = [str(address._replace(port=server.bound(address.name)[1])) for address in listeners]
+    bound = [str(address._replace(port=server.bound(address.name)[1])) for address in listeners]
     values = {name: config[name] for name in config if config.is_set(name)}
-    return Config(config.catalog, values | {"listeners": there})
+    return Config(config.catalog, values | {"listeners": bound})
 
 
-def _place(path: str | os.PathLike[str] | None, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
+def _data_folder(path: str | os.PathLike[str] | None, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     named = [name for name in ("log.dirs", "log.dir") if name in given]
     if path is None:
         return {} if named else {"kqueue.storage": SourcedValue("memory", "defaults")}

@@ -1,6 +1,6 @@
-"""Looking into a running broker without a client: its topics, records and groups, and what a test
-asserts of them.
+"""Inspection of a running broker without a client: its topics, records and groups, and assertions
+about them.
 
-`mixin.InspectionMixin` is what `kqueue.Broker` offers; the rest is imported when it is first used, so that a
-broker that nobody looks into starts no slower for it.
+`mixin.InspectionMixin` is the part of `kqueue.Broker` that offers them. The other modules are
+imported on first use, so that a broker that is not inspected starts faster.
 """

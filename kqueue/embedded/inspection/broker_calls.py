@@ -1,4 +1,4 @@
-"""How the outside asks the broker's thread, and how it waits for something to become true."""
+"""Calls from other threads to the broker's thread, and polling until a condition holds."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ POLL_S = 0.005
 
 
 class RunOnBroker(Protocol):
-    """Runs `work(server)` on the broker's thread and returns what it comes to. Raises RuntimeError:
-    the broker is not running.
+    """Runs `work(server)` on the broker's thread and returns its result.
+
+    Raises: RuntimeError: the broker is not running.
     """
 
     def __call__(self, work: Callable[[Server], Coroutine[Any, Any, T]], /) -> T: ...
 
 
 class NoSuchName(KeyError):
-    """There is nothing of this name; the message has the nearest one. A KeyError, whose words can
-    be read.
+    """No topic or group has this name; the message suggests the nearest one. A KeyError with a
+    readable message.
     """
 
     def __init__(self, noun: str, name: object, known: list[str]) -> None:
@@ -41,11 +42,10 @@ class NoSuchName(KeyError):
 
 
 async def appended_visible(server: Server, partitions: Iterable[Partition]) -> None:
-    """Return once consumers can see what was appended to `partitions` before the call: in group
-    mode, after its flush.
+    """Return once consumers can read what was appended to `partitions` before the call: in group
+    mode, after its flush. Returns at once where no flush is pending, or none will follow.
 
-    Returns at once where nothing waits for a flush, or never will be flushed. Thread: the broker's
-    own.
+    Thread: the broker's own.
     """
     ends = UncommittedEnds(partitions)
     if not ends.all_committed():
@@ -59,9 +59,10 @@ async def appended_visible(server: Server, partitions: Iterable[Partition]) -> N
 def poll_until_true(look: Callable[[], str | None], within_s: float, instead: str) -> None:
     """Call `look` until it returns None.
 
-    Raises: AssertionError: with what it says instead after `within_s` seconds; 0 looks once.
-    RuntimeError: it would wait on a thread that runs an event loop, where `instead` has to be
-    written.
+    Raises:
+        AssertionError: with the problem that `look` returned last, after `within_s` seconds; 0
+            calls it once.
+        RuntimeError: this thread runs an event loop; `instead` is the awaitable call.
     """
     __tracebackhide__ = True
     if within_s > 0:
@@ -75,9 +76,7 @@ def poll_until_true(look: Callable[[], str | None], within_s: float, instead: st
 
 
 async def poll_until_true_async(look: Callable[[], str | None], within_s: float) -> None:
-    """`poll_until_true` for coroutines of any event loop: `look` runs in a thread. Raises
-    AssertionError.
-    """
+    """`poll_until_true` for coroutines: `look` runs in a thread. Raises AssertionError."""
     __tracebackhide__ = True
     deadline = time.monotonic() + within_s
     while (problem := await asyncio.to_thread(look)) is not None:

@@ -1,4 +1,4 @@
-"""Whether a group has consumed a topic, and if not, how far it has come."""
+"""Checks whether a group has consumed a topic, and reports its progress if not."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ SHOWN_MAX = 10
 
 
 class PartitionProgress(NamedTuple):
-    """One partition: where it starts, how far it has to be consumed, and what the group has
-    committed; None: nothing.
+    """Progress of a group in one partition, as offsets: log start, goal and committed offset
+    (None: none).
     """
 
     partition: int
     start: int
     goal: int
-    at: int | None
+    committed: int | None
 
     @property
     def is_done(self) -> bool:
-        return self.goal <= self.start if self.at is None else self.at >= self.goal
+        """Whether the goal is reached."""
+        return self.goal <= self.start if self.committed is None else self.committed >= self.goal
 
     @property
-    def wanted(self) -> int:
+    def expected(self) -> int:
+        """Offsets to consume."""
         return max(self.goal - self.start, 0)
 
     @property
     def consumed(self) -> int:
-        return 0 if self.at is None else min(max(self.at - self.start, 0), self.wanted)
+        """Offsets consumed, of those expected."""
+        return 0 if self.committed is None else min(max(self.committed - self.start, 0), self.expected)
 
     def __str__(self) -> str:
-        return f"partition {self.partition} {'nowhere' if self.at is None else f'at {self.at}'} of {self.goal}"
+        return f"partition {self.partition} {'nowhere' if self.committed is None else f'at {self.committed}'} of {self.goal}"
 
 
 class ConsumedState(NamedTuple):
-    """What there is: `problem` says why nothing can be compared; else `partitions`, and the group
-    in words.
+    """Progress of a group in a topic. `problem`: why it can't be compared; None: it can. `group`: its
+    state, as text.
     """
 
     problem: str | None
@@ -53,7 +56,7 @@ class ConsumedState(NamedTuple):
 
 
 class ConsumedCheck:
-    """Compares what a group has committed with what it should have; see `Broker.assert_consumed`."""
+    """Compares a group's committed offsets with the expected ones; see `Broker.assert_consumed`."""
 
     def __init__(self, ask: RunOnBroker, topic: str, group: str, upto: int | Mapping[int, int] | None) -> None:
         self._ask = ask
@@ -62,7 +65,7 @@ class ConsumedCheck:
         self._upto = upto
 
     def look(self) -> str | None:
-        """What is wrong now; None: nothing."""
+        """Return the present difference as text; None: there is none."""
 
         async def seen(server: Server) -> ConsumedState:
             found = server.broker.topics.find(self._topic)
@@ -110,10 +113,10 @@ def _problem(topic: str, group: str, seen: ConsumedState) -> str | None:
     behind = [str(one) for one in seen.partitions if not one.is_done]
     if not behind:
         return None
-    consumed, wanted = (
-        sum(numbers) for numbers in zip(*((one.consumed, one.wanted) for one in seen.partitions), strict=True)
+    consumed, expected = (
+        sum(numbers) for numbers in zip(*((one.consumed, one.expected) for one in seen.partitions), strict=True)
     )
     if len(behind) > SHOWN_MAX:
         behind = [*behind[:SHOWN_MAX], f"and {len(behind) - SHOWN_MAX} partitions more"]
-    records = f"{wanted} record{'s' * (wanted != 1)}"
+    records = f"{expected} record{'s' * (expected != 1)}"
     return f"group {group} has consumed {consumed} of {records} of {topic}: {', '.join(behind)} ({seen.group})"

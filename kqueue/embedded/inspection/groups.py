@@ -1,4 +1,4 @@
-"""Consumer groups of a running broker, for tests: who is in them, and how far they have come."""
+"""Consumer groups of a running broker, for tests: members, committed offsets and lag."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ByPartition = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Member:
-    """A member of a group, at one moment. `host`: the address that it connects from; `instance_id`:
-    None unless it is a static member.
+    """A member of a group, at one moment.
 
-    `assignment`: topic -> the partitions that it was given; empty before the first rebalance has
-    ended, and for groups that are no consumers' (Kafka Connect's workers, say).
+    `host`: the address that it connects from. `instance_id`: None unless it is a static member.
+    `assignment`: topic -> its partitions; empty before the end of the first rebalance, and for
+    groups of other clients than consumers (Kafka Connect's workers).
     """
 
     id: str
@@ -42,10 +42,10 @@ class Member:
 class Group:
     """A consumer group at one moment.
 
-    `state`: Kafka's word for it: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead.
-    `assignor`: the way in which the members share the partitions, None while that is not settled.
-    `offsets`: topic -> partition -> committed offset, which is the one of the next record to read.
-    `lag`: topic -> partition -> how far that is from the end; topics that are gone are left out.
+    `state`: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead, as in Kafka.
+    `assignor`: name of the partition assignor; None: not chosen yet.
+    `offsets`: topic -> partition -> committed offset, that of the next record to read.
+    `lag`: topic -> partition -> offsets up to the end; deleted topics are left out.
     """
 
     id: str
@@ -68,14 +68,12 @@ class Group:
 
     @property
     def total_lag(self) -> int:
-        """Records (offsets) that the group has still to read, of all partitions for which it has
-        committed an offset.
-        """
+        """The sum of `lag`: offsets to be read, of the partitions with a committed offset."""
         return sum(lag for partitions in self.lag.values() for lag in partitions.values())
 
 
 class Groups(Mapping[str, Group]):
-    """All groups by name, as they are now; a `Group` that was taken out stays as it was."""
+    """All groups by name, at the present moment. A `Group` is a snapshot and does not change."""
 
     def __init__(self, ask: RunOnBroker) -> None:
         self._ask = ask
@@ -107,12 +105,12 @@ class Groups(Mapping[str, Group]):
 
 
 def names(server: Server) -> list[str]:
-    """The groups that there are. On the broker's thread."""
+    """Return the names of all groups. Thread: the broker's own."""
     return sorted(listed.group_id for listed in server.broker.groups.groups())
 
 
 def group_of(server: Server, name: str) -> Group:
-    """A group as it is now. On the broker's thread. Raises NoSuchName."""
+    """Return a group at the present moment. Thread: the broker's own. Raises NoSuchName."""
     groups = server.broker.groups
     try:
         described = groups.describe(name)
@@ -129,11 +127,14 @@ def group_of(server: Server, name: str) -> Group:
 
 
 def committed(server: Server, name: str) -> ByPartition:
-    """Topic -> partition -> committed offset of a group, in order; empty where there is none. On
-    the broker's thread.
+    """Return topic -> partition -> committed offset of a group, sorted; empty: none committed.
+
+    Thread: the broker's own.
     """
-    found = server.broker.groups.offsets(name)
-    return {topic: {index: found[topic][index].offset for index in sorted(found[topic])} for topic in sorted(found)}
+    offsets = server.broker.groups.offsets(name)
+    return {
+        topic: {index: offsets[topic][index].offset for index in sorted(offsets[topic])} for topic in sorted(offsets)
+    }
 
 
 def _lag(server: Server, topic: str, offsets: dict[int, int]) -> dict[int, int]:
@@ -156,13 +157,14 @@ def _member(member: MemberDescription) -> Member:
 
 
 def _assignment(data: bytes) -> dict[str, tuple[int, ...]]:
-    """What a consumer was given; every version begins with what version 0 has."""
+    """Decode a consumer's assignment; every version begins with the fields of version 0."""
     if len(data) < VERSION.size:
         return {}
     try:
-        found, _ = reader(ConsumerProtocolAssignment, 0)(memoryview(data), VERSION.size)
+        assignment, _ = reader(ConsumerProtocolAssignment, 0)(memoryview(data), VERSION.size)
     except MalformedMessage:
         return {}
     return {
-        one.topic: tuple(sorted(one.partitions)) for one in sorted(found.assigned_partitions, key=lambda one: one.topic)
+        one.topic: tuple(sorted(one.partitions))
+        for one in sorted(assignment.assigned_partitions, key=lambda one: one.topic)
     }

@@ -1,4 +1,4 @@
-"""The part of `kqueue.Broker` that looks inside."""
+"""The part of `kqueue.Broker` that shows its topics, records and groups."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 if TYPE_CHECKING:
     from kqueue.app import Server
     from kqueue.embedded.inspection.groups import Groups
+    from kqueue.embedded.inspection.produced_check import ProducedCheck
     from kqueue.embedded.inspection.records import Record
     from kqueue.embedded.inspection.topics import Topics
 
 T = TypeVar("T")
 WAIT_S = 10.0
-"""How long the `wait_` methods wait unless `within_s` says otherwise."""
+"""How many seconds the `wait_` methods wait unless `within_s` says otherwise."""
+
+
+class Expectation(TypedDict, total=False):
+    """Keyword arguments of `InspectionMixin.assert_produced` and `InspectionMixin.wait_produced`."""
+
+    keys: Iterable[bytes | str | None] | None
+    count: int | None
+    partition: int | None
+    ordered: bool | None
+    exactly: bool
+    decode: Callable[[bytes], Any] | None
+    read_committed: bool
 
 
 class InspectionMixin(ABC):
-    """What a broker in this process shows of itself. Every method may be called from any thread,
-    and waits for the broker's own.
+    """Reads the state of a broker in this process, and asserts it.
+
+    Thread: every method may be called from any thread, and waits for the broker's own.
     """
 
     _server: Server
@@ -37,8 +51,8 @@ class InspectionMixin(ABC):
         """The topics by name, a mapping: ``broker.topics["orders"].records()``, ``"orders" in
         broker.topics``, ``list(broker.topics)``.
 
-        Always as they are now. The broker's own topics (``__consumer_offsets``) are found by name,
-        and left out of lists and counts.
+        It always shows the present state. The broker's own topics (``__consumer_offsets``) can be
+        looked up by name, but are not listed or counted.
         """
         from kqueue.embedded.inspection.topics import Topics
 
@@ -47,7 +61,7 @@ class InspectionMixin(ABC):
     @cached_property
     def groups(self) -> Groups:
         """The consumer groups by name, a mapping: ``broker.groups["mail"].offsets == {"orders": {0:
-        3}}``. Always as they are now.
+        3}}``. It always shows the present state.
         """
         from kqueue.embedded.inspection.groups import Groups
 
@@ -58,38 +72,35 @@ class InspectionMixin(ABC):
         topic: str,
         values: Iterable[Any] | None = None,
         *,
-        keys: Iterable[bytes | str | None] | None = None,
-        count: int | None = None,
-        partition: int | None = None,
-        ordered: bool | None = None,
-        exactly: bool = True,
-        decode: Callable[[bytes], Any] | None = None,
-        read_committed: bool = False,
         within_s: float = 0.0,
+        **expected: Unpack[Expectation],
     ) -> list[Record]:
-        """Assert what stands in a topic: ``broker.assert_produced("orders", [b"two coffees", b"one
+        """Assert which records a topic has: ``broker.assert_produced("orders", [b"two coffees", b"one
         tea"])``.
 
         Args:
-            values: what the records' values must be; text counts as UTF-8, None is a null value (a tombstone). With `decode` they are
-                what that makes of a value: ``assert_produced("orders", [{"id": 1}], decode=json.loads)``.
-            keys: the same for the keys, by themselves or one for each of `values`.
-            count: only how many records there must be, in place of both.
-            partition: look at this one alone; None: at all.
-            ordered: they must come in this order. None: yes, but for a topic of several partitions, which have no order among them.
-            exactly: and no other records; False: others may stand before, between and after.
-            read_committed: leave out what a transaction has not committed.
-            within_s: seconds to wait for it to become true; 0 looks once.
-        Returns: the records that were found, all of them, to assert more.
-        Raises: AssertionError: the message shows what is missing and what is there instead. ValueError: arguments that say nothing, or
-        contradict each other. RuntimeError: `within_s` on a thread that runs an event loop; there is `wait_produced` for coroutines.
+            values: the expected values; text counts as UTF-8, None is a null value (a tombstone).
+                With `decode`, what it returns for a value: ``assert_produced("orders", [{"id":
+                1}], decode=json.loads)``.
+            keys: the expected keys: alone, or one for each of `values`.
+            count: only the expected number of records, in place of both.
+            partition: check this one alone; None: all of them.
+            ordered: whether the order counts. None: yes, except for a topic of several partitions,
+                whose records have no common order.
+            exactly: False: other records may precede, follow, or be in between. Default True.
+            decode: called with each value (bytes) before the comparison.
+            read_committed: leave out what no committed transaction contains. Default False.
+            within_s: seconds to wait for the assertion to hold; 0 checks once.
+        Returns: all records that were read, for more assertions.
+        Raises:
+            AssertionError: the message shows what is missing and what was found instead.
+            ValueError: the arguments are empty or contradict each other.
+            RuntimeError: `within_s` on a thread that runs an event loop; use `wait_produced`.
         """
         __tracebackhide__ = True
         from kqueue.embedded.inspection.broker_calls import poll_until_true
-        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
 
-        expected = ExpectedRecords.of(values, keys, count, decode, ordered=ordered, exactly=exactly)
-        check = ProducedCheck(self.topics, topic, expected, partition, read_committed=read_committed)
+        check = self._produced_check(topic, values, **expected)
         poll_until_true(check.look, within_s, "await broker.wait_produced(...)")
         return check.found
 
@@ -98,43 +109,53 @@ class InspectionMixin(ABC):
         topic: str,
         values: Iterable[Any] | None = None,
         *,
-        keys: Iterable[bytes | str | None] | None = None,
-        count: int | None = None,
-        partition: int | None = None,
-        ordered: bool | None = None,
-        exactly: bool = True,
-        decode: Callable[[bytes], Any] | None = None,
-        read_committed: bool = False,
         within_s: float = WAIT_S,
+        **expected: Unpack[Expectation],
     ) -> list[Record]:
         """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two
         coffees"])``.
 
-        Clients on the same event loop go on meanwhile. Arguments, result and errors are those of
-        `assert_produced`; only `within_s` has another default.
+        Clients on the same event loop are not blocked. Arguments, result and errors are those of
+        `assert_produced`; only the default of `within_s` differs.
         """
         __tracebackhide__ = True
         from kqueue.embedded.inspection.broker_calls import poll_until_true_async
-        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
 
-        expected = ExpectedRecords.of(values, keys, count, decode, ordered=ordered, exactly=exactly)
-        check = ProducedCheck(self.topics, topic, expected, partition, read_committed=read_committed)
+        check = self._produced_check(topic, values, **expected)
         await poll_until_true_async(check.look, within_s)
         return check.found
+
+    def _produced_check(
+        self,
+        topic: str,
+        values: Iterable[Any] | None,
+        partition: int | None = None,
+        read_committed: bool = False,
+        **expected: Any,
+    ) -> ProducedCheck:
+        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
+
+        records = ExpectedRecords.of(values, **expected)
+        return ProducedCheck(self.topics, topic, records, partition, read_committed=read_committed)
 
     def assert_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0
     ) -> None:
-        """Assert that a group has consumed a topic, as its committed offsets tell:
+        """Assert that a group has consumed a topic, by its committed offsets:
         ``broker.assert_consumed("orders", group="mail")``.
 
+        Offsets are counted, not records: after compaction or transactions there are fewer records.
+
         Args:
-            upto: the offset that must be committed, or passed: partition -> offset, or a number where the topic has one partition.
-                None: everything that is in the topic at this moment.
-            within_s: seconds to wait for it to become true (consumers commit every few seconds by default); 0 looks once.
-        Raises: AssertionError: ``group mail has consumed 3 of 5 records of orders: partition 0 at 3 of 5``. ValueError: `upto` does not fit
-        the topic. RuntimeError: `within_s` on a thread that runs an event loop; there is `wait_consumed` for coroutines.
-        What is counted are offsets: where compaction took records out, or transactions ended, there are fewer records.
+            upto: the offset that must be committed or passed: partition -> offset, or a number
+                where the topic has one partition. None: the present end of the topic.
+            within_s: seconds to wait for the assertion to hold (consumers commit every few seconds
+                by default); 0 checks once.
+        Raises:
+            AssertionError: ``group mail has consumed 3 of 5 records of orders: partition 0 at 3 of
+                5``.
+            ValueError: `upto` does not fit the topic.
+            RuntimeError: `within_s` on a thread that runs an event loop; use `wait_consumed`.
         """
         __tracebackhide__ = True
         from kqueue.embedded.inspection.broker_calls import poll_until_true
@@ -154,13 +175,13 @@ class InspectionMixin(ABC):
 
     def snapshot(self, folder: str | os.PathLike[str]) -> None:
         """Copy all data of the running broker, records and metadata as of one moment, into
-        `folder`, which is made or must be empty.
+        `folder`, which is created or must be empty.
 
-        What it holds is a data folder in Kafka's format, as after a clean stop:
-        `Broker(snapshot=folder)` starts from a copy of it, and `Broker(path=folder)`, `kqueue
-        serve`, `kqueue log` and Kafka's own tools take it as it is. Clients are not answered
-        meanwhile. Durability: on return it survives a power cut. A failure leaves the folder as it
-        was. Raises: SnapshotRefused: the folder is not empty, or not all data can be read.
-        StorageFailed.
+        The result is a data folder in Kafka's format, as after a clean stop.
+        `Broker(snapshot=folder)` starts from a copy of it. `Broker(path=folder)`, `kqueue serve`,
+        `kqueue log` and Kafka's own tools use it directly. No client is served meanwhile.
+
+        Durability: on return the copy survives a power cut. A failure leaves the folder unchanged.
+        Raises: SnapshotRefused: the folder is not empty, or not all data can be read. StorageFailed.
         """
         self._ask(lambda server: server.snapshot(os.fspath(folder)))

@@ -1,4 +1,4 @@
-"""Whether a topic holds what a test expects, and a difference that can be read."""
+"""Checks whether a topic holds the records that a test expects, and formats the difference."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kqueue.embedded.inspection.topics import Topic, Topics
 
 LINES_MAX = 30
 CONTEXT_LINES = 2
-COMPARED_MAX = 1_000_000  # pairs of records: what a difference is looked for in, line by line
+COMPARED_MAX = 1_000_000  # pairs of records; a larger difference is not searched line by line
 MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRecords:
-    """What a test expects: `items` to be compared with what `item_of` makes of each record, or a
-    `count` of records alone.
+    """The records that a test expects: `items`, compared with `item_of` of each record, or only a
+    `count`.
 
-    `ordered` None: as the number of partitions decides.
+    `ordered` None: the number of partitions decides.
     """
 
     items: list[Any] | None
@@ -38,14 +38,14 @@ class ExpectedRecords:
     def of(
         cls,
         values: Iterable[Any] | None,
-        keys: Iterable[bytes | str | None] | None,
-        count: int | None,
-        decode: Callable[[bytes], Any] | None,
         *,
-        ordered: bool | None,
-        exactly: bool,
+        keys: Iterable[bytes | str | None] | None = None,
+        count: int | None = None,
+        decode: Callable[[bytes], Any] | None = None,
+        ordered: bool | None = None,
+        exactly: bool = True,
     ) -> ExpectedRecords:
-        """From the arguments of `Broker.assert_produced`. Raises ValueError, TypeError."""
+        """Build from the arguments of `Broker.assert_produced`. Raises ValueError, TypeError."""
         if isinstance(values, (bytes, str)) or isinstance(keys, (bytes, str)):
             raise TypeError("values and keys are lists, one entry for each record")
         if (values is None and keys is None) is (count is None):
@@ -56,23 +56,21 @@ class ExpectedRecords:
         def value_of(record: Record) -> Any:
             return decode(record.value) if decode is not None and record.value is not None else record.value
 
-        wanted_values = None if values is None else [one if decode is not None else raw(one) for one in values]
-        wanted_keys = None if keys is None else [raw(one) for one in keys]
-        if wanted_keys is None:
-            assert wanted_values is not None
-            return cls(wanted_values, value_of, len(wanted_values), ordered, exactly)
-        if wanted_values is None:
-            return cls(list(wanted_keys), lambda record: record.key, len(wanted_keys), ordered, exactly)
-        if len(wanted_keys) != len(wanted_values):
-            raise ValueError(f"{len(wanted_keys)} keys for {len(wanted_values)} values: expected one for each")
-        pairs = list(zip(wanted_keys, wanted_values, strict=True))
+        expected_values = None if values is None else [one if decode is not None else raw(one) for one in values]
+        expected_keys = None if keys is None else [raw(one) for one in keys]
+        if expected_keys is None:
+            assert expected_values is not None
+            return cls(expected_values, value_of, len(expected_values), ordered, exactly)
+        if expected_values is None:
+            return cls(list(expected_keys), lambda record: record.key, len(expected_keys), ordered, exactly)
+        if len(expected_keys) != len(expected_values):
+            raise ValueError(f"{len(expected_keys)} keys for {len(expected_values)} values: expected one for each")
+        pairs = list(zip(expected_keys, expected_values, strict=True))
         return cls(pairs, lambda record: (record.key, value_of(record)), len(pairs), ordered, exactly)
 
 
 class ProducedCheck:
-    """Compares a topic with what is expected; `found` are the records of the last look that read
-    them.
-    """
+    """Compares a topic with the expected records. `found`: the records that were read last."""
 
     def __init__(
         self, topics: Topics, name: str, expected: ExpectedRecords, partition: int | None, *, read_committed: bool
@@ -87,13 +85,13 @@ class ProducedCheck:
         self._problem: str | None = None
 
     def look(self) -> str | None:
-        """What is wrong now, over some lines; None: nothing."""
+        """Return the present difference, of several lines; None: there is none."""
         try:
             topic = self._topics[self._name]
         except NoSuchName as error:
             return str(error)
         ends = topic.end_offsets
-        if ends != self._seen:  # else nothing new has come, and the records need not be read again
+        if ends != self._seen:  # else nothing was appended, and the records need not be read again
             expected, partition = self._expected, self._partition
             self.found = topic.records(partition, read_committed=self._read_committed)
             self._problem = difference(
@@ -117,7 +115,7 @@ def _is_ordered(topic: Topic, partition: int | None, expected: ExpectedRecords) 
 
 
 def difference(place: str, records: list[Record], expected: ExpectedRecords, *, ordered: bool) -> str | None:
-    """What is wrong, over some lines; None: nothing."""
+    """Return the difference, of several lines; None: there is none."""
     if expected.items is None:
         right = len(records) == expected.count if expected.exactly else len(records) >= expected.count
         return (
@@ -125,19 +123,19 @@ def difference(place: str, records: list[Record], expected: ExpectedRecords, *, 
             if right
             else "\n".join([_head(place, records, expected), *_cut([f"      {one!r}" for one in records])])
         )
-    wanted = [_frozen(item) for item in expected.items]
-    there = [_frozen(expected.item_of(record)) for record in records]
-    if _is_right(wanted, there, ordered=ordered, exactly=expected.exactly):
+    expected_items = [_frozen(item) for item in expected.items]
+    actual = [_frozen(expected.item_of(record)) for record in records]
+    if _is_right(expected_items, actual, ordered=ordered, exactly=expected.exactly):
         return None
     lines = (
-        _ordered_lines(records, expected, wanted, there)
+        _ordered_lines(records, expected, expected_items, actual)
         if ordered
-        else _counted_lines(records, expected, wanted, there)
+        else _counted_lines(records, expected, expected_items, actual)
     )
-    missing = sum((Counter(wanted) - Counter(there)).values())
-    extra = sum((Counter(there) - Counter(wanted)).values()) if expected.exactly else 0
-    told = [f"{missing} missing"] * (missing > 0) + [f"{extra} too many"] * (extra > 0) or ["in another order"]
-    return "\n".join([f"{_head(place, records, expected)}: {', '.join(told)}", *_cut(lines)])
+    missing = sum((Counter(expected_items) - Counter(actual)).values())
+    extra = sum((Counter(actual) - Counter(expected_items)).values()) if expected.exactly else 0
+    changed = [f"{missing} missing"] * (missing > 0) + [f"{extra} too many"] * (extra > 0) or ["in another order"]
+    return "\n".join([f"{_head(place, records, expected)}: {', '.join(changed)}", *_cut(lines)])
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -149,29 +147,29 @@ def _head(place: str, records: list[Record], expected: ExpectedRecords) -> str:
     return f"{place} has {len(records)} record{'s' * (len(records) != 1)}, expected {least}{expected.count}"
 
 
-def _is_right(wanted: list[Hashable], there: list[Hashable], *, ordered: bool, exactly: bool) -> bool:
+def _is_right(expected_items: list[Hashable], actual: list[Hashable], *, ordered: bool, exactly: bool) -> bool:
     if ordered and exactly:
-        return wanted == there
+        return expected_items == actual
     if ordered:
-        rest = iter(there)
-        return all(item in rest for item in wanted)  # each takes what comes up to it
-    missing = Counter(wanted) - Counter(there)
-    return not missing and (not exactly or len(wanted) == len(there))
+        remaining = iter(actual)
+        return all(item in remaining for item in expected_items)  # `in` consumes the iterator up to the match
+    missing = Counter(expected_items) - Counter(actual)
+    return not missing and (not exactly or len(expected_items) == len(actual))
 
 
 def _counted_lines(
-    records: list[Record], expected: ExpectedRecords, wanted: list[Hashable], there: list[Hashable]
+    records: list[Record], expected: ExpectedRecords, expected_items: list[Hashable], actual: list[Hashable]
 ) -> list[str]:
-    """Where order does not count: what is missing, then what is too many."""
+    """Format an unordered difference: missing records, then extra ones."""
     assert expected.items is not None
     lines = []
-    missing = Counter(wanted) - Counter(there)
-    for item, frozen in zip(expected.items, wanted, strict=True):
+    missing = Counter(expected_items) - Counter(actual)
+    for item, frozen in zip(expected.items, expected_items, strict=True):
         if missing[frozen] > 0:
             missing[frozen] -= 1
             lines.append(("-", MISSING, item))
-    room = Counter(wanted)
-    for record, frozen in zip(records, there, strict=True):
+    room = Counter(expected_items)
+    for record, frozen in zip(records, actual, strict=True):
         if room[frozen] > 0:
             room[frozen] -= 1
         elif expected.exactly or lines:
@@ -180,31 +178,31 @@ def _counted_lines(
 
 
 def _ordered_lines(
-    records: list[Record], expected: ExpectedRecords, wanted: list[Hashable], there: list[Hashable]
+    records: list[Record], expected: ExpectedRecords, expected_items: list[Hashable], actual: list[Hashable]
 ) -> list[str]:
-    """Side by side, as a diff: what is as expected is shown near to what is not."""
+    """Format an ordered difference as a diff, with context."""
     assert expected.items is not None
-    begin = _common(wanted, there)
-    tail = _common(wanted[begin:][::-1], there[begin:][::-1])
-    wanted_end, there_end = len(wanted) - tail, len(there) - tail
+    begin = _common(expected_items, actual)
+    tail = _common(expected_items[begin:][::-1], actual[begin:][::-1])
+    expected_end, actual_end = len(expected_items) - tail, len(actual) - tail
 
-    def there_lines(start: int, end: int, sign: str = " ") -> list[tuple[str, str, Any]]:
+    def actual_lines(start: int, end: int, sign: str = " ") -> list[tuple[str, str, Any]]:
         return [(sign, record.where, expected.item_of(record)) for record in records[start:end]]
 
-    if (wanted_end - begin) * (there_end - begin) > COMPARED_MAX:
-        first = [("-", "expected", expected.items[begin]), *there_lines(begin, begin + 1, "+")]
+    if (expected_end - begin) * (actual_end - begin) > COMPARED_MAX:
+        first = [("-", "expected", expected.items[begin]), *actual_lines(begin, begin + 1, "+")]
         return [f"      ... {begin} as expected", *_aligned(first), "      ... and others"]
-    lines = there_lines(0, begin)
-    matcher = SequenceMatcher(None, wanted[begin:wanted_end], there[begin:there_end], autojunk=False)
+    lines = actual_lines(0, begin)
+    matcher = SequenceMatcher(None, expected_items[begin:expected_end], actual[begin:actual_end], autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":
             lines += [("-", MISSING, item) for item in expected.items[begin + a : begin + b]]
-        lines += there_lines(begin + c, begin + d, "+" if kind != "equal" and expected.exactly else " ")
-    return _folded(_aligned(lines + there_lines(there_end, len(there))))
+        lines += actual_lines(begin + c, begin + d, "+" if kind != "equal" and expected.exactly else " ")
+    return _folded(_aligned(lines + actual_lines(actual_end, len(actual))))
 
 
 def _common(one: list[Hashable], other: list[Hashable]) -> int:
-    """How many entries are the same from the beginning on."""
+    """Return the length of the common prefix."""
     return next(
         (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -222,12 +220,12 @@ def _item(item: Any) -> str:
 
 
 def _folded(lines: list[str]) -> list[str]:
-    """Only what is near to a difference."""
-    told = [number for number, line in enumerate(lines) if line[4] != " "]
+    """Keep only the lines near a difference."""
+    changed = [number for number, line in enumerate(lines) if line[4] != " "]
     near = sorted(
         {
             one
-            for number in told
+            for number in changed
             for one in range(number - CONTEXT_LINES, number + CONTEXT_LINES + 1)
             if 0 <= one < len(lines)
         }
@@ -243,9 +241,7 @@ def _folded(lines: list[str]) -> list[str]:
 
 
 def _frozen(item: Any) -> Hashable:
-    """Something that is equal where `item` is, and can be counted: what JSON gives has dicts and
-    lists in it.
-    """
+    """Return a hashable value that is equal where `item` is; decoded JSON contains dicts and lists."""
     if isinstance(item, dict):
         return "dict", frozenset((key, _frozen(value)) for key, value in item.items())
     if isinstance(item, (list, tuple)):

@@ -1,5 +1,5 @@
-"""Records into a topic without a client, by the rules that hold for one: the topic's partitioner,
-checks, codec and acks=all.
+"""Appends records to a topic without a client, by the same rules: the topic's partitioner, checks,
+codec and acks=all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Bytes: TypeAlias = bytes | bytearray | str | None
 Headers: TypeAlias = Iterable[tuple[str, Bytes]] | Mapping[str, Bytes]
 Time: TypeAlias = int | datetime | None
 Partitioners: TypeAlias = dict[tuple[bytes, str], Partitioner]
-"""One for each topic (by its id) and partitioner's name: they keep turns from record to record."""
+"""One per topic (by its id) and partitioner name: partitioners have state between records."""
 
 
 class NewRecord(NamedTuple):
-    """A record to be appended; `timestamp` in ms, None: the broker's time."""
+    """A record to append; `timestamp` in ms, None: the broker's time."""
 
     key: bytes | None
     value: bytes | None
@@ -41,9 +41,7 @@ class NewRecord(NamedTuple):
 
 
 class _Appended(NamedTuple):
-    """One batch that was: which seeds, where they went, and up to which offset it has to be
-    committed.
-    """
+    """One appended batch: the numbers of its records, and the offset that must be committed."""
 
     partition: Partition
     numbers: list[int]
@@ -53,15 +51,16 @@ class _Appended(NamedTuple):
 
 
 def seed(value: Bytes, key: Bytes = None, headers: Headers = (), timestamp: Time = None) -> NewRecord:
-    """What somebody gave, as bytes and milliseconds. Raises TypeError: neither bytes nor text;
-    ValueError: a time without a zone.
+    """Return a record to append, converted to bytes and milliseconds.
+
+    Raises: TypeError: neither bytes nor text. ValueError: a time without a time zone.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return NewRecord(raw(key), raw(value), tuple((name, raw(one)) for name, one in pairs), _ms(timestamp))
 
 
 def raw(value: Bytes) -> bytes | None:
-    """Bytes as they are, text in UTF-8. Raises TypeError."""
+    """Return bytes unchanged, and text in UTF-8. Raises TypeError."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
@@ -82,17 +81,18 @@ def _ms(timestamp: Time) -> int | None:
 async def append(
     server: Server, topic: Topic, seeds: list[NewRecord], index: int | None, partitioners: Partitioners
 ) -> list[Record]:
-    """Append them, and wait until consumers can read them. On the broker's thread. Raises: see
-    `Topic.produce`.
+    """Append records, and wait until consumers can read them.
+
+    Thread: the broker's own. Raises: see `Topic.produce`.
     """
     if topic.is_internal:
-        raise InvalidTopic(f"topic {topic.name} is the broker's own; clients do not write to it")
+        raise InvalidTopic(f"topic {topic.name} is the broker's own; clients may not write to it")
     now_ms = server.broker.clock.wall_ms()
     by_partition: dict[int, list[int]] = {}
     for number, one in enumerate(seeds):
         chosen = index if index is not None else _choose(topic, one, partitioners)
         by_partition.setdefault(chosen, []).append(number)
-    places = {chosen: topic.partition(chosen) for chosen in by_partition}  # all are there before anything is written
+    places = {chosen: topic.partition(chosen) for chosen in by_partition}  # all exist before anything is written
     appended = [
         batch
         for chosen, numbers in by_partition.items()
@@ -122,7 +122,7 @@ def _choose(topic: Topic, one: NewRecord, partitioners: Partitioners) -> int:
 def _append_to(
     topic: Topic, partition: Partition, seeds: list[NewRecord], numbers: list[int], now_ms: int
 ) -> list[_Appended]:
-    """As few batches as `BATCH_BYTES` allow."""
+    """Append in as few batches as `BATCH_BYTES` allows."""
     appended: list[_Appended] = []
     builder, held = BatchBuilder(), list[int]()
 
@@ -144,8 +144,9 @@ def _append_to(
 
 
 async def _committed(server: Server, appended: list[_Appended]) -> None:
-    """Return once all of them are below the high watermarks. Raises StorageFailed: a log went
-    offline before.
+    """Return once all batches are below the high watermarks.
+
+    Raises: StorageFailed: a log went offline before.
     """
     loop = asyncio.get_running_loop()
     settled: asyncio.Future[bool] = loop.create_future()

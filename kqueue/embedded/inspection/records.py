@@ -1,4 +1,4 @@
-"""Records as a test looks at them, read through the broker in portions."""
+"""Records of a running broker, read in portions on its own thread."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:
-    """One record of a topic. `timestamp` in ms since 1970, None where it has none; `key`, `value`:
-    None is null; `headers`: in order.
+    """One record of a topic.
+
+    `timestamp`: ms since 1970; None: it has none. `key`, `value`: None is null. `headers`: in order.
     """
 
     topic: str
@@ -45,12 +46,12 @@ class Record:
 
     @property
     def where(self) -> str:
-        """Its place in words: ``orders-0@17``."""
+        """Topic, partition and offset: ``orders-0@17``."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
 def shown(value: object) -> str:
-    """A value for people, cut where it is long."""
+    """Return the text of a value, shortened where it is long."""
     text = repr(value)
     if len(text) <= SHOWN_BYTES:
         return text
@@ -59,7 +60,7 @@ def shown(value: object) -> str:
 
 
 class FetchedBatches(NamedTuple):
-    """Batches of a partition, in their bytes; `next_offset`: where reading goes on. `aborted`:
+    """Encoded batches of a partition. `next_offset`: where the next read begins. `aborted`:
     transactions to leave out.
     """
 
@@ -70,7 +71,7 @@ class FetchedBatches(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """What may be read of a partition at one moment: offsets from `start` to `end` (exclusive)."""
+    """The readable offsets of a partition: from `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -79,13 +80,12 @@ class OffsetRange(NamedTuple):
 def scan(
     ask: RunOnBroker, topic: str, index: int, start: int | None, stop: int | None, *, read_committed: bool
 ) -> Iterator[Record]:
-    """The records of one partition with offsets from `start` to `stop` (exclusive), as far as it
-    reached at the first step.
+    """Yield the records of one partition with offsets from `start` to `stop` (exclusive), up to the
+    end that it has at the first step. That end includes all earlier appends: a pending flush is
+    awaited.
 
-    What was appended before the first step counts: a flush that is still due is waited for.
-
-    Raises: UnknownTopicOrPartition; CorruptBatch; StorageFailed. Memory: a portion of about 1 MiB,
-    or one batch.
+    Memory: a portion of about 1 MiB, or one batch.
+    Raises: UnknownTopicOrPartition, CorruptBatch, StorageFailed.
     """
 
     async def extent(server: Server) -> OffsetRange:
@@ -108,7 +108,7 @@ def scan(
 def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_committed: bool) -> FetchedBatches:
     async def read(server: Server) -> FetchedBatches:
         partition = server.broker.topics.partition(topic, index)
-        at = max(offset, partition.log_start_offset)  # retention may have been there meanwhile
+        at = max(offset, partition.log_start_offset)  # retention may have deleted records meanwhile
         fetched = await _read_checked(partition, at, read_committed=read_committed)
         aborted = partition.log.reader.aborted(at, fetched.next_offset) if read_committed and fetched else []
         return FetchedBatches(
@@ -119,7 +119,7 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
 
 
 async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
-    """Read; what was not compared with its checksums since the start is, in a job, as for a client."""
+    """Read; verify checksums in a job if they were not verified since the start, as a Fetch does."""
     while True:
         fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
         if fetched.check is None:

@@ -1,4 +1,4 @@
-"""Topics of a running broker, for tests: what is in them, and a way to fill them."""
+"""Topics of a running broker, for tests: reading and appending records without a client."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from kqueue.broker.partition import Partition
 
 T = TypeVar("T")
-SEEDS_AT_A_TIME = 2000
+APPEND_RECORDS_MAX = 2000
 
 
 class Topic:
-    """One topic of a running broker. It keeps nothing: everything here is asked of the broker, and
-    so as it is now.
+    """One topic of a running broker. It holds no data: every call reads the present state.
 
-    Every method raises NoSuchName (a KeyError): the topic was deleted; RuntimeError: the broker is
-    not running.
+    Raises: NoSuchName (a KeyError): the topic was deleted. RuntimeError: the broker is not running.
     """
 
     def __init__(self, name: str, ask: RunOnBroker, partitioners: record_appender.Partitioners) -> None:
@@ -35,6 +33,7 @@ class Topic:
 
     @property
     def name(self) -> str:
+        """Name of the topic."""
         return self._name
 
     def __repr__(self) -> str:
@@ -46,27 +45,23 @@ class Topic:
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has; they are numbered from 0."""
+        """Number of partitions; they are numbered from 0."""
         return self._look(lambda topic: len(topic.partitions))
 
     @property
     def config(self) -> dict[str, object]:
-        """Every setting of the topic by name, as it holds now: the topic's own, else the broker's,
-        else the default.
-        """
+        """Effective settings by name: the topic's own value, else the broker's, else the default."""
         return self._look(lambda topic: {name: topic.config[name] for name in topic.config})
 
     @property
     def start_offsets(self) -> dict[int, int]:
-        """Partition -> the first offset that can be read (the log start)."""
+        """Partition -> log start offset, the first that can be read."""
         return self._of_partitions(lambda partition: partition.log_start_offset)
 
     @property
     def end_offsets(self) -> dict[int, int]:
-        """Partition -> the offset that the next record will have (the high watermark): what is
-        below it can be read.
-
-        It counts all that was appended before: a flush that is still due is waited for.
+        """Partition -> high watermark, the offset of the next record. It includes all earlier
+        appends: a pending flush is awaited.
         """
 
         async def work(server: Server) -> dict[int, int]:
@@ -84,12 +79,14 @@ class Topic:
         stop: int | None = None,
         read_committed: bool = False,
     ) -> list[Record]:
-        """The records that consumers can read now, in order of partition, then of offset.
+        """Return the records that consumers can read now, ordered by partition and offset.
 
-        Args: partition: of this one alone. start, stop: offsets, of each partition, from `start` up
-        to and without `stop`. read_committed: without those of transactions that are open or were
-        aborted. Raises: UnknownTopicOrPartition: there is no such partition; CorruptBatch: what is
-        on the disk is damaged. See `scan` for a topic that is larger than memory.
+        Args:
+            partition: read this one alone.
+            start, stop: offsets in each partition, from `start` to `stop` (exclusive).
+            read_committed: leave out records of open and aborted transactions.
+        Raises: UnknownTopicOrPartition: no such partition. CorruptBatch: data on disk is damaged.
+        Memory: all records; use `scan` for a topic that is larger than memory.
         """
         return list(self.scan(partition, start=start, stop=stop, read_committed=read_committed))
 
@@ -101,8 +98,8 @@ class Topic:
         stop: int | None = None,
         read_committed: bool = False,
     ) -> Iterator[Record]:
-        """As `records`, one after another, read in portions of about 1 MiB; what comes after a
-        partition was begun is left out.
+        """Yield the records of `records`, read in portions of about 1 MiB. Records appended after a
+        partition was begun are left out.
         """
         for index in range(self.partitions) if partition is None else (partition,):
             yield from scan(self._ask, self._name, index, start, stop, read_committed=read_committed)
@@ -119,29 +116,36 @@ class Topic:
         """Append one record, without a client: ``broker.topics["orders"].produce("two coffees",
         key="table 4")``.
 
-        Args: value, key: bytes, text (written in UTF-8) or None. headers: (name, value) pairs or a
-        dict. partition: None lets the topic's partitioner choose, by the key as Kafka's clients do.
-        timestamp: ms since 1970 or a datetime; None: now. Returns: the record with its place.
-        Durability: as acks=all: consumers see it on return. Raises: InvalidRecord, RecordTooLarge,
-        InvalidTimestamp: the topic refuses it, as it would refuse a client. InvalidTopic: the topic
-        is the broker's own. UnknownTopicOrPartition: there is no such partition.
+        Args:
+            value, key: bytes, text (encoded in UTF-8) or None.
+            headers: (name, value) pairs or a dict.
+            partition: None: the topic's partitioner chooses, by the key as Kafka's clients do.
+            timestamp: ms since 1970 or a datetime; None: now.
+        Returns: the record with its partition and offset.
+        Durability: as acks=all; consumers can read it on return.
+        Raises:
+            InvalidRecord, RecordTooLarge, InvalidTimestamp: refused, as for a client.
+            InvalidTopic: the topic is the broker's own.
+            UnknownTopicOrPartition: no such partition.
         """
         return self._seed([record_appender.seed(value, key, headers, timestamp)], partition)[0]
 
     def produce_all(
         self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None
     ) -> list[Record]:
-        """Append many records in few batches: values, or (key, value) pairs; else as `produce`.
+        """Append many records in few batches: values, or (key, value) pairs; otherwise as `produce`.
 
-        Returns: the records with their places, in the order given. A refusal in the middle leaves
-        those before it in the topic.
+        If a record is refused, those before it stay in the topic.
+
+        Returns: the records with their partitions and offsets, in the given order.
         """
         pairs = (one if isinstance(one, tuple) else (None, one) for one in values)
         return self._seed([record_appender.seed(value, key) for key, value in pairs], partition)
 
     def delete(self) -> None:
-        """Delete it, as an administrator would. Raises: InvalidTopic: it is the broker's own.
-        TopicDeletionDisabled.
+        """Delete the topic, as an admin client does.
+
+        Raises: InvalidTopic: it is the broker's own. TopicDeletionDisabled.
         """
 
         async def work(server: Server) -> None:
@@ -159,11 +163,11 @@ class Topic:
 
             return self._ask(work)
 
-        # in parts, between which the broker hears its clients
+        # in parts, between which clients are served
         return [
             record
-            for begin in range(0, len(seeds), SEEDS_AT_A_TIME)
-            for record in append(seeds[begin : begin + SEEDS_AT_A_TIME])
+            for begin in range(0, len(seeds), APPEND_RECORDS_MAX)
+            for record in append(seeds[begin : begin + APPEND_RECORDS_MAX])
         ]
 
     def _look(self, look: Callable[[broker_topics.Topic], T]) -> T:
@@ -177,8 +181,8 @@ class Topic:
 
 
 class Topics(Mapping[str, Topic]):
-    """All topics by name, as they are now. Those of the broker itself are found by name alone, not
-    listed.
+    """All topics by name, at the present moment. The broker's own topics can be looked up by name,
+    but are not listed.
     """
 
     def __init__(self, ask: RunOnBroker) -> None:

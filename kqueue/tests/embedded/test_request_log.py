@@ -179,7 +179,7 @@ def test_of_large_bodies_and_answers_the_last_are_kept() -> None:
     size = len(heartbeat) + 3_000
     assert requests.bytes == 3 * size
     assert first.body is not None
-    others[1].answered([b"head", bytes(2_000)])
+    others[1].response_encoded([b"head", bytes(2_000)])
     assert requests.bytes == 2 * size + 2_000
     assert (first.body, first.size, first.is_answered) == (None, size, False)
     requests.record(memoryview(heartbeat + bytes(9_000)), header, "")
@@ -202,7 +202,7 @@ def test_open_files_are_not_kept() -> None:
     region = Region()
     requests = RequestLog(ManualClock(), lambda: None)
     entry = requests.record(memoryview(b""), RequestHeader(), "")
-    entry.answered([b"head", b"before", region, b"behind"])  # type: ignore[list-item]
+    entry.response_encoded([b"head", b"before", region, b"behind"])  # type: ignore[list-item]
     gone = weakref.ref(region)
     del region
     gc.collect()

@@ -7,18 +7,18 @@ import pytest
 
 from kqueue.base.errors import SettingError
 from kqueue.config.properties import make_config
-from kqueue.embedded.settings import DEFAULTS, pinned, values_of
+from kqueue.embedded.settings import DEFAULTS, setting_values, with_bound_ports
 from kqueue.tests.network.harness import serving
 
 
 def test_nothing_given_means_memory_and_a_free_port_on_this_machine() -> None:
-    config = make_config(values_of(None, 0, {}, {}))
+    config = make_config(setting_values(None, 0, {}, {}))
     assert (config["kqueue.storage"], config["listeners"]) == ("memory", ["PLAINTEXT://127.0.0.1:0"])
     assert {name: config[name] for name in DEFAULTS} == dict(DEFAULTS)
 
 
 def test_a_path_means_that_folder_commas_and_all() -> None:
-    config = make_config(values_of(Path("a,b"), 9092, {}, {}))
+    config = make_config(setting_values(Path("a,b"), 9092, {}, {}))
     assert (config["kqueue.storage"], config["log.dirs"], config["listeners"]) == (
         "local",
         ["a,b"],
@@ -27,7 +27,7 @@ def test_a_path_means_that_folder_commas_and_all() -> None:
 
 
 def test_settings_and_keywords_win_over_the_defaults() -> None:
-    given = values_of(
+    given = setting_values(
         None,
         0,
         {"log.segment.bytes": 2000, "listeners": "PLAINTEXT://127.0.0.1:7"},
@@ -39,7 +39,7 @@ def test_settings_and_keywords_win_over_the_defaults() -> None:
 
 
 def test_log_dirs_mean_a_disk() -> None:
-    assert make_config(values_of(None, 0, {}, {"log_dirs": ["x", "y"]}))["kqueue.storage"] == "local"
+    assert make_config(setting_values(None, 0, {}, {"log_dirs": ["x", "y"]}))["kqueue.storage"] == "local"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_arguments_that_are_wrong_are_named(
     path: str | None, port: int, settings: dict[str, object], keywords: dict[str, object], words: str
 ) -> None:
     with pytest.raises(SettingError, match=words):
-        make_config(values_of(path, port, settings, keywords))
+        make_config(setting_values(path, port, settings, keywords))
 
 
 def test_pinned_settings_name_the_real_ports() -> None:
@@ -73,7 +73,7 @@ def test_pinned_settings_name_the_real_ports() -> None:
             "listener_security_protocol_map": "A:PLAINTEXT,B:PLAINTEXT",
         }
         async with serving(num_partitions=3, **two) as server:
-            config = pinned(server.config, server)
+            config = with_bound_ports(server.config, server)
             assert config["listeners"] == [f"{name}://127.0.0.1:{server.bound(name)[1]}" for name in "AB"]
             assert config["num.partitions"] == 3
 

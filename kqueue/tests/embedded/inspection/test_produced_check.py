@@ -29,9 +29,7 @@ def records(*values: bytes | None) -> list[Record]:
 
 
 def told(found: list[Record], values: list[bytes | None], *, ordered: bool = True, exactly: bool = True) -> str | None:
-    return difference(
-        "t", found, ExpectedRecords.of(values, None, None, None, ordered=ordered, exactly=exactly), ordered=ordered
-    )
+    return difference("t", found, ExpectedRecords.of(values, ordered=ordered, exactly=exactly), ordered=ordered)
 
 
 def failing(broker: kqueue.Broker, *args: object, **options: object) -> str:

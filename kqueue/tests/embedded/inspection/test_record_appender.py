@@ -90,7 +90,7 @@ class Last:
 def test_very_many_are_taken_in_parts_and_keep_their_order(
     broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "SEEDS_AT_A_TIME", 7)
+    monkeypatch.setattr(topics, "APPEND_RECORDS_MAX", 7)
     broker.create_topic("t", 2, **{"kqueue.partitioner": "round_robin"})
     made = broker.topics["t"].produce_all([b"%d" % number for number in range(50)])
     assert [(one.value, one.partition, one.offset) for one in made] == [(b"%d" % n, n % 2, n // 2) for n in range(50)]
