@@ -116,7 +116,7 @@ class Broker:
         if self.logs.was_unclean:
             self._recover()
         self._load_groups()
-        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoint_recovery_points)
+        self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
         self._every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
@@ -254,13 +254,13 @@ class Broker:
 
     def _checkpoint_high_watermarks(self) -> SlicedWork[None]:
         yield from self._note_high_watermarks()
-        self.logs.save_high_watermarks()
+        self.logs.checkpoints.save_high_watermarks()
 
     def _note_high_watermarks(self) -> SlicedWork[None]:
         for topic in self.topics:
             for partition in topic.partitions:
                 if partition.is_open:
-                    self.logs.note_high_watermark(topic.name, partition.index, partition.high_watermark)
+                    self.logs.checkpoints.note_high_watermark(topic.name, partition.index, partition.high_watermark)
                     yield None
 
 

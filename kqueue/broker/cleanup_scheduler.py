@@ -79,7 +79,7 @@ class CleanupScheduler:
         self._purgatory = purgatory
         self._timers = timers
         self._clock = clock
-        self._disposal = AsyncDeleter(jobs, timers, clock, logs.save_log_starts)
+        self._disposal = AsyncDeleter(jobs, timers, clock, logs.checkpoints.save_log_starts)
         self._reported: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
         self._slices = SliceQueue(timers, clock)
@@ -170,7 +170,7 @@ class CleanupScheduler:
         def save() -> None:
             if log.state is not LogState.OFFLINE and start <= log.readable_end:
                 log.announce_start(start)
-                self._logs.save_log_starts(key, saved)
+                self._logs.checkpoints.save_log_starts(key, saved)
             else:
                 done()
 
@@ -264,7 +264,7 @@ class CleanupScheduler:
         return plans
 
     def _view(self, partition: Partition, topic: Topic, log: Log) -> LogView:
-        first_dirty = self._logs.cleaner_offset((topic.name, partition.index))
+        first_dirty = self._logs.checkpoints.cleaner_offset((topic.name, partition.index))
         if first_dirty is None or not log.start_offset <= first_dirty <= log.end_offset:
             first_dirty = log.start_offset  # never compacted, or the log was recreated
         return LogView(

@@ -85,7 +85,7 @@ class RecordDeletion:
 
         if log.state is not LogState.OFFLINE and new_start <= log.readable_end:
             log.announce_start(new_start)
-            self._logs.save_log_starts((topic.name, partition.index), saved)
+            self._logs.checkpoints.save_log_starts((topic.name, partition.index), saved)
         else:
             saved(log.offline)
 

@@ -240,7 +240,7 @@ class _CompactionRun:
     def begin(self) -> None:
         # a start after a crash looks for losses beyond the recovery point, and what compaction
         # leaves out would be taken for one
-        self._cleaner.logs.save_recovery_point(self.candidate.key, self._saved)
+        self._cleaner.logs.checkpoints.save_recovery_point(self.candidate.key, self._saved)
 
     def _saved(self, error: BaseException | None) -> None:
         if error is not None or self._log.offline is not None:
@@ -327,7 +327,7 @@ class _CompactionRun:
             return
         # where it can't be written, the log is compacted again after the next start: the manager
         # has logged why
-        self._cleaner.logs.save_cleaner_offset(
+        self._cleaner.logs.checkpoints.save_cleaner_offset(
             self.candidate.key, compacted.clean_to, lambda error: self._end(None, compacted)
         )
 

@@ -125,7 +125,7 @@ class AsyncDeleter:
     """Deletes removed segments of all logs of a broker, in jobs.
 
     Args: save_start: `save_start(topic_partition, done)` makes a log start durable; see
-        `LogManager.save_log_starts`.
+        `LogCheckpoints.save_log_starts`.
     Thread: owner thread.
     """
 

@@ -14,17 +14,17 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import FolderLost, StorageFailed, TooManyOpenFiles
+from kqueue.base.errors import FolderLost, StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.log.checkpoint_writer import LogCheckpoints, lower_recovery_point
 from kqueue.log.config import LogConfig
-from kqueue.log.folders.checkpoint_file import Done
 from kqueue.log.folders.data_folder import DataFolder, is_meant
 from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batches
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
-from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
+from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
@@ -86,6 +86,7 @@ class LogManager:
             jobs=jobs,
             reserve_bytes=reserve_bytes,
         )
+        self.checkpoints = LogCheckpoints(self._folders, self._logs)
         self.cluster_id = next(iter(self._folders)).cluster_id
         self.on_removed: Callable[[], None] | None = None
         for folder in self._folders:
@@ -144,11 +145,6 @@ class LogManager:
         return max(
             (folder.latest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1
         )
-
-    def checkpointed_high_watermark(self, topic: str, partition: int) -> int | None:
-        """What the last checkpoint said; None: nothing."""
-        folder = self._folder_of((topic, partition))
-        return folder.high_watermarks.get((topic, partition)) if folder is not None else None
 
     # --- making, opening, deleting
 
@@ -262,7 +258,7 @@ class LogManager:
         folder.new.discard(key)
         log.space = folder.space
         log.limit_producers(self._producer_limit)
-        log.on_truncate = lambda offset: self._lower_recovery_point(folder, key, offset)
+        log.on_truncate = lambda offset: lower_recovery_point(folder, key, offset)
         log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
 
@@ -318,19 +314,6 @@ class LogManager:
 
     # --- checkpoints
 
-    def checkpoint_recovery_points(self) -> SlicedWork[None]:
-        """Write how far logs are flushed, and where they start, in jobs; one step per open log.
-
-        Crash: old or new, which costs time alone.
-        """
-        for key, log in list(self._logs.items()):
-            if self._logs.get(key) is log:
-                self._note_offsets(key)
-            yield None
-        for folder in self._folders:
-            for name in (RECOVERY_POINTS, LOG_STARTS):
-                folder.save(name, self._told(folder, name))
-
     def rebuild_indexes(self) -> SlicedWork[None]:
         """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open
         log.
@@ -364,110 +347,6 @@ class LogManager:
             if key in self._logs:
                 self._logs[key].take_offline(error)
 
-    def note_high_watermark(self, topic: str, partition: int, offset: int) -> None:
-        """What `save_high_watermarks` is to write; a partition that is gone is fine."""
-        folder = self._folder_of((topic, partition))
-        if folder is not None:
-            folder.high_watermarks[topic, partition] = offset
-
-    def save_high_watermarks(self) -> None:
-        """Write the high watermarks that were noted, in jobs. Crash: old or new."""
-        for folder in self._folders:
-            folder.save(HIGH_WATERMARKS, self._told(folder, HIGH_WATERMARKS))
-
-    def save_recovery_point(self, key: TopicPartition, done: Done) -> None:
-        """Write how far the partition's log is flushed, in a job.
-
-        `done(error or None)` is called on the owner thread once the file has it, or could not be
-        written; at once where nothing is new. Crash: old or new, which costs time alone. A
-        partition that is gone is fine.
-        """
-        folder = self._note_offsets(key)
-        if folder is None:
-            done(None)
-        else:
-            folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, done))
-
-    def save_log_starts(self, key: TopicPartition, done: Done) -> None:
-        """Write where the partition's log starts, in a job; `done` as in `save_recovery_point`.
-
-        Crash: old or new; once `done(None)` is called the start that the log has now is never
-        forgotten. A partition that is gone is fine.
-        """
-        folder = self._note_offsets(key)
-        if folder is None:
-            done(None)
-            return
-
-        def then(error: BaseException | None) -> None:
-            if error is not None:
-                done(error)
-            else:
-                folder.save(LOG_STARTS, self._told(folder, LOG_STARTS, done))
-
-        # a log start above the recovery point would not be believed
-        folder.save(RECOVERY_POINTS, self._told(folder, RECOVERY_POINTS, then))
-
-    def cleaner_offset(self, key: TopicPartition) -> int | None:
-        """The first offset of the partition that compaction has not seen, as checkpointed; None: it
-        was never compacted.
-        """
-        folder = self._folder_of(key)
-        return folder.cleaner_offsets.get(key) if folder is not None else None
-
-    def save_cleaner_offset(self, key: TopicPartition, offset: int | None, done: Done) -> None:
-        """Write how far a partition is compacted (None: not at all), in a job; `done` as in
-        `save_recovery_point`.
-
-        Crash: old or new; the old one costs another look at what is clean. A partition that is gone
-        is fine.
-        """
-        folder = self._folder_of(key)
-        if folder is None:
-            done(None)
-            return
-        if offset is None:
-            folder.cleaner_offsets.pop(key, None)
-        else:
-            folder.cleaner_offsets[key] = offset
-        folder.save(CLEANER_OFFSETS, self._told(folder, CLEANER_OFFSETS, done))
-
-    def _told(self, folder: DataFolder, name: str, done: Done | None = None) -> Done:
-        """`done`, but for a log line where the checkpoint could not be written: the next one tries
-        again, with a new file.
-        """
-
-        def tell(error: BaseException | None) -> None:
-            if not isinstance(error, TooManyOpenFiles):  # which says nothing of the disk
-                folder.error = None if error is None else StorageFailed(str(error))
-            if error is not None:
-                logger.error(
-                    "%s: %s could not be written, the old one still holds: %s", folder.storage.location, name, error
-                )
-            if done is not None:
-                done(error)
-
-        return tell
-
-    def _note_offsets(self, key: TopicPartition) -> DataFolder | None:
-        """Note what the checkpoints are to say of a partition; returns its folder."""
-        folder, log = self._folder_of(key), self._logs.get(key)
-        if folder is not None and log is not None:
-            # what lies below the log start need not be whole any more
-            folder.recovery_points[key] = max(log.flushed_offset, log.pending_start_offset)
-            if log.pending_start_offset > 0:
-                # also where the first segment begins there: the files before it may not be gone for
-                # good
-                folder.log_starts[key] = log.pending_start_offset
-            else:
-                folder.log_starts.pop(key, None)
-        return folder
-
-    def _lower_recovery_point(self, folder: DataFolder, key: TopicPartition, offset: int) -> None:
-        if folder.recovery_points.get(key, 0) > offset:
-            folder.recovery_points[key] = offset
-            folder.save_now(RECOVERY_POINTS)
-
     def list_log_dirs(
         self, wanted: Container[TopicPartition] | None = None
     ) -> tuple[list[LogDirListing], list[LogDirDescription]]:
@@ -476,13 +355,6 @@ class LogManager:
         """
         offline = [LogDirDescription(place, None, error, None, None, {}) for place, error in self._folders.offline]
         return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
-
-    def log_dirs(self) -> list[LogDirDescription]:
-        """All data folders, those that serve first. Lists the folder of every partition that is not
-        open. Blocks.
-        """
-        listings, offline = self.list_log_dirs()
-        return [listing.run() for listing in listings] + offline
 
     def expire_producers(self) -> SlicedWork[int]:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""
@@ -527,7 +399,7 @@ class LogManager:
             try:
                 clean = self._close_logs(folder)
                 for key in folder.found:
-                    self._note_offsets(key)
+                    self.checkpoints.note_offsets(key)
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     folder.save_now(name)
             except StorageFailed as error:

@@ -37,10 +37,6 @@ class IndexFile:
         self._ends: tuple[Fields, Fields] | None = None  # first and last entry, as they were read; None: not read yet
 
     @property
-    def is_loaded(self) -> bool:
-        return self._tail is not None
-
-    @property
     def count(self) -> int:
         """How many entries. Raises CorruptIndex: the size is no multiple of an entry's."""
         size = self.file.size if self._tail is None else len(self._tail)

@@ -58,28 +58,19 @@ def decode_snapshot(data: bytes, offset: int) -> ProducerStateManager:
     producers = ProducerStateManager()
     producers.end_offset = offset
     for entry in ENTRY.iter_unpack(memoryview(data)[HEADER.size :]):
-        _add(producers, *entry)
+        producers.add(*_producer(entry))
     return producers
 
 
-def _add(
-    producers: ProducerStateManager,
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    transaction_offset: int,
-) -> None:
+def _producer(entry: tuple[int, ...]) -> tuple[int, ProducerStateEntry]:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_offset = entry
     producer = ProducerStateEntry(epoch)
     if last_offset >= 0:
-        producer.batches = (BatchMetadata(last_sequence, last_offset, offset_delta, timestamp),)
+        producer.batches = (BatchMetadata(last_sequence, last_offset, delta, timestamp),)
     producer.last_timestamp = timestamp
     producer.coordinator_epoch = coordinator_epoch
     producer.transaction_offset = transaction_offset
-    producers.add(producer_id, producer)
+    return producer_id, producer
 
 
 class ProducerSnapshotFiles:

@@ -50,7 +50,7 @@ def test_compacted_topics_keep_the_last_value_of_each_key(storage: str) -> None:
     active = bases(partition)[-1]
     assert [offset for offset in offsets(partition) if offset < active] == [active - 3, active - 2, active - 1]
     assert partition.log.segments.size < size / 2
-    assert sim.logs.cleaner_offset(("t", 0)) == active
+    assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == active
     assert names(sim, topic, suffix=".cleaned") == names(sim, topic, suffix=".swap") == []
     if storage != "memory":
         check_restart(sim, "t")
@@ -64,14 +64,14 @@ def test_no_compaction_begins_before_enough_is_dirty() -> None:
     partition = sim.topic("t", cleanup_policy="compact", **SEGMENT).partition(0)
     fill(sim, partition, 41, keys=20, every_ms=0)
     sim.advance(1000)
-    cleaned = sim.logs.cleaner_offset(("t", 0))
+    cleaned = sim.logs.checkpoints.cleaner_offset(("t", 0))
     assert cleaned == 40
     fill(sim, partition, 10, keys=20)
     sim.advance(60_000)
-    assert sim.logs.cleaner_offset(("t", 0)) == cleaned
+    assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == cleaned
     fill(sim, partition, 20, keys=20)
     sim.advance(2000)
-    assert sim.logs.cleaner_offset(("t", 0)) == bases(partition)[-1]
+    assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == bases(partition)[-1]
 
 
 def test_the_greatest_lag_ends_segments_and_compacts_whatever_the_ratio() -> None:
@@ -185,7 +185,7 @@ def test_the_dirtiest_log_comes_first_and_one_at_a_time() -> None:
     assert not cleaning.cleaner.is_busy(("clean", 0))
     assert cleaning.cleaner.room == 0
     sim.settle()
-    assert sim.logs.cleaner_offset(("clean", 0)) == bases(clean)[-1], "the next follows without a pause"
+    assert sim.logs.checkpoints.cleaner_offset(("clean", 0)) == bases(clean)[-1], "the next follows without a pause"
 
 
 def test_segments_are_not_dropped_while_they_are_compacted() -> None:
@@ -317,7 +317,7 @@ def test_a_small_table_of_keys_cleans_part_by_part() -> None:
     before = latest(partition)
     sim.advance(5000)
     assert latest(partition) == before
-    assert sim.logs.cleaner_offset(("t", 0)) == bases(partition)[-1]
+    assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == bases(partition)[-1]
     assert len(offsets(partition)) < 100
 
 

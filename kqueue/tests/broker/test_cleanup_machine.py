@@ -310,7 +310,7 @@ class KeepingMachine(RuleBasedStateMachine):
     def what_was_cleaned_is_clean(self) -> None:
         if not hasattr(self, "sim") or not self.is_compacted:
             return
-        clean_to = self.sim.logs.cleaner_offset(("t", 0)) or 0
+        clean_to = self.sim.logs.checkpoints.cleaner_offset(("t", 0)) or 0
         keys = [row.key for offset, row in self.read().items() if offset < clean_to]
         assert len(keys) == len(set(keys))
 

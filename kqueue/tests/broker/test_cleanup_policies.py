@@ -99,7 +99,7 @@ def test_a_plugins_policy_rewrites_with_a_filter_of_its_own() -> None:
         sim.advance(2000)
         active = bases(partition)[-1]
         assert offsets(partition) == [offset for offset in range(10) if offset % 3 != 1 or offset >= active]
-        assert sim.logs.cleaner_offset(("t", 0)) == active
+        assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == active
         sim = check_restart(sim, "t")
         assert len(asked) < 10, "it is not done over and over"
 

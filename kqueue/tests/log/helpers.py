@@ -8,6 +8,7 @@ from typing import Any
 
 from kqueue.base.jobs import IoJob
 from kqueue.log.config import LogConfig
+from kqueue.log.folders.log_dirs import LogDirDescription
 from kqueue.log.formats.checkpoints import LogCheckpoint
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
@@ -77,6 +78,12 @@ def open_log(storage: Storage | None = None, clock: ManualClock | None = None, *
 def stable_end(log: Log) -> int:
     """The last stable offset if all of the log was below the high watermark."""
     return max(min(log.producers.first_open(), log.end_offset), log.start_offset)
+
+
+def log_dirs(manager: LogManager) -> list[LogDirDescription]:
+    """All data folders, those that serve first."""
+    listings, offline = manager.list_log_dirs()
+    return [listing.run() for listing in listings] + offline
 
 
 def run_job(job: IoJob[None] | None) -> None:
@@ -216,5 +223,5 @@ def run_through(steps: Iterable[object]) -> None:
 
 def note_high_watermarks(manager: LogManager, high_watermarks: Mapping[tuple[str, int], int]) -> LogManager:
     for (topic, partition), offset in high_watermarks.items():
-        manager.note_high_watermark(topic, partition, offset)
+        manager.checkpoints.note_high_watermark(topic, partition, offset)
     return manager

@@ -54,7 +54,7 @@ class Desk:
         self.timers = Timers()
         self.clock = ManualClock(START_MS)
         self.manager = LogManager([self.storage], clock=self.clock, rng=random.Random(1), jobs=self.jobs)
-        self.disposal = AsyncDeleter(self.jobs, self.timers, self.clock, self.manager.save_log_starts)
+        self.disposal = AsyncDeleter(self.jobs, self.timers, self.clock, self.manager.checkpoints.save_log_starts)
         self.cleaner = LogCleaner(self.config, self.manager, self.jobs, self.disposal, self.clock)
 
     def log(self, name: str, count: int = 20) -> Log:
@@ -70,7 +70,7 @@ class Desk:
     def candidate(self, log: Log, *, ratio: float = 1.0, overdue: bool = False, **facts: Any) -> CompactionCandidate:
         key = (log.folder.rpartition("-")[0], 0)
         log_to_clean = LogToClean(log.end_offset, int(1000 * (1 - ratio)), int(1000 * ratio), overdue)
-        first_dirty = self.manager.cleaner_offset(key) or 0
+        first_dirty = self.manager.checkpoints.cleaner_offset(key) or 0
         return CompactionCandidate(key, log, log.end_offset, first_dirty, log_to_clean, self.topic, **facts)
 
     def advance(self, ms: float) -> None:
@@ -141,7 +141,7 @@ def test_a_storage_with_an_opener_is_compacted_in_another_process(
     assert job.shared == opened
     desk.jobs.run_all()
     assert bool(shared) != opened
-    assert desk.manager.cleaner_offset(candidate.key) is not None
+    assert desk.manager.checkpoints.cleaner_offset(candidate.key) is not None
 
 
 def test_what_all_compactions_have_together_is_shared_out() -> None:
@@ -195,7 +195,7 @@ def test_the_steps_come_in_their_order() -> None:
     assert point < written < committed < gone < installed < checkpoint
     assert steps[committed + 1] == "sync_folder t-0"
     assert state(log) == before
-    assert desk.manager.cleaner_offset(("t", 0)) == log.segments[-1].base
+    assert desk.manager.checkpoints.cleaner_offset(("t", 0)) == log.segments[-1].base
     assert desk.names(log, ".log.deleted") != []
     desk.advance(5000)
     assert desk.names(log, ".deleted") == []
@@ -224,7 +224,7 @@ def test_a_filter_decides_in_place_of_keys_and_rests_afterwards(owns: bool, offs
     desk.jobs.run_all()
     active = log.segments[-1].base
     assert [record.offset for record in read_records(log) if record.offset < active] == [7]
-    assert desk.manager.cleaner_offset(("t", 0)) == offset
+    assert desk.manager.checkpoints.cleaner_offset(("t", 0)) == offset
     assert desk.cleaner.begin([desk.candidate(log, keep=is_seven)]) == 0
     desk.advance(desk.config["log.retention.check.interval.ms"])
     assert desk.cleaner.begin([desk.candidate(log, keep=is_seven)]) == 1

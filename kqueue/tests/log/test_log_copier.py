@@ -93,8 +93,8 @@ def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
     filled(manager)
     log_of(manager).advance_start(5)
     manager.copy_to(copy)
-    manager.note_high_watermark("t", 0, log_of(manager).end_offset)
-    manager.note_high_watermark("empty", 0, 0)
+    manager.checkpoints.note_high_watermark("t", 0, log_of(manager).end_offset)
+    manager.checkpoints.note_high_watermark("empty", 0, 0)
     manager.close()
     for folder in ("", "t-0", "empty-0"):
         assert [entry.name for entry in copy.list(folder)] == [entry.name for entry in storage.list(folder)]
@@ -164,10 +164,10 @@ def test_the_partitions_of_several_data_folders_end_in_one() -> None:
     manager = start(MemoryStorage(), MemoryStorage())
     for partition in range(4):
         append(log_of(manager, "t", partition), b"%d" % partition)
-    manager.save_cleaner_offset(("t", 2), 1, lambda error: None)
+    manager.checkpoints.save_cleaner_offset(("t", 2), 1, lambda error: None)
     copy = copied(manager)
     assert [read_values(log_of(copy, "t", partition)) for partition in range(4)] == [[b"0"], [b"1"], [b"2"], [b"3"]]
-    assert [copy.cleaner_offset(("t", partition)) for partition in range(4)] == [None, None, 1, None]
+    assert [copy.checkpoints.cleaner_offset(("t", partition)) for partition in range(4)] == [None, None, 1, None]
 
 
 def test_a_large_file_is_copied_whole() -> None:

@@ -15,7 +15,16 @@ from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
-from kqueue.tests.log.helpers import START_MS, append, flush, note_high_watermarks, read_values, run_job, run_through
+from kqueue.tests.log.helpers import (
+    START_MS,
+    append,
+    flush,
+    log_dirs,
+    note_high_watermarks,
+    read_values,
+    run_job,
+    run_through,
+)
 
 ID = bytes(range(16))
 OTHER_ID = bytes(16)
@@ -30,6 +39,10 @@ def log_of(manager: LogManager, topic: str = "t", partition: int = 0) -> Log:
     return manager.open(topic, partition, ID, CONFIG)
 
 
+def high_watermark(manager: LogManager, key: tuple[str, int]) -> int | None:
+    return next((folder.high_watermarks[key] for folder in manager._folders if key in folder.high_watermarks), None)
+
+
 def test_logs_are_opened_once_and_found_again_after_a_restart() -> None:
     storage = MemoryStorage()
     manager = start(storage)
@@ -42,8 +55,8 @@ def test_logs_are_opened_once_and_found_again_after_a_restart() -> None:
     assert manager.found() == {("t", 0): ("t-0", ID)}
     assert manager.has("t", 0)
     assert not manager.has("t", 1)
-    assert manager.checkpointed_high_watermark("t", 0) == 1
-    assert manager.checkpointed_high_watermark("u", 0) is None
+    assert high_watermark(manager, ("t", 0)) == 1
+    assert high_watermark(manager, ("u", 0)) is None
     assert read_values(log_of(manager)) == [b"hello"]
 
 
@@ -204,12 +217,12 @@ def test_checkpoints_hold_what_is_flushed_and_keep_what_was_not_opened() -> None
     append(log, b"a")
     flush(log)
     append(log, b"b")
-    run_through(manager.checkpoint_recovery_points())
-    note_high_watermarks(manager, {("t", 0): 1, ("gone", 0): 9}).save_high_watermarks()
+    run_through(manager.checkpoints.write_all())
+    note_high_watermarks(manager, {("t", 0): 1, ("gone", 0): 9}).checkpoints.save_high_watermarks()
     assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("old", 0): 2, ("t", 0): 1}
     assert decode_offsets(storage.read(HIGH_WATERMARKS)) == {("old", 0): 2, ("t", 0): 1}
     manager.delete("old", 0)
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}
 
 
@@ -219,7 +232,7 @@ def test_log_starts_survive_once_checkpointed() -> None:
     log = log_of(manager)
     append(log, b"a")
     append(log, b"b")
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     assert storage.read(LOG_STARTS) == b"0\n0\n"
     log.advance_start(1)
     manager.close()
@@ -236,7 +249,7 @@ def test_a_checkpoint_is_written_in_a_job_and_reported_when_it_is_safe() -> None
         log = log_of(manager, "t", number)
         append(log, b"x")
         flush(log)
-    manager.save_recovery_point(("t", 0), done.append)
+    manager.checkpoints.save_recovery_point(("t", 0), done.append)
     assert done == []
     jobs.run_all()
     assert done == [None]
@@ -244,9 +257,9 @@ def test_a_checkpoint_is_written_in_a_job_and_reported_when_it_is_safe() -> None
         "a save costs the same however many logs are open"
     )
     storage.fail("sync")
-    manager.save_recovery_point(("t", 0), done.append)
+    manager.checkpoints.save_recovery_point(("t", 0), done.append)
     assert done == [None, None], "a checkpoint that has nothing new to say can't fail"
-    manager.save_recovery_point(("gone", 0), done.append)
+    manager.checkpoints.save_recovery_point(("gone", 0), done.append)
     assert done[-1] is None
 
 
@@ -260,17 +273,17 @@ def test_a_log_start_is_safe_once_told_also_where_the_first_segment_begins_there
     flush(log)
     log.advance_start(1)
     told: list[BaseException | None] = []
-    manager.save_log_starts(("t", 0), told.append)
+    manager.checkpoints.save_log_starts(("t", 0), told.append)
     jobs.run_all()
     assert told == [None]
     assert decode_offsets(storage.after_cut(Remains.LOST, random.Random(1)).read(LOG_STARTS)) == {("t", 0): 1}
     storage.fail("rename", lambda path: LOG_STARTS in path)
     append(log, b"c")
     log.advance_start(2)
-    manager.save_log_starts(("t", 0), told.append)
+    manager.checkpoints.save_log_starts(("t", 0), told.append)
     jobs.run_all()
     assert isinstance(told[-1], StorageFailed)
-    manager.save_log_starts(("gone", 0), told.append)
+    manager.checkpoints.save_log_starts(("gone", 0), told.append)
     assert told[-1] is None
 
 
@@ -281,16 +294,16 @@ def test_cleaner_offsets_live_with_their_partition() -> None:
     for number in range(2):
         manager.create("t", number, ID)
         jobs.run_all()
-        assert manager.cleaner_offset(("t", number)) is None
-        manager.save_cleaner_offset(("t", number), 5 + number, lambda error: None)
+        assert manager.checkpoints.cleaner_offset(("t", number)) is None
+        manager.checkpoints.save_cleaner_offset(("t", number), 5 + number, lambda error: None)
     jobs.run_all()
     assert storage.read(CLEANER_OFFSETS) == b"0\n2\nt 0 5\nt 1 6\n"
-    manager.save_cleaner_offset(("t", 0), None, lambda error: None)
-    manager.save_cleaner_offset(("gone", 0), 7, lambda error: None)
+    manager.checkpoints.save_cleaner_offset(("t", 0), None, lambda error: None)
+    manager.checkpoints.save_cleaner_offset(("gone", 0), 7, lambda error: None)
     jobs.run_all()
     manager.close()
     manager = start(storage)
-    assert [manager.cleaner_offset(("t", number)) for number in range(2)] == [None, 6]
+    assert [manager.checkpoints.cleaner_offset(("t", number)) for number in range(2)] == [None, 6]
 
 
 def test_data_folders_tell_what_they_hold() -> None:
@@ -300,11 +313,11 @@ def test_data_folders_tell_what_they_hold() -> None:
     for number in range(2):
         append(log_of(manager, "t", number), b"x")
     size = log_of(manager).segments.size
-    sizes = [folder.partitions for folder in manager.log_dirs()]
+    sizes = [folder.partitions for folder in log_dirs(manager)]
     assert sizes == [{("t", 0): size}, {("t", 1): size}]
     manager.close()
     manager = start(*storages)
-    first, second = manager.log_dirs()
+    first, second = log_dirs(manager)
     assert [first.partitions, second.partitions] == sizes, "also of logs that were not opened"
     assert (first.place, first.total_bytes, first.error) == ("faulty storage", 100_000, None)
     assert first.usable_bytes is not None
@@ -320,7 +333,7 @@ def test_truncation_lowers_the_recovery_point_on_disk_first() -> None:
     append(log, b"a")
     append(log, b"b")
     flush(log)
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     storage.steps.clear()
     log.truncate_to(1)
     assert decode_offsets(storage.read(RECOVERY_POINTS)) == {("t", 0): 1}

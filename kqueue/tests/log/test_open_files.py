@@ -113,7 +113,7 @@ def live(root: Path, *, cleanly: bool) -> None:
         if number % 3 == 2:
             for log in logs:
                 flush_all(log)
-            manager.checkpoint_recovery_points()
+            manager.checkpoints.write_all()
         for log, found in zip(logs, values, strict=True):
             assert again(lambda log=log: read_values(log)) == found  # type: ignore[misc]
             assert log.offline is None
@@ -242,7 +242,7 @@ def test_a_data_folder_is_not_offline_for_it() -> None:
     storage.fail("create", number=errno.EMFILE)
     with pytest.raises(TooManyOpenFiles):
         manager.create("t", 0, ID)
-    manager.checkpoint_recovery_points()
+    manager.checkpoints.write_all()
     storage.mend()
     assert not manager.offline
     assert all(folder.error is None for folder in manager._folders)

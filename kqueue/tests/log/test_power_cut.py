@@ -81,7 +81,7 @@ class World:
         assert dropped is not None
         self.starts = (self.starts[0], log.start_offset)
         told: list[BaseException | None] = []
-        self.manager.save_log_starts(KEY, told.append)
+        self.manager.checkpoints.save_log_starts(KEY, told.append)
         assert told == [None]
         self.starts = (log.start_offset, log.start_offset)
         dropped.rename()
@@ -105,12 +105,12 @@ def script(world: World) -> None:
     world.append(3, producer_id=9, epoch=0, base_sequence=0, transactional=True)
     world.end(ABORT, 9)
     flush(world.log)
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     for number in range(8):  # rolls on the way
         world.append(2, producer_id=7, epoch=0, base_sequence=1 + 2 * number, leader_epoch=number // 3)
         if number % 3 == 1:
             flush(world.log)
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     world.append(4, producer_id=9, epoch=1, base_sequence=0, transactional=True, leader_epoch=3)
     world.append(1, leader_epoch=3)
     flush(world.log)
@@ -134,8 +134,8 @@ def script(world: World) -> None:
     world.append(1, leader_epoch=5)
     world.log.roll()
     world.append(1, leader_epoch=5)
-    manager.save_cleaner_offset(KEY, world.log.start_offset, lambda error: None)
-    note_high_watermarks(manager, {KEY: world.log.flushed_offset}).save_high_watermarks()
+    manager.checkpoints.save_cleaner_offset(KEY, world.log.start_offset, lambda error: None)
+    note_high_watermarks(manager, {KEY: world.log.flushed_offset}).checkpoints.save_high_watermarks()
     note_high_watermarks(manager, {KEY: world.log.end_offset}).close()
     manager = world.start()
     world.append(3, leader_epoch=5)

@@ -162,7 +162,7 @@ def test_sealing_ends_the_time_index_with_the_greatest_time() -> None:
     segment.seal()
     assert segment.timeindex.last() == (START_MS + 70, 100)
     assert segment.max_timestamp == START_MS + 70
-    assert not segment.index.entries.is_loaded
+    assert segment.index.entries._tail is None
 
 
 def test_batches_since_a_time_come_in_order_of_offset() -> None:

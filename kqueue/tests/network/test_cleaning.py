@@ -68,7 +68,10 @@ def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
             partition.log  # noqa: B018  only open logs are compacted
             cleaner = server.broker.cleanup.cleaner
             await until(
-                lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) > 80 and not cleaner.is_busy(("t", 0))
+                lambda: (
+                    (server.broker.logs.checkpoints.cleaner_offset(("t", 0)) or 0) > 80
+                    and not cleaner.is_busy(("t", 0))
+                )
             )
             assert len(records(partition)) < 30
             assert (partition.log.offline, cleaner.uncleanable) == (None, {})
@@ -93,7 +96,7 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
             cleaner = server.broker.cleanup.cleaner
             await until(
                 lambda: (
-                    (server.broker.logs.cleaner_offset(("compacted", 0)) or 0) > 80
+                    (server.broker.logs.checkpoints.cleaner_offset(("compacted", 0)) or 0) > 80
                     and not cleaner.is_busy(("compacted", 0))
                 )
             )
@@ -132,7 +135,11 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "even-only"})
             await fill(server, partition, 21)
-            await until(lambda: (server.broker.logs.cleaner_offset(("t", 0)) or 0) == partition.log.segments[-1].base)
+            await until(
+                lambda: (
+                    (server.broker.logs.checkpoints.cleaner_offset(("t", 0)) or 0) == partition.log.segments[-1].base
+                )
+            )
             active = partition.log.segments[-1].base
             assert [record.offset for record in records(partition) if record.offset < active] == list(
                 range(0, active, 2)
@@ -243,7 +250,7 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                     assert mark in data
                     await append(partition, data)
                 active = partition.log.segments[-1].base
-                await until(lambda: (server.broker.logs.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
+                await until(lambda: (server.broker.logs.checkpoints.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
                 found = [record.key for record in records(partition)]
                 assert len(found) < 60
                 assert {b"once-%d" % turn for turn in range(40)} <= set(found)

@@ -90,7 +90,7 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
                     await until(lambda: not any(one.log.roll_due for one in partitions))  # noqa: B023
             deleted, compacted = broker.topics.partition("delete", 0), broker.topics.partition("compact", 0)
             await until(lambda: deleted.log_start_offset > 20, 60)
-            await until(lambda: (broker.logs.cleaner_offset(("compact", 0)) or 0) > 20, 60)
+            await until(lambda: (broker.logs.checkpoints.cleaner_offset(("compact", 0)) or 0) > 20, 60)
             topics = [
                 DeleteRecordsTopic(name="delete", partitions=[DeleteRecordsPartition(partition_index=0, offset=-1)])
             ]

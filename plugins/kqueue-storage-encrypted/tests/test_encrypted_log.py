@@ -63,7 +63,7 @@ class World:
         del self.values[offset:]
 
     def stop(self) -> None:
-        self.manager.note_high_watermark(*KEY, self.log.end_offset)
+        self.manager.checkpoints.note_high_watermark(*KEY, self.log.end_offset)
         self.manager.close()
         self.lowest = len(self.values)
 
@@ -76,7 +76,7 @@ def script(world: World) -> None:
         world.append(2 + number % 3)
         if number % 3 == 2:
             world.flush()
-            world.manager.checkpoint_recovery_points()
+            world.manager.checkpoints.write_all()
     world.append(2)
     world.append(1)
     world.truncate(world.log.end_offset - 1)

@@ -14,7 +14,7 @@ from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.manual_clock import ManualClock
-from kqueue.tests.log.helpers import START_MS, append, flush, note_high_watermarks, read_values, run_through
+from kqueue.tests.log.helpers import START_MS, append, flush, log_dirs, note_high_watermarks, read_values, run_through
 
 ID = bytes(range(16))
 CONFIG = LogConfig.of()
@@ -47,7 +47,7 @@ def test_a_folder_that_cant_be_opened_leaves_the_others_serving(kind: str, caplo
     manager = start(first, second)
     assert read_values(log_of(manager, 0)) == [b"0"]
     assert "data folder faulty storage is offline, its partitions are not served: can't" in caplog.text
-    serving, offline = manager.log_dirs()
+    serving, offline = log_dirs(manager)
     assert (serving.error, list(serving.partitions)) == (None, [("t", 0)])
     assert isinstance(offline.error, StorageFailed)
     assert (offline.partitions, offline.directory_id) == ({}, None)
@@ -97,7 +97,7 @@ def test_another_nodes_folder_is_named_and_left_alone() -> None:
     mine, theirs = MemoryStorage(), MemoryStorage()
     start(theirs, node_id=7).close()
     manager = start(mine, theirs, node_id=1)
-    assert "folder of node 7; node.id is 1" in str(manager.log_dirs()[1].error)
+    assert "folder of node 7; node.id is 1" in str(log_dirs(manager)[1].error)
     manager.close()
     assert not start(theirs, node_id=7).was_unclean
 
@@ -134,7 +134,7 @@ def test_new_partitions_go_where_nothing_has_failed() -> None:
     job.finish(None, raised.value)
     for number in range(2, 6):
         manager.create("t", number, ID)
-    assert [len(folder.partitions) for folder in manager.log_dirs()] == [1, 5]
+    assert [len(folder.partitions) for folder in log_dirs(manager)] == [1, 5]
     append(log_of(manager, 1), b"y")
     flush(log_of(manager, 1))
 
@@ -146,7 +146,7 @@ def test_a_folder_that_takes_no_new_partition_is_passed_over(caplog: pytest.LogC
     for number in range(2, 5):
         manager.create("t", number, ID)
     assert [entry.name for entry in first.list("") if entry.is_folder] == ["t-0"], "what was half made is taken back"
-    assert [len(folder.partitions) for folder in manager.log_dirs()] == [1, 4]
+    assert [len(folder.partitions) for folder in log_dirs(manager)] == [1, 4]
     assert "takes no new partition: can't append" in caplog.text
     second.fail("append")
     with pytest.raises(StorageFailed):
@@ -154,9 +154,9 @@ def test_a_folder_that_takes_no_new_partition_is_passed_over(caplog: pytest.LogC
     first.mend()
     append(log_of(manager, 0), b"x")
     flush(log_of(manager, 0))
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     manager.create("t", 10, ID)
-    assert ("t", 10) in manager.log_dirs()[0].partitions, (
+    assert ("t", 10) in log_dirs(manager)[0].partitions, (
         "a checkpoint that was written shows that the folder is well again"
     )
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_fails_leaves_the_old_one_and_the_partitions_alone(cap
     for number in range(2):
         append(log_of(manager, number), b"x")
         flush(log_of(manager, number))
-    run_through(manager.checkpoint_recovery_points())
+    run_through(manager.checkpoints.write_all())
     assert "could not be written, the old one still holds" in caplog.text
     assert first.read(RECOVERY_POINTS) == before
     assert read_values(log_of(manager, 0)) == [b"0", b"x"]

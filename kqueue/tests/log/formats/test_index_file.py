@@ -36,10 +36,10 @@ def test_a_file_that_is_there_is_read_without_being_loaded_and_loaded_by_the_fir
     storage, entries = make()
     entries.append(PAIR.pack(1, 2))
     again = IndexFile(storage, "a", PAIR)
-    assert not again.is_loaded
+    assert again._tail is None
     assert again.at(0) == (1, 2)
     again.append(PAIR.pack(3, 4))
-    assert again.is_loaded
+    assert again._tail is not None
     again.unload()
     assert [again.at(number) for number in range(again.count)] == [(1, 2), (3, 4)]
 

@@ -80,7 +80,7 @@ def test_after_a_power_cut_and_the_start_that_follows(seed: int, remains: Remain
     log = logs.open("t", 0, bytes(15) + b"\x01", SMALL)
     fill(log, rng, 30)
     flush(log)
-    run_through(logs.checkpoint_recovery_points())
+    run_through(logs.checkpoints.write_all())
     fill(log, rng, 15, (8, 9))
     disk = storage.after_cut(remains, rng)
     report = verify_storage(disk)  # whatever it is, it must not end in an exception
