@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,27 @@ def test_the_documents_are_there_and_linked() -> None:
         assert f"(internals/{name}.md)" in index
     for path in (ROOT / "docs").glob("*.md"):
         assert path.name == "index.md" or f"({path.name})" in index
+
+
+def test_the_layers_are_those_of_the_lint() -> None:
+    """The table of ARCHITECTURE.md has the packages in the order of `importlinter.toml`."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text.partition("## The layers")[2].partition("\n\n`testing`")[0]
+    packages = re.findall(r"^\|[^|]*\| ([^|]+) \|", table, re.MULTILINE)[1:]
+    documented = [re.findall(r"`(\w+)(?:\.py)?`", cell) for cell in packages]
+    with (ROOT / "importlinter.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    linted = [sorted(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", layer))) for layer in layers]
+    assert sorted(itertools.chain(*documented)) == sorted(itertools.chain(*linted))
+    order = {package: number for number, names in enumerate(linted) for package in names}
+    numbers = [order[package] for names in documented for package in names]
+    assert numbers == sorted(numbers)
+    folders = {path.parent.name for path in (ROOT / "kqueue").glob("*/__init__.py")} - {"testing", "tests"}
+    assert set(order) == folders | {"app"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_diagrams_name_modules(document: Path) -> None:
+    for name in re.findall(r"participant \w+ as ((?:\w+/)+\w+)", document.read_text(encoding="utf-8")):
+        assert located(f"{name}.py") is not None, name

@@ -1,5 +1,5 @@
-"""ARCHITECTURE, "What acks and reads promise": each mode with each acks, on one connection that
-does not wait for answers.
+"""docs/internals/durability.md, "What each ack and each read promises": each mode with each acks,
+on one connection that does not wait for answers.
 """
 
 from __future__ import annotations

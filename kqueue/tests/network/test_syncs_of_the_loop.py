@@ -1,5 +1,5 @@
-"""ARCHITECTURE: whatever waits for a disk is an IoJob. While a broker serves, its own thread syncs
-nothing.
+"""docs/internals/threads-and-waiting.md: whatever waits for a disk is an IoJob. While a broker
+serves, its own thread syncs nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,115 @@
+"""Limits that keep the source readable.
+
+A violation is mended, or entered in `EXEMPTIONS` with its reason. The table may only shrink:
+an entry that is no longer needed fails the test, and so does an entry more than
+`EXEMPTIONS_MAX`, which is lowered when one goes and never raised.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.tests import source_tree
+from kqueue.tests.source_tree import DOCUMENTS, ROOT, SOURCES
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 8
+PROSE_COLUMNS_MAX = 120
+
+EXEMPTIONS: dict[str, dict[str, str]] = {
+    "class name": {
+        "wire:": "the parts of messages have the names that Kafka gives them; each message is a namespace",
+    },
+    "docstring": {
+        "kqueue/wire/messages/": "the classes are tables of Kafka's fields; each module says what its messages are for",
+    },
+    "tests": {
+        "kqueue/wire/messages/": "tables of fields; tests/wire/test_messages.py holds all of them against kio",
+    },
+}
+"""By rule: the beginning of the violations that are exempt, and why."""
+EXEMPTIONS_MAX = 3
+
+
+def long_files() -> Iterator[str]:
+    for file in source_tree.source_files(*SOURCES):
+        if len(file.text.splitlines()) > FILE_LINES_MAX:
+            yield str(file.path)
+
+
+def long_functions() -> Iterator[str]:
+    for file in source_tree.source_files(*SOURCES):
+        for name, function in file.functions():
+            if source_tree.lines_of(function) > FUNCTION_LINES_MAX:
+                yield f"{file.path}:{name}"
+
+
+def functions_with_many_parameters() -> Iterator[str]:
+    """The parameters of a click command are its options: what users may say, and no call."""
+    for file in source_tree.source_files(*SOURCES):
+        for name, function in file.functions():
+            if source_tree.parameters_of(function) > PARAMETERS_MAX and not source_tree.is_command(function):
+                yield f"{file.path}:{name}"
+
+
+def classes_of_one_name() -> Iterator[str]:
+    for (package, name), modules in source_tree.classes_by_package(source_tree.shipped_files()).items():
+        if len(modules) > 1:
+            yield f"{package}: {name} in {', '.join(sorted(modules))}"
+
+
+def modules_without_tests() -> Iterator[str]:
+    for file in source_tree.shipped_files():
+        has_code = any(not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom) for node in file.tree.body)
+        if has_code and not any(path.exists() for path in source_tree.test_paths(file)):
+            yield str(file.path)
+
+
+def public_names_without_docstring() -> Iterator[str]:
+    return source_tree.undocumented(source_tree.shipped_files())
+
+
+def import_circles() -> Iterator[str]:
+    """The package's front door imports what a user asks it for; it takes part in no circle of modules."""
+    files = [file for file in source_tree.shipped_files() if file.module != "kqueue"]
+    for circle in source_tree.circles(source_tree.import_graph(files)):
+        yield " <-> ".join(circle)
+
+
+def long_lines_of_prose() -> Iterator[str]:
+    paths = {path for pattern in DOCUMENTS for path in ROOT.glob(pattern)}
+    for path in sorted(paths):
+        for number, line in source_tree.prose_lines(path):
+            if len(line) > PROSE_COLUMNS_MAX:
+                yield f"{path.relative_to(ROOT)}:{number}"
+
+
+RULES = {
+    "class name": classes_of_one_name,
+    "docstring": public_names_without_docstring,
+    "file length": long_files,
+    "function length": long_functions,
+    "import circle": import_circles,
+    "parameters": functions_with_many_parameters,
+    "prose": long_lines_of_prose,
+    "tests": modules_without_tests,
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(rule: str) -> None:
+    exemptions = EXEMPTIONS.get(rule, {})
+    violations = list(RULES[rule]())
+    assert not [violation for violation in violations if not violation.startswith(tuple(exemptions))]
+    needless = [exempt for exempt in exemptions if not any(violation.startswith(exempt) for violation in violations)]
+    assert not needless, "remove these from EXEMPTIONS and lower EXEMPTIONS_MAX"
+
+
+def test_the_exemptions_only_shrink() -> None:
+    assert set(EXEMPTIONS) <= set(RULES)
+    assert sum(map(len, EXEMPTIONS.values())) == EXEMPTIONS_MAX
+    assert all(len(reason) > 20 for reasons in EXEMPTIONS.values() for reason in reasons.values())
