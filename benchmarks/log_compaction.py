@@ -21,7 +21,7 @@ from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import PluginError
 from kqueue.log.compaction.compaction_task import CompactionTask
-from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.engine import select_engine
 from kqueue.log.compaction.model import CompactionConfig, SegmentSource
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.filenames import CLEANED
@@ -41,7 +41,7 @@ def compaction(records: int, keys: int) -> Row:
         write(folder, records, keys)
         for name, aim in AIMS.items():
             try:
-                engine(name)
+                select_engine(name)
             except PluginError:  # kqueue[fast] is not installed
                 continue
             figures += _measure(folder, name, aim, keys)

@@ -1,10 +1,10 @@
-"""Chooses which log is compacted next, and sees each compaction through: the recovery point first,
-then the work in a process of its own, then group by group what `compaction.swap` says, then the
-checkpoint of the cleaner.
+"""Chooses which log is compacted next, and carries each compaction through its steps.
 
-A log that fails to clean is set aside and told of, and the rest go on. A log that was deleted, cut
-or closed while its job ran keeps what it has: the result is thrown away. Crash: see
-`compaction.swap`; a compaction whose checkpoint was not written is done again.
+The recovery point is checkpointed first; a worker process rewrites the segments; each group is
+swapped in as `compaction.swap_files` says; the cleaner's checkpoint comes last. A log that fails to
+clean is excluded and reported; the others go on. The result of a job is discarded if the log was
+deleted, truncated or closed meanwhile. Durability: see `compaction.swap_files`; a compaction whose
+checkpoint was not written is repeated.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 TopicPartition = tuple[str, int]
-RETRY_MS = 600_000  # after a failure that another try may not meet: a full disk
-PROCESS_DEATH_RETRY_MS = (15_000, 60_000)  # after the first deaths of the process in a row; after the next one RETRY_MS
+RETRY_MS = 600_000  # after a failure that a retry may avoid, such as a full disk
+PROCESS_DEATH_RETRY_MS = (15_000, 60_000)  # after consecutive deaths of the process; after one more, RETRY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionCandidate:
-    """A log that could be compacted: its sealed segments that end at or below `upto`, of which all
-    is new from `first_dirty` on.
+    """A log that could be compacted: its sealed segments that end at or below `upto`.
 
-    `keep`: decides in the place of keys; `owns_offset`: what was cleaned counts as clean
-    afterwards.
+    first_dirty: records from this offset on were not cleaned yet. keep: decides instead of keys.
+    owns_offset: the result moves the checkpointed first dirty offset.
     """
 
     key: TopicPartition
@@ -57,16 +56,17 @@ class CompactionCandidate:
 
     @property
     def urgency(self) -> tuple[bool, float]:
-        """Those whose max.compaction.lag.ms is over come first, then the dirtiest."""
+        """Sort key: logs beyond max.compaction.lag.ms first, then by dirty ratio."""
         return self.log_to_clean.overdue, self.log_to_clean.ratio
 
 
 class LogCleaner:
-    """All compactions of one broker. Belongs to the owner thread. `on_idle` is called when a
-    compaction has ended, well or not.
+    """All compactions of one broker.
 
-    `uncleanable`: the logs that were set aside, with the reason: for good where their bytes are
-    damaged, else for ten minutes.
+    uncleanable: excluded logs with the reason: until the next start if their bytes are damaged,
+    else for ten minutes.
+    on_idle: called when a compaction has ended, also after a failure.
+    Thread: the owner.
     """
 
     def __init__(self, config: Config, logs: LogManager, jobs: Jobs, deleter: AsyncDeleter, clock: Clock) -> None:
@@ -77,48 +77,46 @@ class LogCleaner:
         self._clock = clock
         self._busy: dict[TopicPartition, _CompactionRun] = {}
         self._not_before: dict[TopicPartition, float] = {}  # monotonic ms
-        self._deaths: Counter[TopicPartition] = Counter()  # of the process that compacts the log, in a row
+        self._deaths: Counter[TopicPartition] = Counter()  # consecutive deaths of the log's worker process
         self._stopped = False
         self.uncleanable: dict[TopicPartition, str] = {}
         self.on_idle: Callable[[], None] | None = None
 
     def is_busy(self, key: TopicPartition) -> bool:
-        """Whether the partition is being compacted: its segments are not to be dropped meanwhile."""
+        """Return whether the partition is being compacted, so that no segment may be dropped."""
         return key in self._busy
 
     @property
     def room(self) -> int:
-        """How many more compactions may begin now."""
+        """The number of compactions that may start now."""
         return int(self._config["log.cleaner.threads"]) - len(self._busy)
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; another one of the same name has a start of its own."""
+        """Drop the state of a deleted partition; a new one of its name starts without it."""
         self.uncleanable.pop(key, None)
         self._not_before.pop(key, None)
         self._deaths.pop(key, None)
 
     def begin(self, candidates: Iterable[CompactionCandidate]) -> int:
-        """Begin to compact the most urgent ones, as many as there is room for; returns how many
-        were begun.
-        """
-        begun = 0
+        """Start compacting the most urgent logs, as many as threads allow; return their number."""
+        started = 0
         if self._stopped:
             return 0
-        for candidate in sorted(candidates, key=lambda one: one.urgency, reverse=True):
+        for candidate in sorted(candidates, key=lambda candidate: candidate.urgency, reverse=True):
             if self.room <= 0:
                 break
-            if self._may_begin(candidate):
-                begun += self._begin(candidate)
-        return begun
+            if self._may_start(candidate):
+                started += self._start(candidate)
+        return started
 
-    def _may_begin(self, candidate: CompactionCandidate) -> bool:
+    def _may_start(self, candidate: CompactionCandidate) -> bool:
         if candidate.key in self._busy or candidate.log.offline is not None:
             return False
         if self._clock.monotonic_ms() < self._not_before.get(candidate.key, 0.0):
             return False
         return candidate.keep is not None or candidate.log_to_clean.dirty_bytes > 0
 
-    def _begin(self, candidate: CompactionCandidate) -> bool:
+    def _start(self, candidate: CompactionCandidate) -> bool:
         segments = candidate.log.segments.sealed_below(candidate.upto)
         views = candidate.log.segment_views()
         if not segments or (candidate.keep is None and views[len(segments) - 1].end_offset <= candidate.first_dirty):
@@ -162,8 +160,9 @@ class LogCleaner:
         *,
         for_good: bool = False,
     ) -> None:
-        """For runs alone: one has ended. With neither a result nor an error, nobody needed it any
-        more.
+        """Handle the end of a run; called by runs only.
+
+        Neither a result nor an error: the log was deleted, truncated or closed meanwhile.
         """
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         del self._busy[key]
@@ -177,7 +176,7 @@ class LogCleaner:
             self._deaths.pop(key, None)
             if candidate.keep is not None:
                 self._not_before[key] = now_ms + self._config["log.retention.check.interval.ms"]
-            elif compacted.clean_to <= candidate.first_dirty:  # the table of keys has no room for even one batch
+            elif compacted.clean_to <= candidate.first_dirty:  # the offset map cannot hold even one batch
                 self._not_before[key] = now_ms + self._config["log.cleaner.backoff.ms"]
         if self.on_idle is not None:
             self.on_idle()
@@ -200,12 +199,12 @@ class LogCleaner:
         self._not_before[key] = float("inf") if for_good else now_ms + RETRY_MS
         retry = "until the next start" if for_good else f"for {RETRY_MS // 60_000} minutes"
         logger.error(
-            "%r can't be compacted and is set aside %s, other logs are compacted: %s", candidate.log, retry, error
+            "%r cannot be compacted and is excluded %s, other logs are compacted: %s", candidate.log, retry, error
         )
 
 
 def cleaner_config(config: Config, topic: TopicConfig) -> CompactionConfig:
-    """What one compaction reads of the settings; what all have together is shared out."""
+    """Return the settings of one compaction; shared limits are divided by the thread count."""
     threads = max(int(config["log.cleaner.threads"]), 1)
     return CompactionConfig(
         segment_bytes=topic["segment.bytes"],
@@ -220,9 +219,7 @@ def cleaner_config(config: Config, topic: TopicConfig) -> CompactionConfig:
 
 
 class _CompactionRun:
-    """One compaction, from step to step; each begins where the one before has ended, on the owner
-    thread.
-    """
+    """One compaction; each step starts when the one before has ended. Thread: the owner."""
 
     def __init__(
         self, candidate: CompactionCandidate, segments: list[Segment], task: CompactionTask, cleaner: LogCleaner
@@ -235,54 +232,54 @@ class _CompactionRun:
         self._task = task
         self._cleaner = cleaner
         self._compacted: CompactionResult | None = None
-        self._todo: deque[SegmentGroup] = deque()
+        self._pending_groups: deque[SegmentGroup] = deque()
 
     def begin(self) -> None:
-        # a start after a crash looks for losses beyond the recovery point, and what compaction
-        # leaves out would be taken for one
+        # beyond the recovery point a start after a crash looks for losses, and would take the gaps
+        # that compaction leaves for one
         self._cleaner.logs.checkpoints.save_recovery_point(self.candidate.key, self._saved)
 
     def _saved(self, error: BaseException | None) -> None:
         if error is not None or self._log.offline is not None:
-            self._end(error)
+            self._finish(error)
             return
         shared = self._storage.opener is not None
         self._cleaner.jobs.submit(CpuJob(f"compact {self._folder}", self._task, self._written, shared=shared))
 
     def _written(self, compacted: CompactionResult | None, error: BaseException | None) -> None:
         if error is not None or compacted is None:
-            self._end(error)
+            self._finish(error)
             return
         self._compacted = compacted
-        self._todo = deque(compacted.groups)
+        self._pending_groups = deque(compacted.groups)
         self._next()
 
     def _next(self) -> None:
-        """Go on with the next group, or come to the end."""
+        """Continue with the next group, or finish."""
         if self._log.offline is not None:
-            self._end(None)
-        elif not self._todo:
+            self._finish(None)
+        elif not self._pending_groups:
             self._checkpoint()
         elif not self._is_current():
-            groups = tuple(self._todo)
-            self._submit("remove", lambda: swap_files.discard(self._storage, self._folder, groups), self._end)
+            groups = tuple(self._pending_groups)
+            self._submit("remove", lambda: swap_files.discard(self._storage, self._folder, groups), self._finish)
         else:
-            group = self._todo[0]
+            group = self._pending_groups[0]
             self._submit("commit", lambda: swap_files.commit(self._storage, self._folder, group), self._committed)
 
     def _is_current(self) -> bool:
-        """Whether the log still has all from the next group on: where later records were cut off,
-        earlier ones count again.
+        """Whether the log still has all segments from the next group on. If later records were
+        truncated, earlier records of their keys are valid again.
         """
-        first = self._todo[0].sources[0]
+        first = self._pending_groups[0].sources[0]
         return self._log.segments.contains([segment for segment in self._segments.values() if segment.base >= first])
 
     def _committed(self, error: BaseException | None) -> None:
-        group = self._todo[0]
+        group = self._pending_groups[0]
         if error is not None:
-            # the names may be of either kind: the next start finds its way, another compaction
-            # before that would not
-            self._end(error, for_good=True)
+            # the names may be of either step: only the next start can complete them, so no other
+            # compaction may run before it
+            self._finish(error, for_good=True)
             return
         try:
             paths = (
@@ -291,25 +288,25 @@ class _CompactionRun:
                 else None
             )
         except (StorageFailed, FileNotFoundError) as failed:
-            self._end(failed)
+            self._finish(failed)
             return
         if paths is None:
-            rest = tuple(self._todo)[1:]
+            later_groups = tuple(self._pending_groups)[1:]
 
-            def take_back() -> None:
-                withdraw(self._storage, self._folder, group)
-                swap_files.discard(self._storage, self._folder, rest)
+            def roll_back() -> None:
+                roll_back_commit(self._storage, self._folder, group)
+                swap_files.discard(self._storage, self._folder, later_groups)
 
-            self._submit("withdraw", take_back, lambda error: self._end(error, for_good=True))
+            self._submit("roll_back_commit", roll_back, lambda error: self._finish(error, for_good=True))
             return
-        self._todo.popleft()
+        self._pending_groups.popleft()
         self._submit(
             "sync", lambda: self._storage.sync_folder(self._folder), lambda error: self._installed(error, paths)
         )
 
     def _installed(self, error: BaseException | None, paths: list[str]) -> None:
         if error is not None:
-            self._end(error)
+            self._finish(error)
             return
         self._cleaner.deleter.remove_files_later(self._storage, paths, self._log.config.file_delete_delay_ms)
         self._next()
@@ -323,19 +320,19 @@ class _CompactionRun:
             self._log, compacted.clean_to, stats.records_kept, stats.records_read, stats.bytes_written, stats.seconds,
         )  # fmt: skip
         if not self.candidate.owns_offset:
-            self._end(None, compacted)
+            self._finish(None, compacted)
             return
-        # where it can't be written, the log is compacted again after the next start: the manager
-        # has logged why
+        # if it cannot be written, which the manager logs, the log is compacted again after the next
+        # start
         self._cleaner.logs.checkpoints.save_cleaner_offset(
-            self.candidate.key, compacted.clean_to, lambda error: self._end(None, compacted)
+            self.candidate.key, compacted.clean_to, lambda error: self._finish(None, compacted)
         )
 
     def _submit(self, what: str, run: Callable[[], None], then: Callable[[BaseException | None], None]) -> None:
         name = f"{what} compaction of {self._folder}"
         self._cleaner.jobs.submit(IoJob(name, run, lambda _, error: then(error), self._storage.location))
 
-    def _end(
+    def _finish(
         self, error: BaseException | None, compacted: CompactionResult | None = None, *, for_good: bool = False
     ) -> None:
         if self._log.offline is not None and error is not None:
@@ -344,12 +341,12 @@ class _CompactionRun:
         self._cleaner.ended(self.candidate, compacted, error, for_good=for_good)
 
 
-def withdraw(storage: Storage, folder: str, group: SegmentGroup) -> None:
-    """Take back `swap.commit` of a group whose segments are no part of the log any more. Blocks.
-    Raises StorageFailed.
+def roll_back_commit(storage: Storage, folder: str, group: SegmentGroup) -> None:
+    """Undo `swap_files.commit` of a group whose segments are no longer part of the log.
 
-    Crash: first all is new, as after the commit; once the log file is called `.cleaned` again, all
-    is old.
+    Durability: a crash leaves all new, as after the commit, until the log file is `.cleaned` again;
+        then all old.
+    Raises StorageFailed.
     """
     path = f"{folder}/{file_name(group.cleaned.base, LOG)}"
     storage.rename(path + SWAP, path + CLEANED)

@@ -1,4 +1,6 @@
-"""Compaction of one log as a job: picklable, runs wherever the files are, reads sealed segments only."""
+"""Compaction of one log as a job: picklable, runs wherever the files are, reads sealed segments
+only.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kqueue.log.compaction.engine import engine as engine_of
+from kqueue.log.compaction.engine import select_engine
 from kqueue.log.compaction.model import (
     CleanerStats,
     CompactionConfig,
@@ -43,7 +45,7 @@ class CompactionTask:
         marked_epochs: producer id -> epoch, of known producers of which only an end marker is left:
             the markers of this epoch stay.
         keep: decides instead of keys and tombstones, over all sources; `first_dirty` is ignored.
-        engine: see `engine.engine`.
+        engine: see `engine.select_engine`.
         sleep, monotonic: for the throttle, in seconds.
     """
 
@@ -103,7 +105,7 @@ class _Cleaning:
 
     def _retention(self, aborted: list[AbortedTxn]) -> RetentionRules:
         task = self.task
-        engine = engine_of(task.engine, sum(source.size for source in task.sources))
+        engine = select_engine(task.engine, sum(source.size for source in task.sources))
         offset_map = None
         clean_to = self.upto
         if task.keep is None:

@@ -1,5 +1,5 @@
-"""The compiled engine: what `offset_map` and `scanning` do in plain Python, done by `kernels`.
-Importing it needs `kqueue[fast]`.
+"""The compiled engine: `offset_map` and `python_engine` on top of `kernels`. Importing it needs
+`kqueue[fast]`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT, SLOT_BYTES, WI
 from kqueue.log.compaction.python_engine import NOTHING, RetainedRecords
 from kqueue.records.batch import BatchHeader
 
-_SLOTS_MAX = 2**32 - 1  # slots are found by 32 bits of the hash
+_SLOTS_MAX = 2**32 - 1  # a slot is chosen by 32 bits of the hash
 _OFFSET_MAX = 2**62
-_ROWS = 16_384  # batches that one call writes at most
-_RECORD_BYTES_MIN = 5  # as far as kernels look: length, attributes, timestamp, offset, key's length
+_ROWS = 16_384  # batches per call, at most
+_RECORD_BYTES_MIN = 5  # what kernels decode: length, attributes, timestamp, offset, key's length
 
 
 class CompiledOffsetMap(OffsetMap):
-    """An `OffsetMap` that kernels read and write. Memory: pages of `memory_bytes` count once they
-    are used.
-    """
+    """An `OffsetMap` that kernels read and write. Memory: pages count once they are used."""
 
     __slots__ = ("fields", "out", "rows", "seed", "stage")
 
@@ -43,12 +41,12 @@ class CompiledOffsetMap(OffsetMap):
         slots = min(max(memory_bytes // SLOT_BYTES, 3), _SLOTS_MAX)
         if records_max is not None:
             slots = min(slots, int(records_max / load_factor) + 16)
-        slots = _prime_below(slots)  # which kernels don't need, but so both engines' maps are full at the same record
+        slots = _prime_below(slots)  # kernels do not need a prime; both engines' maps are full at the same record
         self.fields: NDArray[np.uint64] = np.zeros(slots * kernels.FIELDS, np.uint64)
         self.stage: NDArray[np.uint64] = np.zeros((kernels.STAGED, 4), np.uint64)
         self.rows: NDArray[np.int64] = np.zeros((_ROWS, 3), np.int64)
         self.out: NDArray[np.uint8] = np.zeros(0, np.uint8)
-        # what comes out of a compaction does not depend on it
+        # the result of a compaction does not depend on it
         self.seed = np.frombuffer(secrets.token_bytes(16), np.uint64)
         self.capacity = max(min(int(slots * load_factor), slots - 1), 1)
         self.count = 0
@@ -76,15 +74,15 @@ class CompiledOffsetMap(OffsetMap):
         return [-1 if key is None else kernels.get_key(self.fields, _view(key), self.seed) for key in keys]
 
     def window_at(self, offset: int) -> tuple[NDArray[np.uint8], int]:
-        """What is known of the offsets around this one, as `latest_in` has it, and the first of
-        them; no bytes: nothing is.
+        """Return the window of `latest_in` that holds this offset, and its first offset; no bytes:
+        there is none.
         """
         if self.latest_in(offset, offset + 1) is None:
             return _view(b""), 0
         return _view(self._window), self._window_start
 
-    def room(self, size: int) -> NDArray[np.uint8]:
-        """A buffer of `size` bytes, the same again where it can be."""
+    def output_buffer(self, size: int) -> NDArray[np.uint8]:
+        """Return a buffer of `size` bytes, reused between calls."""
         if len(self.out) < size:
             self.out = np.zeros(size, np.uint8)
         return self.out[:size]
@@ -96,8 +94,8 @@ class CompiledOffsetMap(OffsetMap):
 
 
 def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first_offset: int) -> int:
-    """See `scanning.index_records`; the map is a `CompiledOffsetMap`, and holds a part of the batch after
-    CorruptBatch.
+    """See `scanning.index_records`; the map is a `CompiledOffsetMap`, and holds a part of the batch
+    after CorruptBatch.
     """
     assert isinstance(offset_map, CompiledOffsetMap)
     if not 0 <= header.base_offset <= _OFFSET_MAX:
@@ -124,7 +122,7 @@ def kept(
         if 1 not in marks:
             return NOTHING
         return _pick(data, header, _view(marks), True, keep_tombstones)
-    if count * _RECORD_BYTES_MIN > len(data):  # before memory is taken for them
+    if count * _RECORD_BYTES_MIN > len(data):  # before memory is allocated for them
         raise _corrupt(data, header)
     stay: NDArray[np.uint8] = np.zeros(count, np.uint8)
     found = kernels.ask_batch(
@@ -181,10 +179,11 @@ def keep_chunk(
     """See `CompactionEngine`."""
     assert isinstance(offset_map, CompiledOffsetMap)
     marks, marks_start = offset_map.window_at(next_offset)
-    out, rows = offset_map.room(len(buf)), offset_map.rows
+    out, rows = offset_map.output_buffer(len(buf)), offset_map.rows
     stopped, next_offset, written, read, kept, is_same = kernels.keep_chunk(
         offset_map.fields, offset_map.seed, marks, marks_start,
-        _view(buf), at, limit, next_offset, start_offset, offset_map.end_offset, np.frombuffer(last_offsets, np.int64), out, rows,
+        _view(buf), at, limit, next_offset, start_offset, offset_map.end_offset,
+        np.frombuffer(last_offsets, np.int64), out, rows,
     )  # fmt: skip
     return RetainedChunk(
         stopped - at, next_offset, memoryview(out), [tuple(row) for row in rows[:written].tolist()], read, kept, is_same

@@ -73,7 +73,7 @@ class CompactionEngine:
 PYTHON = CompactionEngine("python", OffsetMap, python_engine.index_records, python_engine.kept)
 
 
-def engine(name: str = "auto", log_bytes: int | None = None) -> CompactionEngine:
+def select_engine(name: str = "auto", log_bytes: int | None = None) -> CompactionEngine:
     """Return the engine of this name; "auto": "fast" if it is installed, else "python".
 
     Args: log_bytes: size of the log; below `FAST_BYTES_MIN` "auto" is "python". None: large.

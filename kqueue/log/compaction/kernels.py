@@ -1,11 +1,11 @@
 """The hot loops of compaction, compiled: Python functions that numba turns into machine code, over
 NumPy views of buffers.
 
-They say the same as `scanning` and `offset_map`, and look at each record at least as closely.
-Nothing read from a file is trusted: each length is compared with what is left before it is
-followed, and a kernel answers WRONG where a record does not add up. Compiled code is kept beside
-this file (or where NUMBA_CACHE_DIR says), so that it is made once; the kernels let go of the
-interpreter's lock. Needs `kqueue[fast]`.
+They give the same results as `python_engine` and `offset_map`, and check each record at least as
+strictly. Each length is compared with the remaining bytes before it is used; a kernel returns WRONG
+if a record is malformed. Compiled code is cached beside this file (or in NUMBA_CACHE_DIR). The
+kernels release the interpreter lock. Their many parameters are arrays and numbers because compiled
+code knows no objects. Needs `kqueue[fast]`.
 
     slot: hash of the key uint64 | its other half uint64 | offset + 1 int64, 0 = free
 """
@@ -37,10 +37,8 @@ from kqueue.records.jit import compiled
 from kqueue.records.record_kernels import NULL, WRONG, copy_bytes, read_record
 
 FIELDS = 3  # of a slot
-STAGED = (
-    1024  # records whose hashes are known before the map is asked: the processor then waits for several slots at once
-)
-_FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
+STAGED = 1024  # records hashed before the map is read: several slots load at once
+_FAR = 2**62  # larger offsets and times are left to plain Python, whose numbers have no limit
 
 
 # --- the map
@@ -48,9 +46,7 @@ _FAR = 2**62  # offsets and times beyond are for whoever counts without bounds
 
 @compiled
 def find_slot(slots: Any, low: int, high: int) -> int:
-    """Where the slot of this hash begins: its own, or the free one that it would take. One slot at
-    least must be free.
-    """
+    """Return the index of this hash's slot, or of the free slot for it. At least one must be free."""
     fields = len(slots)
     at = int64(((low >> uint64(32)) * uint64(fields // FIELDS)) >> uint64(32)) * FIELDS
     while slots[at + 2] != uint64(0):
@@ -64,7 +60,7 @@ def find_slot(slots: Any, low: int, high: int) -> int:
 
 @compiled
 def put_key(slots: Any, key: Any, offset: int, count: int, capacity: int, seed: Any) -> int:
-    """Returns how many keys there are then, WRONG if the map is full."""
+    """Put a key; return the count of keys in the map, WRONG if it is full."""
     low, high = hash_bytes(key, 0, len(key), seed)
     at = find_slot(slots, low, high)
     if slots[at + 2] == uint64(0):
@@ -79,16 +75,14 @@ def put_key(slots: Any, key: Any, offset: int, count: int, capacity: int, seed: 
 
 @compiled
 def get_key(slots: Any, key: Any, seed: Any) -> int:
-    """The latest offset of the key, -1: it is not there."""
+    """Return the latest offset of the key, -1: it is not in the map."""
     low, high = hash_bytes(key, 0, len(key), seed)
     return int64(slots[find_slot(slots, low, high) + 2]) - 1
 
 
 @compiled
 def _put_staged(slots: Any, stage: Any, staged: int, count: int, capacity: int) -> tuple[int, int]:
-    """Put what `stage` holds; returns how many keys there are then, and how many of the staged were
-    taken.
-    """
+    """Put the staged keys; return the count of keys in the map, and of staged keys that fitted."""
     for number in range(staged):
         at = find_slot(slots, stage[number, 0], stage[number, 1])
         if slots[at + 2] == uint64(0):
@@ -108,9 +102,9 @@ def index_batch(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Put the records of a batch from `first_offset` on.
 
-    Returns: keys in the map, records that were taken (those without a key among them), and the
-    offset that found the map full, -1: none. WRONG as the first: the data is no batch's; the map
-    may hold a part of it.
+    Returns: keys in the map, processed records (also those without a key), and the offset of the
+        first record that did not fit, -1: none. WRONG as the first: the data is malformed; the map
+        may hold a part of it.
     """
     size = len(data)
     pos = taken = staged = int64(0)
@@ -140,12 +134,12 @@ def index_batch(
 
 @compiled
 def mark_latest(slots: Any, start: int, marks: Any) -> None:
-    """Set a byte of `marks` for each offset of the map from `start` on; as many as there are bytes."""
+    """Set `marks[offset - start]` for each offset in the map, within the size of `marks`."""
     size = len(marks)
     for at in range(2, len(slots), FIELDS):
-        place = int64(slots[at]) - 1 - start
-        if 0 <= place < size:
-            marks[place] = 1
+        index = int64(slots[at]) - 1 - start
+        if 0 <= index < size:
+            marks[index] = 1
 
 
 # --- what stays
@@ -156,11 +150,10 @@ def ask_batch(
     slots: Any, stage: Any, seed: Any,
     data: Any, records: int, base_offset: int, delta_max: int, start_offset: int, end_offset: int, stay: Any,
 ) -> int:  # fmt: skip
-    """Set the byte in `stay`, which has one for each record, of those that the map does not
-    outdate.
+    """Set the byte in `stay`, one per record, of records that the map has no later offset for.
 
-    Records below `start_offset` and those without a key go, all from `end_offset` on stay. Returns
-    how many stay; WRONG: the data is no batch's.
+    Records below `start_offset` and those without a key go; all from `end_offset` on stay.
+    Returns: the count of records that stay; WRONG: the data is malformed.
     """
     size = len(data)
     pos = staged = kept = int64(0)
@@ -179,9 +172,9 @@ def ask_batch(
             stage[staged, 3] = uint64(number)
             staged += 1
         if staged == STAGED or number == records - 1:
-            for place in range(staged):
-                if stage[place, 2] >= slots[find_slot(slots, stage[place, 0], stage[place, 1]) + 2]:
-                    stay[int64(stage[place, 3])] = 1
+            for index in range(staged):
+                if stage[index, 2] >= slots[find_slot(slots, stage[index, 0], stage[index, 1]) + 2]:
+                    stay[int64(stage[index, 3])] = 1
                     kept += 1
             staged = int64(0)
     return kept if pos == size else int64(WRONG)
@@ -193,10 +186,11 @@ def keep_records(
 ) -> tuple[int, int, int, bool]:
     """Copy the records whose byte in `stay` is set to `out`, which is as long as `data`.
 
-    Args: stay: a byte for each record, or (`by_delta`) for each offset delta up to `delta_max`.
-    keep_tombstones: False: those without a value go all the same. Returns: how many stay, their
-    bytes, their greatest timestamp delta, whether there are tombstones among them. WRONG as the
-    first: the data is no batch's.
+    Args:
+        stay: a byte per record, or (`by_delta`) per offset delta up to `delta_max`.
+        keep_tombstones: False: records without a value go in any case.
+    Returns: count and bytes of the copied records, their greatest timestamp delta, whether
+        tombstones are among them. WRONG as the first: the data is malformed.
     """
     wrong = int64(WRONG), int64(0), int64(0), False
     size = len(data)
@@ -230,11 +224,11 @@ def keep_records(
 
 @compiled
 def plain_batch(data: Any, pos: int, next_offset: int) -> tuple[int, int, int, int]:
-    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody
-    else has to look at it.
+    """Return (end, base offset, last offset delta, record count) of a plain batch at `pos`; 0 as
+    end: it is not plain.
 
-    Plain: whole, of magic 2, small, its sum is right, its offsets follow, and it is not compressed,
-    transactional, a marker or with a delete horizon.
+    Plain: whole, magic 2, small, with a right checksum and rising offsets; not compressed,
+    transactional or a control batch, and without a delete horizon.
     """
     end, base_offset, delta_max, count = small_batch(data, pos, LOG_APPEND_TIME, True)
     if end == 0 or base_offset < next_offset or base_offset > _FAR or count < 1:
@@ -255,10 +249,10 @@ def index_chunk(
     next_offset: int,
     first_offset: int,
 ) -> tuple[int, int, int, int]:
-    """Put the records of the plain batches from `pos` on, up to the first that is not plain, or
-    ends beyond `limit`, or might fill the map.
+    """Put the records of the plain batches from `pos` on, up to the first that is not plain, ends
+    beyond `limit`, or might fill the map.
 
-    Returns: where that is, the next offset there, keys in the map, records that were put.
+    Returns: the position of that one, the next offset, keys in the map, records that were put.
     """
     put = staged = int64(0)
     while True:
@@ -302,10 +296,10 @@ def _keep_plain(
     slots: Any, seed: Any, marks: Any, marks_start: int,
     data: Any, pos: int, end: int, base_offset: int, delta_max: int, records: int, out: Any, filled: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Copy the records of a plain batch that stay to `out[filled:]`: how many, where they end
-    there, their greatest timestamp delta.
+    """Copy the records of a plain batch that stay to `out[filled:]`.
 
-    WRONG as the first: no whole batch, or a tombstone stays, or a time is beyond reason.
+    Returns: their count, their end in `out`, their greatest timestamp delta. WRONG as the first:
+        malformed, or a tombstone stays, or a time is out of range.
     """
     wrong = int64(WRONG), int64(0), int64(0)
     is_marked = base_offset >= marks_start and base_offset + delta_max - marks_start < len(marks)
@@ -342,16 +336,20 @@ def _is_in(rising: Any, number: int) -> bool:
 @compiled
 def keep_chunk(
     slots: Any, seed: Any, marks: Any, marks_start: int,
-    data: Any, pos: int, limit: int, next_offset: int, start_offset: int, end_offset: int, last_offsets: Any, out: Any, rows: Any,
+    data: Any, pos: int, limit: int, next_offset: int, start_offset: int, end_offset: int,
+    last_offsets: Any, out: Any, rows: Any,
 ) -> tuple[int, int, int, int, int, bool]:  # fmt: skip
     """Write what stays of the plain batches from `pos` on to `out`, which is as long as `data`.
 
     Stops before the first batch that is not plain, ends beyond `limit`, is not between
     `start_offset` and `end_offset`, has a tombstone that stays, or would go and ends at one of
-    `last_offsets` (rising). Args: marks: a byte for each offset from `marks_start` on, 1 = stays;
-    others are asked for by their keys. `rows`: for each batch that is written: its end in `out`,
-    its last offset, its greatest timestamp. Returns: where it stopped, the next offset there, rows,
-    records read, records kept, whether all that was read stays as it is.
+    `last_offsets` (rising).
+
+    Args:
+        marks: a byte per offset from `marks_start` on, 1: stays; others are looked up by key.
+        rows: for each written batch its end in `out`, last offset and greatest timestamp.
+    Returns: the position where it stopped, the next offset, rows, records read, records kept,
+        whether all of them stay unchanged.
     """
     written = read = kept = filled = int64(0)
     is_same = True

@@ -1,6 +1,7 @@
 """Maps each key of a log's dirty part to its latest offset, in memory of a fixed size.
 
-    slot: hash of the key int64, 0 = free | hash of the key with a byte behind it int64 | offset + 1 int64
+    slot: hash of the key int64, 0 = free | hash of the key and one more byte int64
+          | offset + 1 int64
 
 Open addressing with double hashing over a prime number of slots. Keys are not stored: two keys with
 the same 128 bits count as one. The hashes are Python's own, with a random key per process, so
@@ -129,8 +130,8 @@ class OffsetMap:
         return latest
 
     def latest_in(self, start: int, end: int) -> bytearray | None:
-        """Return one byte per offset from `start` to `end` (exclusive): 1 if it is the latest of its
-        key, else 0.
+        """Return one byte per offset from `start` to `end` (exclusive): 1 if it is the latest of
+        its key, else 0.
 
         Returns: None if some offsets are outside the map, or so many offsets have no record that
             asking by key costs less. Calls with rising offsets are cheap.

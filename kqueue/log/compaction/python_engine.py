@@ -1,9 +1,8 @@
-"""The two loops in which compaction spends its time, in plain Python: keys into the offset map, and
-which records of a batch stay.
+"""The two inner loops of compaction in plain Python: keys into the offset map, and which records of
+a batch stay.
 
-Both read the varints of records in place (`kqueue.records.record` draws the format); a call for
-each field would cost several times as much. They look at no more of a record than they need, and
-copy records that stay byte for byte.
+Both decode varints in place (format: `kqueue.records.record`); a call per field would cost several
+times as much. They decode only the fields that they need, and copy retained records byte for byte.
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ NO_TIMESTAMP = -1
 
 
 class RetainedRecords(NamedTuple):
-    """What stays of a batch: `records`: how many; `data`: their bytes one after another, as they
-    stood.
+    """What stays of a batch: the count of records and their unchanged bytes.
 
-    `max_timestamp`: their greatest time in ms, -1 if none stay; `has_tombstones`: records without a
-    value are among them.
+    max_timestamp: their greatest time in ms, -1 if none stays. has_tombstones: some have no value.
     """
 
     records: int
@@ -40,23 +37,24 @@ NOTHING = RetainedRecords(0, b"", NO_TIMESTAMP, False)
 def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first_offset: int) -> int:
     """Put key and offset of each record of a batch into the map, from `first_offset` on.
 
-    Args: data: the batch's records, decompressed. Records without a key stay out. Returns: the
-    offset up to which (exclusive) the batch is in the map: its next offset, or less: there the map
-    was full. Raises: CorruptBatch: lengths or offset deltas of the records are wrong.
+    Args: data: the batch's records, decompressed; those without a key are skipped.
+    Returns: the offset up to which (exclusive) the batch is in the map: its next offset, or the
+        offset of the first record that did not fit.
+    Raises: CorruptBatch: lengths or offset deltas of the records are wrong.
     """
     keys, deltas = read_keys(data, header)
     if header.base_offset < first_offset:
         skipped = sum(header.base_offset + delta < first_offset for delta in deltas)
         keys, deltas = keys[skipped:], deltas[skipped:]
-    taken = offset_map.put_all(keys, deltas, header.base_offset)
-    return header.next_offset if taken == len(keys) else header.base_offset + deltas[taken]
+    count = offset_map.put_all(keys, deltas, header.base_offset)
+    return header.next_offset if count == len(keys) else header.base_offset + deltas[count]
 
 
 def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], list[int]]:
-    """Key (None: it has none) and offset delta of each record.
+    """Return key (None: no key) and offset delta of each record; values are not decoded.
 
-    Raises: CorruptBatch: a record that leaves the data or its own length, offset deltas that do not
-    rise or pass the header's last, bytes left over. Values and headers are not looked at.
+    Raises: CorruptBatch: a record exceeds the data or its own length, offset deltas do not rise or
+        exceed the header's last, or bytes are left over.
     """
     size, pos, delta, delta_max = len(data), 0, -1, header.last_offset_delta
     keys: list[bytes | None] = []
@@ -116,12 +114,15 @@ def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], lis
 def kept(
     offset_map: OffsetMap, data: bytes, header: BatchHeader, start_offset: int, keep_tombstones: bool
 ) -> RetainedRecords:
-    """Which records of a batch stay: those that are the latest of their key as far as the map
-    knows, and all beyond the map's end.
+    """Return the records of a batch that stay: the latest of their key, and all beyond the map's
+    end.
 
-    Args: data: the batch's records, decompressed. start_offset: records below it go.
-    keep_tombstones: whether records without a value stay if they are the latest; beyond the map's
-    end they stay anyway. Records without a key go. Raises: CorruptBatch: as `index_records`.
+    Args:
+        data: the batch's records, decompressed; those without a key go.
+        start_offset: records below it go.
+        keep_tombstones: records without a value stay if they are the latest; beyond the map's end
+            they always stay.
+    Raises: CorruptBatch: as `index_records`.
     """
     marks = offset_map.latest_in(header.base_offset, header.next_offset) if header.base_offset >= start_offset else None
     if marks is not None and header.record_count == header.last_offset_delta + 1:
@@ -140,10 +141,10 @@ def kept(
 
 
 def pick(data: bytes, header: BatchHeader, stay: Iterable[int], keep_tombstones: bool = True) -> RetainedRecords:
-    """Take the records out of `data` for which `stay`, which has one value for each, is true.
+    """Return the records of `data` for which `stay`, one value per record, is true.
 
-    Args: keep_tombstones: False: those without a value go all the same. Raises: CorruptBatch: a
-    record that stays and does not follow the format as far as its value's length.
+    Args: keep_tombstones: False: records without a value go in any case.
+    Raises: CorruptBatch: a retained record is malformed up to its value's length.
     """
     pos, latest, tombstones = 0, None, False
     parts: list[bytes] = []

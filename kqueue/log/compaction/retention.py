@@ -178,5 +178,5 @@ class RetentionRules:
         return magic == 1 and record.timestamp + self.delete_retention_ms > self.now_ms
 
     def must_stay(self, header: BatchHeader) -> bool:
-        """Return whether the batch stays even without records, as the last one of a known producer."""
+        """Return whether a batch without records stays, as the last one of a known producer."""
         return header.producer_id >= 0 and self.last_batches.get(header.producer_id) == header.last_offset

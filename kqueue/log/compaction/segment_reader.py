@@ -23,10 +23,9 @@ class SegmentReader:
         base_offset, end_offset: of the segment; `end_offset` is exclusive.
         bulk: consumes many small batches at once; those are not yielded.
 
-    position: of the batch that is read.
-    Raises, while iterating: CorruptBatch: a checksum, magic or length is wrong, the offsets do not
-    rise or leave the segment, or the file does not end with a batch. The message lacks the position:
-    see `located`. StorageFailed, FileNotFoundError.
+    position: of the batch that is read. Raises, while iterating: CorruptBatch: a checksum, magic or
+    length is wrong, the offsets do not rise or leave the segment, or the file does not end with a
+    batch. The message lacks the position: see `located`. StorageFailed, FileNotFoundError.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class SegmentReader:
 
 
 class _ThrottledFile:
-    """Counts each byte of a file once against the throttle, also where a batch is read again whole."""
+    """Counts each byte of a file once against the throttle, even if it is read twice."""
 
     __slots__ = ("_end", "_file", "_throttle")
 

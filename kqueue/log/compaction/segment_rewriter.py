@@ -194,7 +194,7 @@ class SegmentRewriter:
         return same[0]
 
     def _bulk_read(self, writer: SegmentWriter, same: list[bool], *, is_last: bool) -> BulkRead | None:
-        """Process many small batches per call, if the engine can; not the one that ends the group."""
+        """Process many small batches per call, if the engine can; not the group's last one."""
         retention, stats = self._retention, self._stats
         keep_chunk, offset_map = retention.engine.keep_chunk, retention.offset_map
         if keep_chunk is None or offset_map is None:

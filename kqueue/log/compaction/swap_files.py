@@ -1,20 +1,22 @@
-"""Puts cleaned segments in the place of old ones, in steps of which each can be the last before a
+"""Puts cleaned segments in place of old ones, in steps of which each may be the last before a
 crash.
 
-    1. the job has written <base>.{log,index,timeindex,txnindex}.cleaned       crash: they are removed, all is old
-    2. commit: .cleaned -> .swap, the log last, then the folder is synced      crash before that: as 1; after it: all is new
-    3. install: old files -> .deleted, .swap -> final names, the log last      crash: `complete` goes on from any mixture of these names
-    4. the folder is synced, later the .deleted files are removed
+| step | on disk | after a crash |
+|---|---|---|
+| 1 | the job wrote `<base>.{log,index,timeindex,txnindex}.cleaned` | they are removed: all is old |
+| 2 | commit: `.cleaned` -> `.swap`, the log last; folder synced | old up to the log's rename |
+| 3 | install: old files -> `.deleted`, `.swap` -> final names, log last | `complete` continues |
+| 4 | folder synced; later the `.deleted` files are removed | the next start removes them |
 
 Groups are committed and installed in order of their offsets, each installed before the next is
-committed: a `.cleaned` file at or below a `.swap` file's offset says that the commit was cut short
-(Kafka's rule too, whose folders `complete` takes as well).
+committed. So a `.cleaned` file at or below a `.swap` file's offset says that the commit was cut
+short. This is Kafka's rule too, whose folders `complete` accepts.
 
 After step 2 a segment `<base>.log.swap` covers all segments that begin between its base and its
-last offset; it reaches as far as those that it replaces, see `rewrite`. In step 3 names may reach
-the disk in any order. While `.log.swap` is there, the covered segments go first. Where it has
-become `.log` already, `<base>.log.deleted` tells that others may have been left, so those names
-must not be removed before the folder was synced.
+last offset. It reaches as far as those that it replaces, see `segment_rewriter`. In step 3 names
+may reach the disk in any order. While `.log.swap` exists, the covered segments are removed first.
+Once it is `.log`, `<base>.log.deleted` says that covered segments may be left; so `.deleted` files
+must not be removed before the folder is synced.
 """
 
 from __future__ import annotations
@@ -50,9 +52,7 @@ _LOG_LAST = (INDEX, TIMEINDEX, TXNINDEX, LOG)
 
 
 def discard(storage: Storage, folder: str, groups: Iterable[SegmentGroup]) -> None:
-    """Remove the `.cleaned` files of these groups, whose result nobody wants; what can't be removed
-    is left to the next start.
-    """
+    """Remove the `.cleaned` files of these groups; the next start removes what remains."""
     for group in groups:
         for suffix in _LOG_LAST:
             with contextlib.suppress(FileNotFoundError, StorageFailed):
@@ -60,8 +60,10 @@ def discard(storage: Storage, folder: str, groups: Iterable[SegmentGroup]) -> No
 
 
 def commit(storage: Storage, folder: str, group: SegmentGroup) -> None:
-    """Step 2; blocks. Durability: on return the new segment is what a crash leaves. Raises
-    StorageFailed: it may be either.
+    """Do step 2 for one group.
+
+    Durability: on return a crash leaves the new segment.
+    Raises StorageFailed: a crash may leave either.
     """
     for suffix in _LOG_LAST:
         path = f"{folder}/{file_name(group.cleaned.base, suffix)}"
@@ -71,12 +73,13 @@ def commit(storage: Storage, folder: str, group: SegmentGroup) -> None:
 
 
 def install(storage: Storage, folder: str, group: SegmentGroup) -> list[str]:
-    """Step 3: renames only; on the thread that owns the log, which has closed the files of the old
-    segments and opens the new one next.
+    """Do step 3 for one group, by renames only.
 
-    Returns: the paths of the .deleted files, to be removed later. Crash: see the module. The folder
-    has to be synced before the next group is committed and before a .deleted file is removed.
-    Raises StorageFailed: the folder has names of both; a restart makes it all new.
+    Returns: paths of the `.deleted` files, to be removed later.
+    Durability: the caller syncs the folder before it commits the next group or removes a
+        `.deleted` file.
+    Raises StorageFailed: the folder has names of both; the next start completes the swap.
+    Thread: the log's owner, which has closed the old segments' files and opens the new one next.
     """
     deleted = []
     for base in group.sources:
@@ -93,13 +96,12 @@ def install(storage: Storage, folder: str, group: SegmentGroup) -> list[str]:
 
 
 def complete(storage: Storage, folder: str, names: Iterable[str]) -> bool:
-    """Finish what a crash has left of a compaction, ours or Kafka's; at start-up, before anything
-    else is done with the folder. Blocks.
+    """Complete or undo a compaction that a crash ended, of kqueue or Kafka; before any other use.
 
-    Args: names: what is in the folder. `.deleted` files are needed here and left there: remove them
-    afterwards. Returns: whether anything was changed; it is durable then. Raises StorageFailed;
-    CorruptBatch: a new segment can't be read. Crash: begins again at the next start, and comes to
-    the same.
+    Args: names: of the folder's files. `.deleted` files are needed here; remove them afterwards.
+    Returns: whether anything was changed.
+    Durability: changes are synced. After a crash the next start comes to the same result.
+    Raises: StorageFailed; CorruptBatch: a new segment cannot be read.
     """
     return _Completion(storage, folder, set(names)).run()
 
@@ -116,13 +118,13 @@ class _Completion:
         for base in sorted(self._bases(LOG + SWAP)):
             self._roll_forward(base)
         for name in sorted(name for name in self.names if name.endswith(SWAP)):
-            self._rename(name, name.removesuffix(SWAP))  # of a log that has its name already
-        # new segments whose swap had reached its end, as far as the names tell
+            self._rename(name, name.removesuffix(SWAP))  # of a log that has its final name already
+        # new segments whose log has its final name; covered segments may be left
         for base in sorted(self._bases(LOG + DELETED) & self._bases(LOG)):
             try:
                 self._remove_covered(base, LOG)
             except CorruptBatch as error:
-                logger.error("%s; segments that a compaction has replaced may be left behind it", error)
+                logger.error("%s; segments that a compaction has replaced may be left", error)
         self._sync()
         return self.changed
 
@@ -134,21 +136,21 @@ class _Completion:
                 parsed = parse_file_name(name.removesuffix(SWAP))
                 if parsed is not None and parsed[0] >= first:
                     self._remove(name)
-            self._sync()  # or a .swap could outlive the .cleaned that speaks against it
+            self._sync()  # or a .swap could outlive the .cleaned that invalidates it
         for name in cleaned:
             self._remove(name)
         self._sync()
 
     def _roll_forward(self, base: int) -> None:
         logger.warning(
-            "%s in %s: a compaction was cut short, finishing it from offset %d",
+            "%s in %s: a compaction was interrupted, completing it from offset %d",
             self.folder,
             self.storage.location,
             base,
         )
         self._remove_covered(base, LOG + SWAP)
         self._check_txnindex(base)
-        self._sync()  # or an old segment could outlive the .swap that speaks against it
+        self._sync()  # or an old segment could outlive the .swap that covers it
         for suffix in _LOG_LAST:
             name = file_name(base, suffix)
             if name + SWAP in self.names:
@@ -156,7 +158,7 @@ class _Completion:
         self._sync()
 
     def _remove_covered(self, base: int, suffix: str) -> None:
-        """Remove the segments that begin within the one of `base`, whose log file has this suffix."""
+        """Remove segments that begin within segment `base`, whose log file has this suffix."""
         others = [
             name
             for name in self.names
@@ -171,7 +173,7 @@ class _Completion:
                 self._remove(name)
 
     def _last_offset(self, base: int, suffix: str) -> int:
-        """Last offset of the segment; below `base` if it is empty."""
+        """Return the last offset of the segment; below `base` if it is empty."""
         path = f"{self.folder}/{file_name(base, suffix)}"
         file = self.storage.open(path)
         for start in (self._last_indexed(base, suffix), 0):
@@ -188,7 +190,7 @@ class _Completion:
         )
 
     def _last_indexed(self, base: int, suffix: str) -> int:
-        """Position of a late batch as the index has it, 0 if there is none; not to be trusted."""
+        """Return the position in the last index entry, 0: none. It may be wrong."""
         name = file_name(base, INDEX) + suffix.removeprefix(LOG)
         if name not in self.names:
             return 0
@@ -199,8 +201,8 @@ class _Completion:
         return max(INDEX_ENTRY.unpack(last)[1], 0) if last else 0
 
     def _check_txnindex(self, base: int) -> None:
-        """Where nothing tells whether the index of aborted transactions is the old or the new one,
-        keep what is true of the new segment.
+        """Keep only entries whose markers the new segment has, if the transaction index may be the
+        old one.
         """
         name = file_name(base, TXNINDEX)
         if name not in self.names or name + SWAP in self.names:

@@ -54,7 +54,8 @@ def epoch_contradiction(epochs: LeaderEpochCache, segments: Sequence[Segment]) -
             and (end is None or first.base_offset < end)
             and not _begins(first, epoch, 0 if number == 0 else start)
         ):
-            return f"epoch {epoch} from {start} on, where batch {first.base_offset} to {first.last_offset} is of epoch {first.leader_epoch}"
+            offsets = f"{first.base_offset} to {first.last_offset}"
+            return f"epoch {epoch} from {start} on, where batch {offsets} is of epoch {first.leader_epoch}"
         before = _batch_at(segments, start - 1) if start > segments[0].base and number > 0 else None
         if before is not None and before.last_offset < start and before.leader_epoch >= epoch:
             return f"epoch {epoch} from {start} on, where the batch before is of epoch {before.leader_epoch}"

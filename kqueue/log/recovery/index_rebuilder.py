@@ -65,7 +65,7 @@ class IndexRebuilder:
         Args:
             limit: offset at which the next segment begins; None: there is none.
             cut_from: None: damage never ends the log.
-            gapless: offsets up to `cut_from` have no gaps, so a gap before the last batch is damage.
+            gapless: the offsets have no gaps, so one before the last batch is damage.
         Raises StorageFailed. Thread: any; writes nothing.
         """
         for item in validated_batches(self.source, self.size, self.segment.base, limit=limit, judges_epochs=False):

@@ -216,7 +216,7 @@ def test_a_log_that_fails_to_clean_is_set_aside_and_the_rest_go_on(caplog: pytes
     reason = sim.broker.cleanup.cleaner.uncleanable[("bad", 0)]
     assert "00000000000000000002.log" in reason
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
-    assert sum("can't be compacted and is set aside" in message for message in errors) == 1
+    assert sum("cannot be compacted and is excluded" in message for message in errors) == 1
     assert names(sim, sim.broker.topics.get("bad"), suffix=".cleaned") == []
     sim.broker.topics.delete("bad")
     sim.settle()

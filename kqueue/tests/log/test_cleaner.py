@@ -16,7 +16,7 @@ from kqueue.log.cleaner import (
     CompactionCandidate,
     LogCleaner,
     cleaner_config,
-    withdraw,
+    roll_back_commit,
 )
 from kqueue.log.compaction import swap_files
 from kqueue.log.config import SETTINGS, LogConfig
@@ -279,7 +279,7 @@ def test_a_process_that_was_killed_is_retried_soon_and_its_log_set_aside_only_wh
     assert [level for level, _ in told] == ["WARNING", "WARNING", "ERROR"]
     assert all("SIGKILL" in message for _, message in told)
     assert "retrying in 15 s" in told[0][1]
-    assert "set aside for 10 minutes" in told[-1][1]
+    assert "excluded for 10 minutes" in told[-1][1]
 
     desk.advance(RETRY_MS)
     assert desk.cleaner.begin([desk.candidate(log)]) == 1
@@ -381,7 +381,7 @@ def test_a_commit_can_be_taken_back() -> None:
     before = read_records(log)
     group = compact(log).groups[0]
     swap_files.commit(storage, "t-0", group)
-    withdraw(storage, "t-0", group)
+    roll_back_commit(storage, "t-0", group)
     left = [entry.name for entry in storage.list("t-0") if entry.name.startswith(f"{group.cleaned.base:020d}")]
     assert sorted(left) == [f"{group.cleaned.base:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
     assert read_records(open_log(storage, recovery_point=30, cleanup_policy="compact")) == before
@@ -397,7 +397,7 @@ def test_a_power_cut_leaves_all_old_or_all_new_when_a_commit_is_taken_back(cut: 
     swap_files.commit(storage, "t-0", group)
     storage.cut_at = len(storage.steps) + cut
     try:
-        withdraw(storage, "t-0", group)
+        roll_back_commit(storage, "t-0", group)
         assert cut == 7, "it has six steps"
     except PowerCut:
         pass

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import CorruptBatch
-from kqueue.log.compaction.engine import engine
+from kqueue.log.compaction.engine import select_engine
 from kqueue.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from kqueue.log.compaction.python_engine import NOTHING
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, iter_records, read_header
@@ -49,8 +49,8 @@ def filled(*batches: bytes) -> compiled_engine.CompiledOffsetMap:
 
 
 def test_it_is_the_engine_of_this_name() -> None:
-    assert engine("fast") is compiled_engine.ENGINE
-    assert engine("auto") is compiled_engine.ENGINE
+    assert select_engine("fast") is compiled_engine.ENGINE
+    assert select_engine("auto") is compiled_engine.ENGINE
     assert isinstance(compiled_engine.ENGINE.make_map(1 << 16, 0.9), compiled_engine.CompiledOffsetMap)
 
 
@@ -81,11 +81,11 @@ def test_a_window_begins_where_it_says() -> None:
 
 def test_the_buffer_is_taken_again() -> None:
     offset_map = a_map()
-    first = offset_map.room(100)
+    first = offset_map.output_buffer(100)
     first[7] = 9
-    again = offset_map.room(40)
+    again = offset_map.output_buffer(40)
     assert (len(first), len(again), again[7]) == (100, 40, 9)
-    assert len(offset_map.room(200)) == 200
+    assert len(offset_map.output_buffer(200)) == 200
 
 
 @pytest.mark.parametrize("base_offset", [-1, 2**62 + 1])

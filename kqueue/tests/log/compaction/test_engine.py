@@ -7,23 +7,23 @@ import sys
 import pytest
 
 from kqueue.base.errors import PluginError
-from kqueue.log.compaction.engine import FAST, PYTHON, engine
+from kqueue.log.compaction.engine import FAST, PYTHON, select_engine
 
 
 def test_plain_python_is_always_there() -> None:
-    assert engine("python") is PYTHON
-    assert engine("auto").name in ("python", "fast")
+    assert select_engine("python") is PYTHON
+    assert select_engine("auto").name in ("python", "fast")
 
 
 def test_without_what_the_kernels_need_plain_python_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, FAST, None)  # importing it raises ImportError
-    assert engine("auto") is PYTHON
+    assert select_engine("auto") is PYTHON
     with pytest.raises(PluginError, match=r"'fast' needs the extra 'fast' .*pip install '\.\[fast\]'"):
-        engine("fast")
+        select_engine("fast")
 
 
 def test_other_names_are_refused() -> None:
     with pytest.raises(
         PluginError, match="expected auto, python or fast as the name of a compaction engine, found 'slow'"
     ):
-        engine("slow")
+        select_engine("slow")

@@ -230,7 +230,7 @@ def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
 
 def test_any_life_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `test_model` shows for the plain loops."""
-    monkeypatch.setattr("kqueue.log.compaction.compaction_task.engine", lambda *_: compiled_engine.ENGINE)
+    monkeypatch.setattr("kqueue.log.compaction.compaction_task.select_engine", lambda *_: compiled_engine.ENGINE)
     run_state_machine_as_test(
         test_compaction_machine.CompactionMachine,
         settings=settings(max_examples=15, stateful_step_count=25, deadline=None),
@@ -259,7 +259,7 @@ def test_many_small_batches_are_gone_through_at_once() -> None:
 
 def _run(asked: Any, engine: CompactionEngine) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kqueue.log.compaction.compaction_task.engine", lambda *_: engine)
+        patch.setattr("kqueue.log.compaction.compaction_task.select_engine", lambda *_: engine)
         return asked()
 
 
@@ -494,12 +494,16 @@ def test_claimed_counts_cost_no_memory() -> None:
 
 
 def test_fast_is_what_auto_means_where_it_is_installed() -> None:
-    assert engines.engine("auto") is engines.engine("fast") is compiled_engine.ENGINE
-    assert engines.engine("auto", engines.FAST_BYTES_MIN) is engines.engine("fast", 1) is compiled_engine.ENGINE
-    assert engines.engine("auto", engines.FAST_BYTES_MIN - 1) is PYTHON
+    assert engines.select_engine("auto") is engines.select_engine("fast") is compiled_engine.ENGINE
+    assert (
+        engines.select_engine("auto", engines.FAST_BYTES_MIN)
+        is engines.select_engine("fast", 1)
+        is compiled_engine.ENGINE
+    )
+    assert engines.select_engine("auto", engines.FAST_BYTES_MIN - 1) is PYTHON
     assert isinstance(compiled_engine.ENGINE.make_map(MEMORY, 0.9), compiled_engine.CompiledOffsetMap)
     assert compiled_engine.ENGINE.name == "fast"
-    assert engines.engine("python").kept is python_engine.kept
+    assert engines.select_engine("python").kept is python_engine.kept
 
 
 def test_importing_the_task_does_not_import_numba() -> None:
