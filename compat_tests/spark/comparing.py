@@ -1,5 +1,5 @@
-"""What the queries of `compat_tests.spark.queries` made of a topic, compared with what is in it and what
-was confirmed.
+"""What the queries of `compat_tests.spark.queries` made of a topic, compared with what is in it and
+what was confirmed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def topic_rows(bootstrap: str, topic: str) -> Iterator[Row]:
 
 
 def file_rows(folder: Path) -> Iterator[Row]:
-    """What the log of Spark's file sink says was written; files that it does not name do not count."""
+    """Return what the log of Spark's file sink lists; other files do not count."""
     entries = [path for path in (folder / "_spark_metadata").iterdir() if not path.name.startswith(".")]
     since = max((int(path.stem) for path in entries if path.suffix == ".compact"), default=-1)
     for path in entries:

@@ -1,5 +1,5 @@
-"""``python compat_tests/spark/queries.py BOOTSTRAP FOLDER``: three queries of one topic, in a process that
-can be killed.
+"""``python compat_tests/spark/queries.py BOOTSTRAP FOLDER``: three queries of one topic, in a
+process that can be killed.
 
 `kept` writes to Parquet, `once` to a topic exactly once, `least` to a topic at least once. It says
 first where its kqueue is: started as a file, from elsewhere, it has the one that is installed.

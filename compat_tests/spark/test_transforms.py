@@ -147,7 +147,8 @@ def test_each_record_is_in_silver_typed_or_in_quarantine_with_its_reason(spark: 
     assert (events[1].departed, events[1].delay_min, events[1].event_us) == (None, None, noon_us)
     assert events[2].event_us == noon_us + 600_500_000
     assert dict(transforms.silver(bronze).dtypes) == {
-        "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "id": "bigint", "flight": "string",
+        "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "id": "bigint",
+        "flight": "string",
         "origin": "string", "dest": "string", "scheduled": "timestamp", "departed": "timestamp", "delay_min": "int",
         "event_time": "timestamp", "date": "date",
     }  # fmt: skip

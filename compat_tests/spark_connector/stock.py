@@ -73,7 +73,7 @@ class Stock:
         return self.spark.read.format("kafka").options(**self._options(options)).load()
 
     def seen(self, options: Mapping[str, object]) -> list[Seen]:
-        """Everything that a batch read finds, headers too, in order of topic, partition and offset."""
+        """Return all records of a batch read with headers, by topic, partition and offset."""
         frame = self.read({"includeHeaders": "true", **options})
         columns = ("topic", "partition", "offset", "unix_millis(timestamp)", "key", "value", "headers")
         rows = frame.selectExpr(*columns).collect()
@@ -119,7 +119,7 @@ class Stock:
         return sorted(tuple(row) for row in frame.collect())
 
     def drain(self, frame: DataFrame, name: str, checkpoint: str = "checkpoint") -> StreamingQuery:
-        """Everything that is there now into a Parquet folder, and stop; returns the query, ended."""
+        """Write all current records to a Parquet folder; return the finished query."""
         query = self.to_table(frame, name, checkpoint).trigger(availableNow=True).start()
         finish(query)
         return query

@@ -95,7 +95,7 @@ def test_many_records_of_many_tasks(stock: Stock, settings: dict[str, str]) -> N
 
 
 def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
-    """Its producers are idempotent: what was written and not answered is known when it comes again."""
+    """Its producers are idempotent: a batch is recognized when it is sent again."""
     stock.broker.create_topic("orders", 2)
     with faults(stock.broker, seed=3) as fault:
         fault.drop_reply("Produce", times=2)

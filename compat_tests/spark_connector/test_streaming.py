@@ -249,7 +249,7 @@ def test_read_committed_hides_what_was_aborted(stock: Stock, tmp_path: Path) -> 
 
 
 def test_an_open_transaction_is_waited_for(stock: Stock) -> None:
-    """read_committed goes as far as the last stable offset, and on once the transaction has ended."""
+    """read_committed ends at the last stable offset until the transaction has ended."""
     stock.broker.create_topic("orders")
     options = {**EARLIEST, "kafka.isolation.level": "read_committed"}
     query = stock.to_table(stock.stream(options), "found").start()

@@ -68,7 +68,8 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a client has connections, which can't be sent elsewhere: send its `options`, and make a client of them there"
+            "a client has connections, which can't be sent elsewhere: send its `options`, and make a client of "
+            "them there"
         )
 
     def clone(self) -> Self:

@@ -58,7 +58,7 @@ class IncompatibleBroker(ClientError):
 
 
 class BrokerRefused(ClientError):
-    """A broker responded with an error. `code`: its number; `code_name`: its name in the protocol."""
+    """A broker responded with an error. `code`, `code_name`: number and name of the error."""
 
     code = -1
     code_name = "UNKNOWN_SERVER_ERROR"

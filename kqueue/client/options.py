@@ -1,4 +1,4 @@
-"""The options of a client. They can be pickled, so another process can create a client from them."""
+"""The options of a client; picklable, so that another process can create a client."""
 
 from __future__ import annotations
 

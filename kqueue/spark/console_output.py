@@ -51,7 +51,7 @@ def py4j_silenced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def query_errors_silenced() -> Iterator[None]:
-    """Stop pyspark from printing query errors as JSON in addition to raising them. Needs pyspark."""
+    """Stop pyspark from printing query errors as JSON besides raising them. Needs pyspark."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]

@@ -20,7 +20,7 @@ class DataLost(KqueueError):
 
 
 class RowRefused(KqueueError):
-    """A frame or row cannot be written: a missing or mistyped column, no such partition, too large."""
+    """A frame or row cannot be written: missing or mistyped column, no such partition, size."""
 
 
 class StagingLost(KqueueError):

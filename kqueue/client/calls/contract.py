@@ -1,4 +1,4 @@
-"""The contract between the router and a call: its request, its response, whether a retry is safe."""
+"""The contract between the router and a call: request, response, and whether a retry is safe."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class CommitOffsets:
 
 
 class FetchCommitted:
-    """OffsetFetch. `partitions`: None: all partitions for which the group has committed an offset."""
+    """OffsetFetch. `partitions`: None: all for which the group has committed an offset."""
 
     api = BY_MODULE["offset_fetch"]
     versions = (2, 9)

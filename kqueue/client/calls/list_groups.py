@@ -1,4 +1,4 @@
-"""ListGroups: the groups that one broker coordinates; a cluster's groups are those of all brokers."""
+"""ListGroups: the groups that one broker coordinates."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Produce:
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
     def is_repeatable(self, requested: Buffer) -> bool:
-        """True also for a batch with a producer id and sequence, which a broker appends only once."""
+        """True also for a batch with a producer id and sequence: a broker appends it once."""
         return self.repeatable or read_header(requested).has_producer
 
     def request(

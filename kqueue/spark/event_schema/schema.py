@@ -57,7 +57,7 @@ def type_of(name: str) -> Type | None:
 
 
 class Field(NamedTuple):
-    """A field of an event: its name, the name of its type, and whether it may be null or missing."""
+    """A field of an event: name, type name, and whether it may be null or missing."""
 
     name: str
     type: str
@@ -114,6 +114,7 @@ def seconds_of(text: str, what: str) -> int:
     seconds = sum(int(part[1]) * UNITS_S[part[2]] for part in parts)
     if " ".join(part[0] for part in parts) != text or not 0 < seconds <= SECONDS_MAX:
         raise OptionError(
-            f"{what}: expected a time such as '30 minutes', '2 hours' or '1 day 12 hours', ten years at most, found {text!r}"
+            f"{what}: expected a time such as '30 minutes', '2 hours' or '1 day 12 hours', ten years at most, "
+            f"found {text!r}"
         )
     return seconds

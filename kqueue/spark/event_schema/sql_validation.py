@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS = {
-    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp",
+    "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
+    "timestamp": "timestamp",
 }  # fmt: skip
 WORDS_MAX = 400
 

@@ -27,7 +27,8 @@ FILE_BYTES = 128 * 1024**2
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType", "topic", "date")
 SCHEMA = (
-    "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, timestamp timestamp, "
+    "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, "
+    "timestamp timestamp, "
     "timestampType int, topic string, date date"
 )
 """Columns of the files, with topic and date from the folder names.
@@ -158,14 +159,16 @@ def _bounds(
         starts[topic_partition] = known[topic_partition]
         if known[topic_partition] < min(first, end):
             on_data_loss(
-                f"{topic_partition}: offsets {known[topic_partition]} to {first - 1} were deleted before they were archived"
+                f"{topic_partition}: offsets {known[topic_partition]} to {first - 1} were deleted before they "
+                "were archived"
             )
             starts[topic_partition] = first
         elif known[topic_partition] > end:
             if until_ms is None:
                 what = "it was deleted and made anew, or lost its end"
                 raise PipelineFailed(
-                    f"{topic_partition} ends at {end}, and is archived up to {known[topic_partition]}: {what}; archive it to another folder"
+                    f"{topic_partition} ends at {end}, and is archived up to {known[topic_partition]}: {what}; "
+                    "archive it to another folder"
                 )
             starts[topic_partition] = end
     return starts, {topic_partition: max(end, starts[topic_partition]) for topic_partition, end in latest.items()}

@@ -105,7 +105,7 @@ class DelayQueries:
 
 
 class _Table:
-    """A folder with one Parquet file per micro-batch with rows. A repeated batch replaces its file."""
+    """A folder with one Parquet file per micro-batch. A repeated batch replaces its file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -27,7 +27,7 @@ _RUN = re.compile(r"[a-zA-Z0-9._-]{1,40}")
 
 
 class ReplayResult(NamedTuple):
-    """rows: records sent. before: records of an earlier run. topics: targets. made: created topics."""
+    """rows: records sent. before: those of earlier runs. topics: targets. made: created topics."""
 
     rows: int
     before: int
@@ -110,7 +110,8 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
         if name in there and len(there[name].partitions) != count:
             found = len(there[name].partitions)
             raise PipelineFailed(
-                f"topic {name!r} has {found} partitions, and the archive's records come from {count}: send them to a topic with {count}"
+                f"topic {name!r} has {found} partitions, and the archive's records come from {count}: send "
+                f"them to a topic with {count}"
             )
     for name, settings in client.configs([name for name in wanted if name in there], [TIMESTAMP_TYPE]).items():
         if TIMESTAMP_TYPE in settings and settings[TIMESTAMP_TYPE].value == "LogAppendTime":

@@ -45,7 +45,8 @@ def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged
     if state.decided is None:
         if staged is None:
             raise StagingLost(
-                f"a task found batch {batch_id} in the journal {journal.topic_partition}, where it is no more; start the query again"
+                f"a task found batch {batch_id} in the journal {journal.topic_partition}, where it is no more; "
+                "start the query again"
             )
         if not staged:
             return
@@ -89,7 +90,7 @@ def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalS
 
 
 def _copy_all(journal: Journal, decided: DecidedBatch, copied: dict[TopicPartition, int]) -> None:
-    """Copy; if another process has copied some meanwhile, continue after it. Raises: as `commit`."""
+    """Copy; continue after what another process has copied. Raises: as `commit`."""
     while True:
         try:
             copy(journal, decided, copied)

@@ -48,7 +48,7 @@ class SequenceAllocator(Protocol):
 
 
 class EngineSelector:
-    """Chooses the encoder of a process: the compiled one once it has seen enough rows in all tasks."""
+    """Chooses the encoder of a process: the compiled one after enough rows of all tasks."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -135,6 +135,8 @@ class Batcher:
 def _too_large(target: TargetTopic, topic_partition: TopicPartition, size: int, count: int) -> str:
     what = "a row" if count == 1 else f"a batch of {count} rows"
     return (
-        f"{what} for {topic_partition} takes {size} bytes as a batch, and its topic takes {target.batch_bytes_max} at most: "
-        f"raise max.message.bytes of topic {target.name!r}, or write smaller {'rows' if count == 1 else 'batches (kafka.batch.size)'}"
+        f"{what} for {topic_partition} takes {size} bytes as a batch, and its topic takes "
+        f"{target.batch_bytes_max} at most: "
+        f"raise max.message.bytes of topic {target.name!r}, or write smaller "
+        f"{'rows' if count == 1 else 'batches (kafka.batch.size)'}"
     )

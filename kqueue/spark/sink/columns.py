@@ -60,7 +60,8 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
         if column is None and name not in OF_SOURCE:
             what = f"there is no column {name!r} to write{did_you_mean(name.lower(), BY_NAME)}"
             raise RowRefused(
-                f"{what}: a record has {', '.join(BY_NAME)}. Drop it, or make it a part of the value (to_json(struct(…)))"
+                f"{what}: a record has {', '.join(BY_NAME)}. Drop it, or make it a part of the value "
+                "(to_json(struct(…)))"
             )
         if column is not None and kind != "void" and kind not in column.types:
             raise RowRefused(f"the column {name!r} is {kind}, expected {' or '.join(column.types)}: cast it")
@@ -85,7 +86,8 @@ def topics_of(rows: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
     column = rows.column("topic")
     if column.null_count:
         raise RowRefused(
-            f"the column 'topic' is null in {column.null_count} of {rows.num_rows} rows: say where they go, or leave them out"
+            f"the column 'topic' is null in {column.null_count} of {rows.num_rows} rows: say where they go, or "
+            "leave them out"
         )
     names = pc.unique(column.cast(pa.string())).to_pylist()
     if len(names) == 1:

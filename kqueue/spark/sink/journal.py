@@ -231,7 +231,8 @@ class Journal:
                 state = apply_entry(state, entry, offset)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise StagingLost(
-                    f"the journal {self.topic_partition} holds an entry that can't be read ({error!r}): {str(entry)[:200]}"
+                    f"the journal {self.topic_partition} holds an entry that can't be read ({error!r}): "
+                    f"{str(entry)[:200]}"
                 ) from None
         return state
 

@@ -132,16 +132,21 @@ OPTIONS = (
 )
 IGNORED = (
     "checkpointLocation", "queryName", "includeHeaders",
-    "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms", "kafka.enable.idempotence", "kafka.linger.ms",
-    "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.max.request.size", "kafka.metadata.max.age.ms",
-    "kafka.metadata.max.idle.ms", "kafka.metrics.num.samples", "kafka.metrics.recording.level", "kafka.metrics.sample.window.ms",
+    "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms",
+    "kafka.enable.idempotence", "kafka.linger.ms",
+    "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.max.request.size",
+    "kafka.metadata.max.age.ms",
+    "kafka.metadata.max.idle.ms", "kafka.metrics.num.samples", "kafka.metrics.recording.level",
+    "kafka.metrics.sample.window.ms",
     "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms", "kafka.retries",
-    "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.socket.connection.setup.timeout.max.ms",
+    "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes",
+    "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
 """Options of Spark and of Kafka's producer that are accepted without effect."""
 REFUSED = {
-    "path": "rows go to a broker, not to files: name it with kafka.bootstrap.servers, and call save() or start() without a path",
+    "path": "rows go to a broker, not to files: name it with kafka.bootstrap.servers, and call save() or "
+    "start() without a path",
     "kafka.interceptor.classes": "there is no Java that could run them",
     "kafka.key.serializer": "keys are bytes or text; make them so with DataFrame operations",
     "kafka.value.serializer": "values are bytes or text; make them so with DataFrame operations",
@@ -223,7 +228,8 @@ def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
         return
     if not options.streaming and None in (options["txnAppId"], options["txnVersion"]):
         raise OptionError(
-            f"delivery={EXACTLY_ONCE} of a batch needs txnAppId and txnVersion, which say which write this is when it is begun again"
+            f"delivery={EXACTLY_ONCE} of a batch needs txnAppId and txnVersion, which say which write this is "
+            "when it is begun again"
         )
     if options.acks != ALL_IN_SYNC:
         raise OptionError(
@@ -231,5 +237,6 @@ def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
         )
     if names.get(_ASYNC) == "true":
         raise OptionError(
-            f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then change a batch"
+            f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then "
+            "change a batch"
         )

@@ -97,7 +97,8 @@ class TargetTopics:
             return name, make_partitioner(name, self._rng)
         except PluginError as error:
             raise RowRefused(
-                f"topic {topic!r} has the partitioner {name!r:.100} ({PARTITIONER}), which can't be used here: {error}. "
+                f"topic {topic!r} has the partitioner {name!r:.100} ({PARTITIONER}), which can't be used here: "
+                f"{error}. "
                 "Install what brings it where Spark's workers run, or choose another with the option partitioner"
             ) from None
 

@@ -63,7 +63,8 @@ def stage(
     for sent, produced in ProducerPipeline(client, ALL_IN_SYNC).send(staged_batches()):
         if produced.base_offset < 0:
             raise StagingLost(
-                f"a batch was staged in {sent.topic_partition}, but its answer was lost, and the broker can't tell where; begin again"
+                f"a batch was staged in {sent.topic_partition}, but its answer was lost, and the broker can't "
+                "tell where; begin again"
             )
         assert sent.target is not None
         yield StagedBatch(sent.target, sent.topic_partition.partition, produced.base_offset, len(sent.batch), sent.rows)

@@ -89,7 +89,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     """Return the writer for `DataSource.streamWriter`. Raises: as `batch_writer`."""
     if overwrite:
         raise OptionError(
-            'a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or write each batch with foreachBatch, '
+            'a topic can\'t be overwritten, as outputMode("complete") asks: use "append", or write each batch '
+            "with foreachBatch, "
             "where txnAppId and txnVersion=the batch's id have each row written once"
         )
     return StreamWriter(_checked(options, schema, streaming=True))

@@ -175,7 +175,8 @@ class BrokerReader:
                     return None
             elif after <= offset:
                 raise BadAnswer(
-                    f"{self.client.options.bootstrap}: Fetch of {one.topic_partition} from {offset} on: the answer ends at {after}"
+                    f"{self.client.options.bootstrap}: Fetch of {one.topic_partition} from {offset} on: the "
+                    f"answer ends at {after}"
                 )
             else:
                 row_bytes = len(fetched.records) / (after - offset)
@@ -212,7 +213,8 @@ class BrokerReader:
             return True
         if deadline.is_expired:
             raise BadAnswer(
-                f"{self.client.options.bootstrap}: {one} was to be read, but {one.topic_partition} ends at {reached} now; "
+                f"{self.client.options.bootstrap}: {one} was to be read, but {one.topic_partition} ends at "
+                f"{reached} now; "
                 "its leader has lost what another had"
             )
         return False
@@ -227,7 +229,8 @@ class BrokerReader:
             on_data_loss(f"{one} was to be read, but {one.topic_partition} ends at {end} now")
             return one.end
         on_data_loss(
-            f"{one.topic_partition}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they were read; its log begins at {begin}"
+            f"{one.topic_partition}: offsets {offset} to {min(begin, one.end) - 1} were deleted before they "
+            f"were read; its log begins at {begin}"
         )
         return begin
 

@@ -211,7 +211,8 @@ class FileReader:
                 return on_data_loss(f"{one} was to be read, but {recreated_topic_text(one.topic)}")
             if log.start_offset > start:
                 on_data_loss(
-                    f"{one.topic_partition}: offsets {start} to {min(log.start_offset, one.end) - 1} were deleted before they were read"
+                    f"{one.topic_partition}: offsets {start} to {min(log.start_offset, one.end) - 1} were "
+                    "deleted before they were read"
                 )
                 start = log.start_offset
             try:

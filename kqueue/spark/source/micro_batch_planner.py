@@ -117,7 +117,8 @@ class MicroBatchPlanner:
             if topic_partition.topic in elsewhere:
                 if begin.get(topic_partition) != stop:
                     self._lost(
-                        f"{topic_partition} was to be read up to {stop}, but {recreated_topic_text(topic_partition.topic)}"
+                        f"{topic_partition} was to be read up to {stop}, but "
+                        f"{recreated_topic_text(topic_partition.topic)}"
                     )
                 continue
             first = begin.get(topic_partition, earliest[topic_partition])
@@ -142,7 +143,7 @@ class MicroBatchPlanner:
         return None if self._seen is None else to_json(self._seen)
 
     def done(self, end: JsonObject) -> None:
-        """Commit the processed offsets for `groupId`. A failure is logged and has no other effect."""
+        """Commit the processed offsets for `groupId`. A failure is only logged."""
         group = self.options["groupId"]
         offsets = {
             topic_partition: offset
@@ -176,7 +177,8 @@ class MicroBatchPlanner:
         renewed = _renewed(known, ids)
         if renewed:
             self._lost(
-                f"{' and '.join(recreated_topic_text(topic) for topic in sorted(renewed))}; some of the old one may not have been read"
+                f"{' and '.join(recreated_topic_text(topic) for topic in sorted(renewed))}; some of the old "
+                "one may not have been read"
             )
         start = {
             topic_partition: offset for topic_partition, offset in start.items() if topic_partition.topic not in renewed
@@ -203,7 +205,8 @@ class MicroBatchPlanner:
         ]:
             what = "it was deleted and made anew, or lost its end"
             self._lost(
-                f"{topic_partition} ends at {end[topic_partition]} now, and had been read up to {begin[topic_partition]}: {what}"
+                f"{topic_partition} ends at {end[topic_partition]} now, and had been read up to "
+                f"{begin[topic_partition]}: {what}"
             )
             begin[topic_partition] = min(
                 self._reader.earliest([topic_partition]).get(topic_partition, 0), end[topic_partition]

@@ -44,7 +44,8 @@ def resolve(
         found[topic_partition] = words[asked][topic_partition] if asked in words else asked
         if found[topic_partition] < earliest[topic_partition]:
             on_data_loss(
-                f"{bound.option} names offset {asked} of {topic_partition}, whose log begins at {earliest[topic_partition]}"
+                f"{bound.option} names offset {asked} of {topic_partition}, whose log begins at "
+                f"{earliest[topic_partition]}"
             )
             found[topic_partition] = earliest[topic_partition]
         elif found[topic_partition] > latest[topic_partition]:
@@ -117,7 +118,8 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, on_data_loss: Dat
                     f"{topic_partition} would begin at {begin[topic_partition]} and end at {end[topic_partition]}"
                 )
             on_data_loss(
-                f"{topic_partition} was to be read from {begin[topic_partition]} on, but ends at {end[topic_partition]} now"
+                f"{topic_partition} was to be read from {begin[topic_partition]} on, but ends at "
+                f"{end[topic_partition]} now"
             )
             continue
         found.append(

@@ -169,12 +169,17 @@ OPTIONS = (
 )
 IGNORED = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack", "kafka.connections.max.idle.ms",
+    "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack",
+    "kafka.connections.max.idle.ms",
     "kafka.exclude.internal.topics", "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes",
-    "kafka.group.id", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms", "kafka.max.poll.records", "kafka.metadata.max.age.ms",
-    "kafka.metrics.num.samples", "kafka.metrics.recording.level", "kafka.metrics.sample.window.ms", "kafka.partition.assignment.strategy",
-    "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms", "kafka.retry.backoff.max.ms",
-    "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms", "kafka.socket.connection.setup.timeout.max.ms",
+    "kafka.group.id", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms", "kafka.max.poll.records",
+    "kafka.metadata.max.age.ms",
+    "kafka.metrics.num.samples", "kafka.metrics.recording.level", "kafka.metrics.sample.window.ms",
+    "kafka.partition.assignment.strategy",
+    "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms",
+    "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms",
+    "kafka.socket.connection.setup.timeout.max.ms",
     "kafka.socket.connection.setup.timeout.ms",
 )  # fmt: skip
 """Options of Spark's Kafka source that are accepted without effect, so queries need no changes."""

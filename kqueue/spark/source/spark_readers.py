@@ -66,7 +66,7 @@ class _Reader:
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield record batches, on an executor. Spark adds a partition of its own to an empty plan."""
+        """Yield record batches, on an executor. Spark adds its own partition to an empty plan."""
         ranges = partition.ranges if isinstance(partition, Split) else ()
         with without_traceback():
             yield from read_ranges(self._options, ranges)

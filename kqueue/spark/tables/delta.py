@@ -106,7 +106,7 @@ class DeltaLog:
 
 
 def _all_nullable(schema: str) -> str:
-    """Return the schema with all fields nullable: later events may lack fields of earlier schemas."""
+    """Return the schema with all fields nullable: later events may lack earlier fields."""
     table = json.loads(schema)
     for field in table["fields"]:
         field["nullable"] = True

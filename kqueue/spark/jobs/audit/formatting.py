@@ -63,7 +63,8 @@ def _of_partition(row: PartitionAudit) -> Iterator[str]:
     if row.repeated:
         assert row.example is not None
         first, again = row.example
-        yield f"{name}: {_many(row.repeated, 'record')} the same as an earlier one, for example offset {again:,} as {first:,}."
+        example = f"for example offset {again:,} as {first:,}"
+        yield f"{name}: {_many(row.repeated, 'record')} the same as an earlier one, {example}."
     if row.open:
         yield f"{name}: {_many(row.open, 'record')} of transactions that have no end yet."
 
@@ -73,7 +74,8 @@ def _of_group(lag: GroupLag) -> Iterator[str]:
     if lag.deleted:
         yield f"{name}: {_many(lag.deleted, 'offset')} deleted before the group had got there."
     if lag.ahead:
-        yield f"{name}: committed {lag.committed:,}, but the log ends at {lag.end:,}; it was made anew, or lost its end."
+        what = f"committed {lag.committed:,}, but the log ends at {lag.end:,}"
+        yield f"{name}: {what}; it was made anew, or lost its end."
 
 
 def _many(count: int, noun: str) -> str:

@@ -48,7 +48,7 @@ class GroupLag(NamedTuple):
     oldest_ms: int | None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the age of the first record not committed; None: no such record, or no timestamp."""
+        """Return the age of the first uncommitted record in ms; None: none, or no timestamp."""
         return None if self.oldest_ms is None else max(now_ms - self.oldest_ms, 0)
 
 

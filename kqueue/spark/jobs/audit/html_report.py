@@ -47,7 +47,8 @@ def _page(report: AuditReport, folder: Path, pictures: Sequence[Chart]) -> str:
     shown = "".join(_figure(one, (folder / one.file).read_bytes()) for one in pictures)
     tables = _records(report) + _gaps(report) + _shapes(report) + _lags(report)
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta '
+        f'http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>Audit</title><style>{STYLE}</style></head><body>\n"
         f'<h1>Audit of {html.escape(report.source)}</h1><p class="when">{time_text(report.taken_ms)} UTC</p>\n'
         f"<ul>{said}</ul>{unknown}\n{tables}\n{shown}</body></html>\n"
@@ -57,7 +58,8 @@ def _page(report: AuditReport, folder: Path, pictures: Sequence[Chart]) -> str:
 def _figure(one: Chart, data: bytes) -> str:
     source = base64.b64encode(data).decode()
     text = html.escape(one.text)
-    return f'<figure><img alt="{html.escape(one.title)}" src="data:image/png;base64,{source}"><figcaption>{text}</figcaption></figure>\n'
+    image = f'<img alt="{html.escape(one.title)}" src="data:image/png;base64,{source}">'
+    return f"<figure>{image}<figcaption>{text}</figcaption></figure>\n"
 
 
 def _table(
@@ -83,7 +85,8 @@ def _table(
         f"<th{' class=name' if number < names else ''}>{html.escape(name)}</th>" for number, name in enumerate(head)
     )
     note = f"<p>{html.escape(text)}</p>" if text else ""
-    return f'<h2>{html.escape(title)}</h2>{note}<div class="wide"><table><tr>{titles}</tr>\n{"".join(lines)}</table></div>\n'
+    table = f"<table><tr>{titles}</tr>\n{''.join(lines)}</table>"
+    return f'<h2>{html.escape(title)}</h2>{note}<div class="wide">{table}</div>\n'
 
 
 def _records(report: AuditReport) -> str:
@@ -92,8 +95,10 @@ def _records(report: AuditReport) -> str:
         "aborted", "open", "policy",
     )  # fmt: skip
     text = (
-        "Each offset up to the end is counted once: deleted ones lie before the log start; markers end transactions; compaction took some; "
-        "nothing explains the missing ones. Repeated: key, value, headers and time are those of an earlier record of the partition."
+        "Each offset up to the end is counted once: deleted ones lie before the log start; markers end "
+        "transactions; compaction took some; "
+        "nothing explains the missing ones. Repeated: key, value, headers and time are those of an earlier "
+        "record of the partition."
     )
     rows = [
         (
@@ -125,7 +130,8 @@ def _gaps(report: AuditReport) -> str:
 
 def _shapes(report: AuditReport) -> str:
     head = (
-        "topic", "partition", "bytes", "largest", "at offset", "keys", "no key", "no value", "no time", "late", "by at most", "from", "to",
+        "topic", "partition", "bytes", "largest", "at offset", "keys", "no key", "no value", "no time",
+        "late", "by at most", "from", "to",
     )  # fmt: skip
     rows = [
         (

@@ -47,7 +47,7 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """A histogram of timestamps: records per interval of `WIDTHS_MS[level]` ms, by interval number."""
+    """A histogram: records per interval of `WIDTHS_MS[level]` ms, by interval number."""
 
     level: int = 0
     counts: dict[int, int] = field(default_factory=dict)
@@ -211,7 +211,7 @@ def summarize(columns: Columns, start: int, end: int) -> PartitionSummary:
 
 
 def merge_summaries(summaries: Iterable[PartitionSummary]) -> PartitionSummary | None:
-    """Return the merge of a partition's summaries in any order; duplicates count once. None: none."""
+    """Return a partition's summaries merged; duplicates count once. None: no summaries."""
     found: PartitionSummary | None = None
     for one in sorted(summaries, key=lambda one: one.first):
         if found is None:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SEEN = "partition_number int, ms bigint, content bigint, offset bigint, summary string"
-ROWS = "topic string, partition int, offset bigint, ms bigint, content bigint, key_hash bigint, key_bytes int, value_bytes int"
+ROWS = (
+    "topic string, partition int, offset bigint, ms bigint, content bigint, "
+    "key_hash bigint, key_bytes int, value_bytes int"
+)
 
 
 class DuplicateRecords(NamedTuple):

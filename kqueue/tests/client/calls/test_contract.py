@@ -17,7 +17,8 @@ from kqueue.schema import decode, encode
 
 CALLS: list[NodeCall[object]] = [
     DescribeTopics(["t"], None), CreateTopics([NewTopic("t")], Deadline(1_000)), DeleteTopics(["t"], Deadline(1_000)),
-    FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True), InitProducerId(), ListGroups(),
+    FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True), InitProducerId(),
+    ListGroups(),
     GetMetadata(["t"]),
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ MOMENTS = range(1, 60, 6)
 
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[kqueue.Broker]:
-    """On a folder, so that it can restart; a few rows are much, so that a write has many moments."""
+    """On a folder, so that it can restart; small limits give a write many steps."""
     monkeypatch.setattr(batching, "GATHER_BYTES", 800)
     monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 600)
     drop_idle_producers()
@@ -83,7 +83,7 @@ def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: i
 
 @pytest.mark.parametrize("begun", [1, 4, 8])
 def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueue.Broker, begun: int) -> None:
-    """Nothing is lost; and since a producer's batches are known again, nothing is doubled either."""
+    """Nothing is lost, and idempotence prevents duplicates."""
     options = options_for(broker, topic="out", kafka_batch_size=200)
 
     def slices() -> Iterator[object]:

@@ -116,7 +116,8 @@ def test_damage_is_named(folder: Path, tmp_path: Path, position: int) -> None:
     data = bytearray(file.read_bytes())
     data[position] ^= 1
     file.write_bytes(data)
-    words = rf"t-0/{0:020d}\.log at position [0-9]+: expected checksum .*; stop its broker, and mend it with: kqueue log repair .*/t-0 "
+    words = rf"t-0/{0:020d}\.log at position [0-9]+: expected checksum .*; stop its broker, "
+    words += r"and mend it with: kqueue log repair .*/t-0 "
     with pytest.raises(CorruptBatch, match=words):
         rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
 

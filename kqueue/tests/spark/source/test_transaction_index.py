@@ -27,8 +27,8 @@ from kqueue.tests.log_tools.logs import (
 
 
 def made(seed: int, count: int = 60) -> MemoryStorage:
-    """TransactionOutcomes of three producers, woven into each other over many segments, and batches of
-    nobody; some end nowhere.
+    """TransactionOutcomes of three producers, woven into each other over many segments, and batches
+    of nobody; some end nowhere.
     """
     storage, rng = MemoryStorage(), random.Random(seed)
     log = open_log(storage, segment_bytes=400, index_interval_bytes=150)

@@ -60,7 +60,8 @@ def plainly(rows: Rows) -> dict[str, object]:
         "backward_ms": max((max(times[: number + 1]) - ms for number, ms in enumerate(times)), default=0),
         "timeless": len(rows) - len(times),
         "keyless": sum(key is None for _, _, key, _ in rows), "tombstones": sum(value is None for *_, value in rows),
-        "key_bytes": sum(3 for _, _, key, _ in rows if key is not None), "value_bytes": sum(value or 0 for *_, value in rows),
+        "key_bytes": sum(3 for _, _, key, _ in rows if key is not None),
+        "value_bytes": sum(value or 0 for *_, value in rows),
         "largest": (max(sizes), offsets[sizes.index(max(sizes))]),
         "keys": sorted({key for _, _, key, _ in rows if key is not None}),
     }  # fmt: skip
