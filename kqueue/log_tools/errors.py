@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import CorruptData, KqueueError
 
 
 class NotALogFolder(KqueueError):
-    """A path that is neither a partition's folder nor a data folder."""
+    """The path is neither a partition folder nor a data folder."""
 
 
 class RepairRefused(KqueueError):
-    """A repair that would not be safe to begin: no place for the copy, too little room, or nothing
-    that can be locked.
-    """
+    """A repair is not safe to begin: no folder for the backup, or not enough free space."""
+
+
+class DecodeError(CorruptData):
+    """The bytes are not in the format that the decoder reads."""

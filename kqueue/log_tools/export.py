@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
-from kqueue.log_tools.arrow import BYTES_MAX, ROWS_MAX, batches_of_logs, require_pyarrow, schema
+from kqueue.log_tools.arrow import ROWS_MAX, batches_of_logs, require_pyarrow, schema
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder, open_log
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
@@ -104,7 +104,6 @@ def export(
     selection: Selection | None = None,
     overwrite: bool = False,
     rows_max: int = ROWS_MAX,
-    bytes_max: int = BYTES_MAX,
     progress: ProgressCallback | None = None,
     output: IO[bytes] | None = None,
 ) -> ExportResult:
@@ -113,7 +112,7 @@ def export(
     Args:
         format: see `format_of`.
         overwrite: replace an existing file.
-        rows_max, bytes_max: of a Parquet row group or Arrow batch; they bound the memory used.
+        rows_max: of a Parquet row group or Arrow batch, which also ends at `arrow.BYTES_MAX`.
         progress: receives the bytes of log that are done, and their total.
         output: receives the data if `to` is "-"; JSON lines only.
     Raises:
@@ -142,7 +141,7 @@ def export(
         if kind == "jsonl":
             _write_lines(_all_rows(logs, selection, result, meter), file)
         else:
-            WRITERS[kind](_all_batches(logs, selection, result, meter, rows_max, bytes_max), file, selection)
+            WRITERS[kind](_all_batches(logs, selection, result, meter, rows_max), file, selection)
     return result
 
 
@@ -162,12 +161,9 @@ def _all_batches(
     result: ExportResult,
     meter: ProgressMeter,
     rows_max: int,
-    bytes_max: int,
 ) -> Iterator[pa.RecordBatch]:
     size = sum(log.size for log in logs)
-    batches = batches_of_logs(
-        _each(logs, result), selection, rows_max=rows_max, bytes_max=bytes_max, progress=meter.add, data_bytes=size
-    )
+    batches = batches_of_logs(_each(logs, result), selection, rows_max=rows_max, progress=meter.add, data_bytes=size)
     for batch in batches:
         result.rows += batch.num_rows
         yield batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,7 @@ CHUNK_BYTES = 64 * 1024
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
 MAX_MESSAGE_SIZE = 5242880
 MAX_BYTES = 2**31 - 1
-NOT_SERVED = {
+UNSUPPORTED = {
     "cluster_metadata_decoder": "the records of Kafka's cluster metadata",
     "remote_log_metadata_decoder": "the records of Kafka's remote log metadata",
     "share_group_state_decoder": "the state of Kafka's share groups",
@@ -72,23 +72,7 @@ NOT_SERVED = {
 @click.option("--cluster-metadata-decoder", is_flag=True, hidden=True)
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True)
 @click.option("--share-group-state-decoder", is_flag=True, hidden=True)
-def dump(
-    paths: tuple[str, ...],
-    listed: str | None,
-    print_data_log: bool,
-    deep_iteration: bool,
-    skip_record_metadata: bool,
-    key_decoder: str | None,
-    value_decoder: str | None,
-    offsets_decoder: bool,
-    transaction_log_decoder: bool,
-    index_sanity_check: bool,
-    verify_index_only: bool,
-    max_message_size: int,
-    max_bytes: int,
-    form: str,
-    **refused: bool,
-) -> None:
+def dump(paths: tuple[str, ...], listed: str | None, **options: Any) -> None:
     """Print the contents of the files of a log, as Kafka's kafka-dump-log.sh does.
 
     \b
@@ -106,29 +90,35 @@ def dump(
     last batch, index entries that do not match the log. Gaps between offsets are reported too, but
     are no error: every compacted log has them.
     """
-    for name, what in NOT_SERVED.items():
-        if refused[name]:
+    for name, what in UNSUPPORTED.items():
+        if options[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not supported: kqueue cannot decode {what}")
-    if offsets_decoder and transaction_log_decoder:
+    if options["offsets_decoder"] and options["transaction_log_decoder"]:
         raise click.UsageError("choose one of --offsets-decoder and --transaction-log-decoder")
+    dump_options = _dump_options(options)
+    sources = _sources([*paths, *((listed or "").split(",") if listed else ())])
+    if _run(sources, dump_options):
+        raise click.exceptions.Exit(1)
+
+
+def _dump_options(options: dict[str, Any]) -> DumpOptions:
     from kqueue.log_tools.dump import DumpOptions
 
-    decoded = bool(key_decoder or value_decoder or offsets_decoder or transaction_log_decoder)
-    contents = print_data_log or decoded
-    options = DumpOptions(
-        records=deep_iteration or contents,
+    decoders = [
+        options[name] for name in ("key_decoder", "value_decoder", "offsets_decoder", "transaction_log_decoder")
+    ]
+    contents = options["print_data_log"] or any(decoders)
+    return DumpOptions(
+        records=options["deep_iteration"] or contents,
         contents=contents,
-        skip_metadata=skip_record_metadata,
-        decode=_decoder(key_decoder, value_decoder, offsets_decoder, transaction_log_decoder),
-        sanity_only=index_sanity_check,
-        verify_only=verify_index_only,
-        max_message_size=max_message_size,
-        max_bytes=max_bytes,
-        form="legacy" if form == "legacy" else "kafka",
+        skip_metadata=options["skip_record_metadata"],
+        decode=_decoder(*decoders),
+        sanity_only=options["index_sanity_check"],
+        verify_only=options["verify_index_only"],
+        max_message_size=options["max_message_size"],
+        max_bytes=options["max_bytes"],
+        form="legacy" if options["form"] == "legacy" else "kafka",
     )
-    sources = _sources([*paths, *((listed or "").split(",") if listed else ())])
-    if _run(sources, options):
-        raise click.exceptions.Exit(1)
 
 
 def _decoder(key: str | None, value: str | None, offsets: bool, transactions: bool) -> Decoder:

@@ -50,21 +50,7 @@ class InvalidArguments(click.ClickException):
 @click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="The form of values.")
 @click.option("--skip-damaged", is_flag=True, help="Skip damaged batches and report them, instead of stopping.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
-def export(
-    folders: tuple[Path, ...],
-    to: str,
-    form: str | None,
-    topics: tuple[str, ...],
-    start_offset: int | None,
-    end_offset: int | None,
-    since: str | None,
-    until: str | None,
-    read_committed: bool,
-    key_as: str,
-    value_as: str,
-    skip_damaged: bool,
-    overwrite: bool,
-) -> None:
+def export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], **options: Any) -> None:
     """Write the records of FOLDERs (of partitions, or data folders) to one file.
 
     \b
@@ -80,16 +66,16 @@ def export(
 
     damages: list[object] = []
     selection = Selection(
-        start_offset,
-        end_offset,
-        _time(since, "--since"),
-        _time(until, "--until"),
-        read_committed,
-        key_as,
-        value_as,
-        on_damage=damages.append if skip_damaged else "raise",
+        options["start_offset"],
+        options["end_offset"],
+        _time(options["since"], "--since"),
+        _time(options["until"], "--until"),
+        options["read_committed"],
+        options["key_as"],
+        options["value_as"],
+        on_damage=damages.append if options["skip_damaged"] else "raise",
     )
-    _export(folders, to, form, topics, selection, overwrite)
+    _export(folders, to, form, topics, selection, options["overwrite"])
     for damage in damages:
         click.echo(f"Left out: {damage}", err=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.log_tools.decoders.contract import DecodeError, Decoder
-from kqueue.log_tools.decoders.values import VALUE_DECODERS, record_decoder, text_decoder, value_decoder
+from kqueue.log_tools.decoders.values import VALUE_DECODERS, Decoder, record_decoder, text_decoder, value_decoder
+from kqueue.log_tools.errors import DecodeError
 
 __all__ = ["VALUE_DECODERS", "DecodeError", "Decoder", "record_decoder", "text_decoder", "value_decoder"]

@@ -22,8 +22,8 @@ from kqueue.groups.schemas import (
     OffsetCommitValue,
 )
 from kqueue.log_tools.decoders import schemas
-from kqueue.log_tools.decoders.contract import DecodeError
 from kqueue.log_tools.decoders.struct_json import json_text, struct_to_json
+from kqueue.log_tools.errors import DecodeError
 from kqueue.records.record import Record
 from kqueue.schema import reader
 

@@ -13,8 +13,11 @@ import uuid
 from collections.abc import Callable
 
 from kqueue.base.names import did_you_mean
-from kqueue.log_tools.decoders.contract import DecodeError, Decoder
+from kqueue.log_tools.errors import DecodeError
 from kqueue.records.record import Record
+
+Decoder = Callable[[Record], tuple[str | None, str | None]]
+"""Returns a record's key and value as text, None: null. Raises: DecodeError."""
 
 ValueDecoder = Callable[[bytes], object]
 # A surrogate, which is invalid in UTF-8: one error for Java's decoder, whole or truncated, and two
