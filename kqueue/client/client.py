@@ -105,10 +105,7 @@ class Client:
         return ClusterMetadata(metadata.brokers, topics, metadata.cluster_id, metadata.controller, metadata.failed)
 
     def topic_id(self, name: str) -> bytes:
-        """Return the 16 bytes of a topic's id from the metadata cache; all zero: unknown.
-
-        No request.
-        """
+        """Return the 16 bytes of a topic's id from the metadata cache; all zero: unknown."""
         return self._router.cluster.topic_id(name)
 
     def offsets(
@@ -166,10 +163,7 @@ class Client:
     # --- writing
 
     def init_producer(self, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
-        """Return a new producer id.
-
-        With which a broker appends each batch once (see `BatchBuilder`).
-        """
+        """Return a new producer id, with which brokers append each batch once."""
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(InitProducerId(), deadline)
 
@@ -218,10 +212,10 @@ class Client:
             self._router.send_to_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
     def delete_records(self, before: PartitionOffsets, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
-        """Delete the records before an offset (-1: the high watermark).
+        """Delete the records before an offset; return the new log start offsets.
 
-        Return the new log start offsets.
-
+        Args:
+            before: per partition the first offset to keep; -1: the high watermark.
         Raises: BrokerRefused: for example an offset beyond the high watermark. ClientError.
         """
         with self._call(timeout_ms) as deadline:
@@ -253,11 +247,10 @@ class Client:
         stable: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets (None.
-
-        Of all partitions), without partitions that have none.
+        """Return a group's committed offsets, without partitions that have none.
 
         Args:
+            partitions: None: all.
             stable: wait for pending transactional commits (Kafka 2.5 and later).
         """
         with self._call(timeout_ms) as deadline:
@@ -266,7 +259,7 @@ class Client:
     def groups(self, *, timeout_ms: int | None = None) -> dict[str, GroupListing]:
         """Return all groups of the cluster by name, sorted.
 
-        With members, or with committed offsets.
+        A group has members, or committed offsets, or both.
 
         Raises: BrokerRefused: a broker was not ready before the timeout. ClientError: a broker is
             unreachable, so groups might be missing.
@@ -282,8 +275,8 @@ class Client:
     ) -> dict[str, dict[str, ConfigEntry]]:
         """Return the effective settings of these topics.
 
-        Settings that the broker does not know are omitted.
-
+        Args:
+            names: of settings; None: all. Settings that the broker does not know are omitted.
         Raises: BrokerRefused: a topic does not exist. ClientError.
         """
         with self._call(timeout_ms) as deadline:

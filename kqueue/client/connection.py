@@ -89,10 +89,7 @@ class Connection:
         self._socket.close()
 
     def is_alive(self) -> bool:
-        """Return whether the broker has not closed the connection. Peeks at the socket.
-
-        Sends nothing.
-        """
+        """Return whether the broker has not closed the connection. Sends nothing."""
         try:
             self._socket.settimeout(0)
             self._socket.recv(1, socket.MSG_PEEK)
@@ -235,9 +232,9 @@ class Connection:
         return lost
 
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
-        """Send ApiVersions in our highest version.
+        """Send ApiVersions and return the versions that the broker supports.
 
-        And on UNSUPPORTED_VERSION in the broker's highest.
+        The first request has our highest version; after UNSUPPORTED_VERSION the broker's highest.
         """
         version = API_VERSIONS_REQUEST.versions[1]
         request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)

@@ -26,9 +26,9 @@ class Deadline:
 
     @property
     def broker_timeout_ms(self) -> int:
-        """The timeout to send to a broker.
+        """The timeout in ms to send to a broker.
 
-        3/4 of the remaining time, so its response arrives in time.
+        It is 3/4 of the remaining time, so that the response arrives in time.
         """
         return self.remaining_ms * 3 // 4
 

@@ -135,10 +135,7 @@ class MetadataCache:
             self._stale.discard(name)
 
     def leader(self, topic_partition: TopicPartition) -> Node | None:
-        """Return the leader of a partition; None.
-
-        It has none, or its broker is not in the metadata.
-        """
+        """Return the leader of a partition; None: unknown, or it has no leader."""
         topic = self._topics.get(topic_partition.topic)
         partition = topic.partitions.get(topic_partition.partition) if topic is not None else None
         return self.brokers.get(partition.leader) if partition is not None else None

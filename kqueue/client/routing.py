@@ -55,9 +55,9 @@ class Router:
         return self._ask(call, self._any, deadline)
 
     def send_to_controller(self, call: NodeCall[R], deadline: Deadline) -> R:
-        """Send to the controller, which changes metadata or forwards such requests. Raises.
+        """Send to the controller, or to any broker if there is none. Raises: ClientError.
 
-        ClientError.
+        The broker changes metadata or forwards the request.
         """
 
         def find(deadline: Deadline) -> Connection:
@@ -104,10 +104,7 @@ class Router:
     def metadata(
         self, names: Sequence[str] | None, deadline: Deadline, missing_ms: float | None = None
     ) -> ClusterMetadata:
-        """As `refresh`, but retry topics with an error as `RETRY_ACTIONS` says. Raises.
-
-        ClientError.
-        """
+        """As `refresh`, but retry topics with an error. Raises: ClientError."""
         budget = RetryBudget(self.options, deadline, missing_ms)
         while True:
             metadata = self.refresh(names, deadline)
@@ -187,9 +184,7 @@ class Router:
     def send_to_leaders(
         self, call: LeaderCall[A, R], requested: Mapping[TopicPartition, A], deadline: Deadline
     ) -> dict[TopicPartition, R]:
-        """Send to the leaders of these partitions in parallel.
-
-        Retry partitions whose error allows it.
+        """Send to the leaders of these partitions in parallel, with retries.
 
         Raises: ClientError: of the first partition that failed for good; its `failed` and `done`
             cover all partitions. DeadlinePassed.
@@ -263,7 +258,7 @@ class Router:
     ) -> dict[Address, dict[TopicPartition, A]]:
         """Return the partitions by leader address.
 
-        Partitions without one get an error in `results`.
+        Partitions without a leader get an error in `results`.
         """
         unknown = self.cluster.unknown(topic_partition.topic for topic_partition in requested)
         codes: Mapping[str, int] = {}

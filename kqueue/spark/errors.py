@@ -6,10 +6,7 @@ from kqueue.base.errors import KqueueError
 
 
 class OptionError(KqueueError):
-    """An option of the source or sink is unknown, invalid or contradicts another.
-
-    The message names it.
-    """
+    """An option of the source or sink is unknown, invalid or contradicts another."""
 
 
 class DataLost(KqueueError):

@@ -28,8 +28,7 @@ CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType", "topic", "date")
 SCHEMA = (
     "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, "
-    "timestamp timestamp, "
-    "timestampType int, topic string, date date"
+    "timestamp timestamp, timestampType int, topic string, date date"
 )
 """Columns of the files, with topic and date from the folder names.
 
@@ -45,9 +44,9 @@ _CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
 class ArchiveResult(NamedTuple):
-    """rows: added records. batches, files: that hold them. rows_total.
+    """The result of a run.
 
-    Records of the whole archive.
+    rows: added records. batches, files: that hold them. rows_total: records of the whole archive.
     """
 
     rows: int
@@ -65,16 +64,15 @@ def archive(
     since_ms: int | None = None,
     until_ms: int | None = None,
     batch_bytes: int = BATCH_BYTES,
-    file_bytes: int = FILE_BYTES,
     tell: ProgressListener = silent,
 ) -> ArchiveResult:
-    """Append the new records of topics to the archive in `folder`.
+    """Append the new records of topics to the archive in `folder`, once each.
 
-    Each once (see `archive_layout`).
+    `archive_layout` describes the folder and the commit of a batch.
 
     Columns: those of the source with headers, and `date`, the UTC day of the timestamp, null
     without one. Files are partitioned by topic and day, sorted by partition and offset, and about
-    `file_bytes` large if there are enough records.
+    `FILE_BYTES` large if there are enough records.
 
     Args:
         source: options of the kqueue source. The default isolation level is read_committed: aborted
@@ -91,15 +89,12 @@ def archive(
     options = parse_options(source, streaming=False)
     layout = ArchiveLayout(spark, folder)
     with layout.held():
-        return _archive(
-            spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes, file_bytes), tell
-        )
+        return _archive(spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes), tell)
 
 
 class _Sizes(NamedTuple):
     compression: str
     batch_bytes: int
-    file_bytes: int
 
 
 def _archive(
@@ -216,7 +211,7 @@ def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: O
 
 def _stage(spark: SparkSession, frame: DataFrame, folder: str, sizes: _Sizes) -> int:
     """Write records to a folder; return their number."""
-    with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(sizes.file_bytes), **SETTINGS}):
+    with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(FILE_BYTES), **SETTINGS}):
         ordered = frame.hint("rebalance", "topic", "date").sortWithinPartitions(*ORDER)
         writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", sizes.compression)
         writer.parquet(folder)

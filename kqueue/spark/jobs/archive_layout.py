@@ -155,9 +155,9 @@ class ArchiveLayout:
         self._rename(new, self.of(STAGING, batch_name(batch.number)))
 
     def publish(self, number: int) -> bool:
-        """Move a committed batch's files to their final folders. Returns: False.
+        """Move a committed batch's files to their final folders.
 
-        It was not committed.
+        Returns: False: the batch was not committed.
         """
         root = self.of(STAGING, batch_name(number))
         if not self._exists(f"{root}/{ABOUT}"):

@@ -83,9 +83,11 @@ class DelayQueries:
         )
 
     def has_done(self, end: int, watermark_ms: int) -> bool:
-        """Return whether, at the last `look`.
+        """Return whether, at the last `look`, both queries were done up to these bounds.
 
-        Both queries had reached `end` and gold the watermark.
+        Args:
+            end: the sum of offsets that both queries must have read.
+            watermark_ms: the watermark that gold must have reached.
         """
         gold = self._queries[0]
         return all(query.end >= end for query in self._queries) and (gold.watermark_ms or 0) >= watermark_ms

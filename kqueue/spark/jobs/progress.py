@@ -32,9 +32,9 @@ def silent(stage: str, rows: int, total: int | None = None, /) -> None:
 def watched(
     spark: SparkSession, stage: str, before: int, rows: int, total: int, tell: ProgressListener
 ) -> Iterator[None]:
-    """Report progress while Spark reads, estimated from finished tasks.
+    """Report progress while Spark reads.
 
-    Spark counts no Python rows.
+    It is estimated from finished tasks, since Spark does not count rows of Python readers.
 
     Args:
         before: rows done before. rows: rows of this read. total: rows in all.

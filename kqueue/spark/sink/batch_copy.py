@@ -112,9 +112,9 @@ class StagedBatchReader:
         self._held_bytes = 0
 
     def take(self, staging_partition: int, offset: int) -> tuple[bytearray, BatchHeader]:
-        """Return the batch that begins at this offset. Raises: StagingLost: there is none.
+        """Return the batch that begins at this offset.
 
-        ClientError.
+        Raises: StagingLost: no batch begins there. ClientError.
         """
         if (staging_partition, offset) not in self._held:
             self._fetch(staging_partition, offset)

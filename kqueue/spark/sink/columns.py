@@ -43,7 +43,7 @@ BY_NAME = {column.name: column for column in COLUMNS}
 OF_SOURCE = ("offset", "timestampType")
 """Columns of the source that cannot be written.
 
-They are ignored, so a frame that was read can be written.
+They are ignored, so that a frame that was read can be written.
 """
 
 

@@ -37,10 +37,8 @@ SETTINGS: Mapping[str, str] = {
 }
 """Topic settings that accept any batch unchanged and keep it.
 
-The sink deletes finished data itself.
-
-DeleteRecords cannot delete from the last segment, so segments are small, but not smaller than the
-largest batch that a client can read.
+The sink deletes finished data itself. DeleteRecords cannot delete from the last segment, so
+segments are small, but not smaller than the largest batch that a client can read.
 """
 
 

@@ -189,10 +189,7 @@ class BrokerReader:
                 return None
 
     def _is_same(self, one: OffsetRange) -> bool:
-        """Return whether the fetched topic has the id for which the range was planned.
-
-        If both are known.
-        """
+        """Return whether the fetched topic's id is that of the range, if both are known."""
         topic_id = self.client.topic_id(one.topic) if one.topic_id else NO_ID
         return topic_id == NO_ID or uuid_text(topic_id) == one.topic_id
 

@@ -249,10 +249,7 @@ def _borne_out(log: LogFolder, start: int, end: int) -> Iterator[Batch]:
 
 
 def _is_same(one: OffsetRange, log: LogFolder) -> bool:
-    """Return whether the folder has the topic id for which the range was planned.
-
-    If both are known.
-    """
+    """Return whether the folder's topic id is that of the range, if both are known."""
     topic_id = log.topic_id if one.topic_id else None
     return topic_id is None or uuid_text(topic_id) == one.topic_id
 

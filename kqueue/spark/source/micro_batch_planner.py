@@ -1,6 +1,4 @@
-"""Plans the micro-batches of a stream: initial offset, next end offset, ranges, commits.
-
-No pyspark.
+"""Plans the micro-batches of a stream: offsets, ranges and commits. No pyspark.
 
 Spark logs a batch's end offset before it runs the batch. If a query stops before its first batch is
 done, Spark asks for the initial offset again, and `latest` then selects another offset. Therefore
@@ -44,7 +42,6 @@ class MicroBatchPlanner:
     """The plan of one query run, on the driver.
 
     All methods raise DataLost and what the reader raises.
-
     Thread: one at a time.
     """
 

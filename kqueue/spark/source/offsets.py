@@ -54,10 +54,7 @@ class OffsetBound:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> JsonObject:
-    """Return offsets in the form of Spark's checkpoints, sorted.
-
-    So that equal offsets are equal text.
-    """
+    """Return offsets in the form of Spark's checkpoints, sorted: equal offsets are equal text."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset

@@ -28,10 +28,7 @@ OpenTransactions = dict[int, int]
 
 
 class AbortedTxnRange(NamedTuple):
-    """An aborted transaction.
-
-    Batches of the producer from `first` to its marker at `last` are hidden.
-    """
+    """An aborted transaction of a producer, from its first batch to its marker at `last`."""
 
     producer_id: int
     first: int

@@ -27,9 +27,9 @@ NO_MARKS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class Table:
-    """One table. With a `date` column it is partitioned by date.
+    """One table, partitioned by date if it has a `date` column.
 
-    And rows without a date get `NO_DATE`.
+    Rows without a date get `NO_DATE`.
 
     Args:
         columns: an empty frame with the table's columns.

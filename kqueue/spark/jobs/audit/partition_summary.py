@@ -53,10 +53,7 @@ class Times:
     counts: dict[int, int] = field(default_factory=dict)
 
     def coarser(self, level: int) -> Times:
-        """Return the histogram at this level.
-
-        Or the first later one with at most `TIMES_MAX` counts.
-        """
+        """Return the histogram at this level or a coarser one with at most `TIMES_MAX` counts."""
         found = self
         while found.level < level or len(found.counts) > TIMES_MAX:
             ratio = WIDTHS_MS[found.level + 1] // WIDTHS_MS[found.level]

@@ -33,9 +33,10 @@ ROWS = (
 
 
 class DuplicateRecords(NamedTuple):
-    """rows: records equal to an earlier one. first, again.
+    """Duplicates in a partition.
 
-    Offsets of the first duplicated record and of its last copy.
+    rows: records equal to an earlier one. first, again: offsets of the first duplicated record and
+    of its last copy.
     """
 
     rows: int
@@ -44,10 +45,7 @@ class DuplicateRecords(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """By partition: summaries, and duplicates.
-
-    Partitions without records or duplicates are omitted.
-    """
+    """The summaries and the duplicates of each partition that has any."""
 
     summaries: Mapping[TopicPartition, list[PartitionSummary]]
     repeated: Mapping[TopicPartition, DuplicateRecords]
