@@ -54,6 +54,7 @@ class SegmentReader:
 
     @property
     def position(self) -> int:
+        """Position of the batch that is read, in bytes."""
         return self._scanner.position
 
     def __iter__(self) -> Iterator[ScannedBatch]:

@@ -50,7 +50,9 @@ _LEGACY = struct.Struct(">qiIbbq")
 class Readable(Protocol):
     """A file, or an open one that a region holds."""
 
-    def read_at(self, position: int, size: int) -> bytes: ...
+    def read_at(self, position: int, size: int) -> bytes:
+        """Return up to `size` bytes from `position`; fewer at the file's end."""
+        ...
 
 
 class CheckLevel(IntEnum):

@@ -144,7 +144,7 @@ def test_a_storage_with_an_opener_is_compacted_in_another_process(
     assert desk.manager.checkpoints.cleaner_offset(candidate.key) is not None
 
 
-def test_what_all_compactions_have_together_is_shared_out() -> None:
+def test_shared_limits_are_divided_by_the_threads() -> None:
     desk = Desk(
         log_cleaner_threads=4,
         log_cleaner_dedupe_buffer_size=1 << 20,
@@ -201,7 +201,7 @@ def test_the_steps_come_in_their_order() -> None:
     assert desk.names(log, ".deleted") == []
 
 
-def test_when_it_is_done_somebody_may_begin_the_next() -> None:
+def test_the_end_of_a_compaction_allows_the_next() -> None:
     desk = Desk()
     idle: list[int] = []
     desk.cleaner.on_idle = lambda: idle.append(desk.cleaner.room)
@@ -241,7 +241,7 @@ def fail_with(error: BaseException) -> Callable[[CpuJob[Any]], None]:
     ("error", "retried"),
     [(CorruptBatch("a bad sum"), False), (StorageFailed("no room"), True), (JobFailed("it died"), True)],
 )
-def test_what_fails_is_set_aside_and_tried_again_where_that_may_help(error: Exception, retried: bool) -> None:
+def test_a_failing_log_is_excluded_and_retried_where_that_may_help(error: Exception, retried: bool) -> None:
     desk = Desk()
     log = desk.log("t")
     desk.cleaner.begin([desk.candidate(log)])
@@ -256,7 +256,7 @@ def test_what_fails_is_set_aside_and_tried_again_where_that_may_help(error: Exce
     assert (desk.cleaner.uncleanable == {}) == retried
 
 
-def test_a_process_that_was_killed_is_retried_soon_and_its_log_set_aside_only_when_it_dies_again_and_again(
+def test_a_killed_process_is_retried_soon_and_its_log_excluded_after_repeated_deaths(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     desk = Desk()
@@ -375,7 +375,7 @@ def test_a_log_that_is_deleted_at_any_step(step: int, caplog: pytest.LogCaptureF
 # --- taking a commit back
 
 
-def test_a_commit_can_be_taken_back() -> None:
+def test_a_commit_can_be_rolled_back() -> None:
     storage = FaultyStorage()
     log = filled(storage)
     before = read_records(log)
@@ -389,7 +389,7 @@ def test_a_commit_can_be_taken_back() -> None:
 
 @pytest.mark.parametrize("remains", list(Remains))
 @pytest.mark.parametrize("cut", range(1, 8))
-def test_a_power_cut_leaves_all_old_or_all_new_when_a_commit_is_taken_back(cut: int, remains: Remains) -> None:
+def test_a_power_cut_during_a_roll_back_leaves_all_old_or_all_new(cut: int, remains: Remains) -> None:
     storage = FaultyStorage()
     log = filled(storage)
     before = state(log)

@@ -167,7 +167,7 @@ def has_good_value(record: Record) -> bool:
     return record.value == b"good"
 
 
-def test_a_filter_takes_the_place_of_keys() -> None:
+def test_a_filter_decides_instead_of_keys() -> None:
     storage, log = new_log()
     put(log, (None, b"good"), (b"a", b"bad"), (b"a", b"good"), (b"a", None))
     log.roll()
@@ -318,7 +318,7 @@ def test_an_index_of_aborted_transactions_that_is_gone_is_an_error() -> None:
         job()
 
 
-def test_what_an_earlier_job_left_is_removed() -> None:
+def test_files_of_an_earlier_job_are_removed() -> None:
     storage, log = new_log()
     put(log, (b"a", b"1"))
     log.roll()
@@ -377,7 +377,7 @@ def test_folders_of_kafka_are_compacted(version: str, folder: str) -> None:
     assert (markers > 0) == (topic == "txn")
 
 
-def test_kafkas_own_compaction_is_gone_on_with() -> None:
+def test_kafkas_own_compaction_is_continued() -> None:
     """S5.2, S3.6: what Kafka has compacted already loses no more than what came after its last
     cleaning took the place of
     """

@@ -79,7 +79,7 @@ def test_a_window_begins_where_it_says() -> None:
     assert len(offset_map.window_at(4)[0]) == 0, "nothing is known beyond the end"
 
 
-def test_the_buffer_is_taken_again() -> None:
+def test_the_output_buffer_is_reused() -> None:
     offset_map = a_map()
     first = offset_map.output_buffer(100)
     first[7] = 9

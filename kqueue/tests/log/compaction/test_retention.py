@@ -140,7 +140,7 @@ def test_aborted_data_goes_whatever_the_map_says() -> None:
     assert verdict(rules, Record(5, 0, b"a", b"1"), **settings)[0] == DROPPED
 
 
-def test_a_filter_decides_in_the_place_of_keys() -> None:
+def test_a_filter_decides_instead_of_the_map() -> None:
     rules = retention(offset_map=None, keep=lambda record: record.value != b"no", start_offset=5)
     found, _ = verdict(
         rules,

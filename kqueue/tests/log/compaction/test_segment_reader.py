@@ -54,7 +54,7 @@ def records(found: SegmentReader) -> list[Record]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 61, 100, 10_000])
-def test_batches_of_all_formats_are_walked_whatever_is_read_at_a_time(chunk_bytes: int) -> None:
+def test_batches_of_all_formats_are_read_with_any_chunk_size(chunk_bytes: int) -> None:
     found = records(walk(data_of_all_kinds(), chunk_bytes=chunk_bytes))
     assert [(record.offset, record.key, record.value) for record in found] == [
         (one.offset, one.key, one.value) for one in RECORDS

@@ -199,7 +199,7 @@ def test_completing_where_nothing_was_cut_short_changes_nothing() -> None:
     assert storage.steps == []
 
 
-def test_old_names_stay_for_whoever_removes_them() -> None:
+def test_old_names_stay_until_the_caller_removes_them() -> None:
     storage = copy()
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     swap_files.commit(storage, FOLDER, done.groups[0])
@@ -209,7 +209,7 @@ def test_old_names_stay_for_whoever_removes_them() -> None:
     assert len(deleted) >= 3 * len(done.groups[0].sources)
 
 
-def test_a_disk_that_fails_within_the_renames_costs_nothing() -> None:
+def test_a_failed_rename_costs_nothing() -> None:
     for number in range(3):
         storage = copy()
         done = task(storage, now_ms=LATER_MS, config=CONFIG)()
@@ -233,7 +233,7 @@ def rename(storage: FaultyStorage, base: int, suffixes: tuple[str, ...], old: st
         storage.rename(path + old, path + new)
 
 
-def test_a_swap_that_kafka_left_is_finished() -> None:
+def test_a_swap_that_kafka_left_is_completed() -> None:
     """S5.2, S3.6: Kafka renames the log before its indexes, and may have left an old index of
     aborted transactions.
     """
@@ -265,7 +265,7 @@ def test_a_split_that_kafka_had_not_finished_is_undone() -> None:
     assert not [name for name in names(storage) if name.endswith((CLEANED, SWAP))]
 
 
-def test_a_new_segment_that_is_damaged_is_not_taken_for_an_end() -> None:
+def test_a_damaged_new_segment_does_not_count_as_short() -> None:
     storage = copy()
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     base = done.groups[0].cleaned.base

@@ -29,7 +29,7 @@ def epochs(*rows: tuple[int, int]) -> LeaderEpochCache:
     return made
 
 
-def test_epochs_that_the_batches_bear_out_are_right() -> None:
+def test_epochs_that_the_batches_confirm_are_right() -> None:
     """S5.3"""
     log = filled()
     assert has_epochs(log.segments)
@@ -50,7 +50,7 @@ def test_epochs_that_the_batches_bear_out_are_right() -> None:
         ((0, 0), (2, 4), (4, 8)),
     ],
 )  # fmt: skip
-def test_epochs_that_the_batches_contradict_are_told(rows: tuple[tuple[int, int], ...]) -> None:
+def test_epochs_that_the_batches_contradict_are_reported(rows: tuple[tuple[int, int], ...]) -> None:
     wrong = epoch_contradiction(epochs(*rows), list(filled().segments))
     assert wrong is not None
     assert wrong.startswith("epoch ")
@@ -70,7 +70,7 @@ def contradiction(*rows: AbortedTxn) -> str | None:
     return transaction_contradiction(number, log.segments, log.end_offset)
 
 
-def test_transactions_that_stand_in_the_log_are_right() -> None:
+def test_transactions_that_are_in_the_log_are_right() -> None:
     assert contradiction(RIGHT) is None
     assert contradiction() is None
     log = open_log()
@@ -85,7 +85,7 @@ def test_transactions_that_stand_in_the_log_are_right() -> None:
         RIGHT._replace(last_stable_offset=12), RIGHT._replace(last_stable_offset=-2),
     ],
 )  # fmt: skip
-def test_transactions_that_the_log_contradicts_are_told(row: AbortedTxn) -> None:
+def test_transactions_that_the_log_contradicts_are_reported(row: AbortedTxn) -> None:
     assert contradiction(row) is not None
 
 

@@ -35,7 +35,7 @@ def with_a_wrong_index(storage: MemoryStorage | FaultyStorage) -> Log:
     return log
 
 
-def test_a_wrong_index_is_made_anew_in_a_job() -> None:
+def test_a_wrong_index_is_rebuilt_in_a_job() -> None:
     """S3.4"""
     storage, jobs = MemoryStorage(), SteppedJobs()
     log = with_a_wrong_index(storage)
@@ -47,14 +47,14 @@ def test_a_wrong_index_is_made_anew_in_a_job() -> None:
     check_log(open_log(storage, clean=True, recovery_point=60, **SETTINGS))
 
 
-def test_a_log_whose_indexes_are_right_has_nothing_to_mend() -> None:
+def test_a_log_with_right_indexes_starts_no_job() -> None:
     log = open_log(**SETTINGS)
     append(log, b"x")
     assert not start_index_rebuild(log, SteppedJobs())
 
 
 @pytest.mark.parametrize("what", ["dropped", "offline"])
-def test_a_segment_that_is_gone_meanwhile_is_left_alone(what: str) -> None:
+def test_a_segment_that_is_deleted_meanwhile_is_left_alone(what: str) -> None:
     storage, jobs = MemoryStorage(), SteppedJobs()
     log = with_a_wrong_index(storage)
     assert start_index_rebuild(log, jobs)

@@ -59,7 +59,7 @@ def test_a_whole_log_is_whole_with_gaps_too() -> None:
     assert told() == []
 
 
-def test_a_torn_end_is_one_broken_stretch() -> None:
+def test_a_torn_end_is_one_corrupt_range() -> None:
     whole = unit(2)
     for size in (1, 17, 60, len(whole) - 1):
         assert told(unit(0), whole[:size]) == [(0, 1), "broken"]
@@ -96,7 +96,7 @@ def test_nothing_reaches_into_the_next_segment() -> None:
     assert told(unit(0), unit(3), limit=4) == [(0, 1), "broken"]
 
 
-def test_old_formats_are_walked_too() -> None:
+def test_old_formats_are_scanned() -> None:
     records = [Record(number, START_MS, None, b"%d" % number) for number in range(3)]
     plain, wrapped = encode_set(records[:2], 1), encode_set(records[2:], 1, 1)
     assert told(plain, wrapped, unit(3)) == [(0, 0), (1, 1), (2, 2), (3, 4)]

@@ -91,7 +91,7 @@ def damaged(storage: MemoryStorage) -> dict[str, bytes]:
     return {entry.name: storage.read(f"t-0/{entry.name}") for entry in storage.list("t-0") if ".damaged" in entry.name}
 
 
-def test_a_batch_whose_bytes_are_wrong_ends_the_log_and_what_follows_is_set_aside(
+def test_a_batch_with_wrong_bytes_ends_the_log_and_the_rest_is_quarantined(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """S5.3"""
@@ -157,7 +157,7 @@ def values_from(log: Log, offset: int) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_records_that_were_flushed_and_are_gone_are_told_and_their_offsets_not_given_again(clean: bool) -> None:
+def test_lost_flushed_records_are_reported_and_their_offsets_are_not_reused(clean: bool) -> None:
     """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
@@ -174,7 +174,7 @@ def test_records_that_were_flushed_and_are_gone_are_told_and_their_offsets_not_g
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_not_believed(clean: bool) -> None:
+def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_ignored(clean: bool) -> None:
     storage = MemoryStorage()
     filled(storage).close()
     log = open_log(storage, recovery_point=914, high_watermark=14, clean=clean, **SETTINGS)
@@ -183,7 +183,7 @@ def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_not_believe
     check_log(log)
 
 
-def test_a_log_start_that_contradicts_everything_else_is_not_believed() -> None:
+def test_a_log_start_that_contradicts_everything_else_is_ignored() -> None:
     storage = MemoryStorage()
     filled(storage).close()
     log = open_log(storage, recovery_point=14, high_watermark=14, clean=True, start_offset=95, **SETTINGS)
@@ -192,7 +192,7 @@ def test_a_log_start_that_contradicts_everything_else_is_not_believed() -> None:
     check_log(log)
 
 
-def test_a_clean_stop_that_was_none_is_recovered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_contradicts_its_clean_stop_is_recovered(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     log = filled(storage)
     log.close()
@@ -206,7 +206,7 @@ def test_a_clean_stop_that_was_none_is_recovered(caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", ["missing", "odd size"])
-def test_indexes_that_are_gone_or_broken_are_made_anew(suffix: str, clean: bool, damage: str) -> None:
+def test_missing_or_corrupt_indexes_are_rebuilt(suffix: str, clean: bool, damage: str) -> None:
     storage = MemoryStorage()
     filled(storage).close()
     for entry in storage.list("t-0"):
@@ -268,7 +268,7 @@ def test_offsets_that_run_backwards_end_the_log() -> None:
     assert (log.end_offset, log.segments.size) == (2, size)
 
 
-def test_leftovers_are_cleared_away() -> None:
+def test_temporary_files_are_removed() -> None:
     storage = MemoryStorage()
     filled(storage).close()
     digits = "0" * 18
@@ -283,7 +283,7 @@ def test_leftovers_are_cleared_away() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_compaction_that_was_cut_short_is_finished(clean: bool) -> None:
+def test_an_interrupted_compaction_is_completed(clean: bool) -> None:
     """S5.2: the new segment stands for all that begin within it, ours or Kafka's."""
     storage = MemoryStorage()
     log = filled(storage)
@@ -301,7 +301,7 @@ def test_a_compaction_that_was_cut_short_is_finished(clean: bool) -> None:
     assert not [entry.name for entry in storage.list("t-0") if entry.name.endswith((".swap", ".cleaned", ".deleted"))]
 
 
-def test_broken_epochs_come_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
+def test_corrupt_epochs_are_rebuilt_from_the_batches(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     log = filled(storage)
     log.close()
@@ -312,7 +312,7 @@ def test_broken_epochs_come_from_the_batches(caplog: pytest.LogCaptureFixture) -
     assert "leader-epoch-checkpoint: expected what the batches say, found" in caplog.text
 
 
-def test_epochs_of_what_was_cut_off_are_forgotten() -> None:
+def test_epochs_of_truncated_batches_are_dropped() -> None:
     storage = MemoryStorage()
     log = filled(storage)
     flush(log)
@@ -324,7 +324,7 @@ def test_epochs_of_what_was_cut_off_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_broken_snapshot_costs_nothing_but_reading(clean: bool) -> None:
+def test_a_corrupt_snapshot_costs_only_reading(clean: bool) -> None:
     storage = MemoryStorage()
     log = filled(storage)
     log.close()
@@ -357,7 +357,7 @@ def test_without_any_snapshot_producers_come_from_all_batches() -> None:
         check_log(open_log(storage, clean=clean, recovery_point=14, **SETTINGS))
 
 
-def test_a_log_that_ends_before_its_start_goes_on_there_and_keeps_its_files() -> None:
+def test_a_log_that_ends_before_its_start_continues_there_and_keeps_its_files() -> None:
     storage = MemoryStorage()
     filled(storage).close()
     size = storage.open(path(0, ".log")).size
@@ -368,7 +368,7 @@ def test_a_log_that_ends_before_its_start_goes_on_there_and_keeps_its_files() ->
     assert read_values(log) == [b"a"]
 
 
-def test_a_checkpointed_start_hides_what_lies_before() -> None:
+def test_a_checkpointed_start_hides_earlier_records() -> None:
     storage = MemoryStorage()
     filled(storage).close()
     log = open_log(storage, clean=True, start_offset=5, **SETTINGS)
@@ -376,7 +376,7 @@ def test_a_checkpointed_start_hides_what_lies_before() -> None:
     assert read_values(log)[0] == b"005"
 
 
-def test_what_recovery_found_is_flushed() -> None:
+def test_the_recovered_state_is_flushed() -> None:
     """After a crash of the process alone the bytes may be in the page cache only."""
     storage = FaultyStorage()
     filled(storage)
@@ -389,7 +389,7 @@ def test_what_recovery_found_is_flushed() -> None:
     assert {step.path for step in storage.steps if step.kind == "sync_folder"} == {"t-0", ""}
 
 
-def test_names_that_a_crash_left_unsynced_are_synced() -> None:
+def test_unsynced_names_are_synced_after_a_crash() -> None:
     storage = FaultyStorage()
     log = open_log(storage, **SETTINGS)
     append(log, b"a")
@@ -466,7 +466,7 @@ def test_a_sealed_segment_that_lost_all_its_bytes_is_damage(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_segments_that_retention_removed_are_not_missed(clean: bool) -> None:
+def test_segments_that_retention_removed_are_not_reported(clean: bool) -> None:
     """The log start is checkpointed first; the epochs on disk may begin before it."""
     storage = MemoryStorage()
     bases = stopped(storage, clean)
@@ -477,7 +477,7 @@ def test_segments_that_retention_removed_are_not_missed(clean: bool) -> None:
     assert log.start_offset == bases[1]
 
 
-def test_segments_between_the_checkpointed_start_and_the_first_file_are_missed() -> None:
+def test_missing_segments_behind_the_checkpointed_start_are_reported() -> None:
     storage = MemoryStorage()
     bases = stopped(storage, clean=True)
     for base in bases[:2]:

@@ -19,7 +19,7 @@ def last_sequences(producers: ProducerStateManager) -> dict[int, int]:
     return {id: producer.batches[-1].last_sequence for id, producer in producers.items()}
 
 
-def test_replaying_from_anywhere_comes_to_the_same() -> None:
+def test_a_replay_from_any_snapshot_gives_the_same_state() -> None:
     """S5.3"""
     storage = MemoryStorage()
     log = filled(storage)
@@ -53,7 +53,7 @@ def test_damage_costs_the_batch_that_it_hit() -> None:
     assert [batch.last_sequence for batch in producers.by_id[1].batches] == [0, 2, 3, 4, 5]
 
 
-def test_broken_snapshots_are_removed_and_an_older_one_taken() -> None:
+def test_corrupt_snapshots_are_removed_and_an_older_one_is_used() -> None:
     storage = MemoryStorage()
     log = filled(storage)
     offsets = [*log._snapshots.offsets]

@@ -37,7 +37,7 @@ def test_an_end_without_a_whole_batch_is_cut_off() -> None:
     assert (names(storage), segment.log.size) == ([NAME], segment.size - 4)
 
 
-def test_an_end_with_whole_batches_is_kept_beside_the_log_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_with_whole_batches_is_quarantined_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine, "COPY_BYTES", 10)
     storage = MemoryStorage()
     rest = b"torn" + bytes(batch(b"b", base_offset=5))
@@ -51,7 +51,7 @@ def test_an_end_with_whole_batches_is_kept_beside_the_log_each_time(monkeypatch:
         segment.log.append(rest)
 
 
-def test_a_whole_segment_is_set_aside_without_its_indexes() -> None:
+def test_a_segment_is_quarantined_without_its_indexes() -> None:
     storage = MemoryStorage()
     data = bytes(batch(b"a"))
     quarantine.quarantine_segment(storage, "t-0", segment_of(storage, data), "a hole")
@@ -61,7 +61,7 @@ def test_a_whole_segment_is_set_aside_without_its_indexes() -> None:
     assert [entry.name for entry in storage.list("t-0")] == [f"{NAME}.damaged"]
 
 
-def test_where_nothing_can_be_copied_nothing_is_cut() -> None:
+def test_without_a_copy_nothing_is_cut() -> None:
     storage = FaultyStorage()
     segment = segment_of(storage, b"torn", bytes(batch(b"b", base_offset=5)))
     storage.fail("append")
@@ -71,7 +71,7 @@ def test_where_nothing_can_be_copied_nothing_is_cut() -> None:
 
 
 @pytest.mark.parametrize("remains", Remains)
-def test_a_power_cut_never_costs_what_is_set_aside(remains: Remains) -> None:
+def test_a_power_cut_never_costs_quarantined_batches(remains: Remains) -> None:
     rest = b"torn" + bytes(batch(b"b", base_offset=5))
     for cut_at in range(1, 40):
         storage = FaultyStorage()

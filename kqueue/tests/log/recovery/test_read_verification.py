@@ -88,7 +88,7 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
     return found, skipped
 
 
-def test_what_is_whole_is_checked_once_and_then_costs_nothing() -> None:
+def test_valid_bytes_are_verified_once() -> None:
     storage = MemoryStorage()
     values = written(storage)
     log = reopened(storage)
@@ -99,7 +99,7 @@ def test_what_is_whole_is_checked_once_and_then_costs_nothing() -> None:
     assert log.read(0, 100, end_offset=log.end_offset).check is None
 
 
-def test_what_this_process_appends_needs_no_check() -> None:
+def test_appended_bytes_need_no_verification() -> None:
     storage = MemoryStorage()
     values = written(storage)
     log = reopened(storage)
@@ -114,7 +114,7 @@ def test_what_this_process_appends_needs_no_check() -> None:
     assert served(log)[0] == {**dict(enumerate(values)), old_end: b"new"}
 
 
-def test_reads_say_nothing_where_they_are_not_to() -> None:
+def test_verification_can_be_disabled() -> None:
     storage = MemoryStorage()
     written(storage)
     flip(storage, NAME, 70, 0)
@@ -126,7 +126,7 @@ def test_reads_say_nothing_where_they_are_not_to() -> None:
 
 
 @pytest.mark.parametrize("position", [17, 21, 60, 61, 70])
-def test_damage_is_named_refused_and_gone_around(position: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_and_reads_continue_behind_it(position: int, caplog: pytest.LogCaptureFixture) -> None:
     """S4.1: a reader before the damage gets what comes before it, one beyond it goes on."""
     storage = MemoryStorage()
     values = written(storage)
@@ -181,7 +181,7 @@ def test_a_flipped_bit_costs_its_batch_and_no_other(data: st.DataObject) -> None
 
 
 @given(data=st.data())
-def test_an_index_that_lies_misleads_nobody(data: st.DataObject) -> None:
+def test_a_wrong_index_entry_does_not_change_what_is_read(data: st.DataObject) -> None:
     """S3.4: one bit anywhere in the offset indexes of sealed segments: everything is found as ever."""
     storage = MemoryStorage()
     values = written(storage, 40)
@@ -198,7 +198,7 @@ def test_an_index_that_lies_misleads_nobody(data: st.DataObject) -> None:
     assert log.damage == []
 
 
-def test_an_offset_that_is_told_too_high_costs_the_batch_that_tells_it() -> None:
+def test_a_base_offset_that_is_too_high_costs_its_own_batch() -> None:
     """No checksum covers it; the batch after it gives it away, before either is served."""
     storage = MemoryStorage()
     values = written(storage)
@@ -210,7 +210,7 @@ def test_an_offset_that_is_told_too_high_costs_the_batch_that_tells_it() -> None
     assert "offsets 3 to 4" in str(damage)
 
 
-def test_old_formats_are_checked_too() -> None:
+def test_old_formats_are_verified() -> None:
     """S3.3: magic 0 and 1, plain and in wrappers."""
     storage = MemoryStorage()
     open_log(storage).close()
@@ -225,7 +225,7 @@ def test_old_formats_are_checked_too() -> None:
     assert log.damage[0].position == len(sets[0])  # type: ignore[union-attr]
 
 
-def test_two_readers_share_one_check() -> None:
+def test_two_readers_share_one_task() -> None:
     storage = MemoryStorage()
     written(storage)
     log, jobs = reopened(storage), SteppedJobs()
@@ -242,7 +242,7 @@ def test_two_readers_share_one_check() -> None:
 
 
 @pytest.mark.parametrize("error", [StorageFailed("can't read"), FileNotFoundError("gone")])
-def test_a_disk_that_fails_is_told_and_asked_again(error: Exception) -> None:
+def test_a_failed_read_is_reported_and_repeated(error: Exception) -> None:
     storage = MemoryStorage()
     written(storage)
     log = reopened(storage)
@@ -258,7 +258,7 @@ def test_a_disk_that_fails_is_told_and_asked_again(error: Exception) -> None:
     assert log.reader.verification_job(again, told.append) is not None
 
 
-def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_verifies_ahead_so_that_a_sequential_reader_seldom_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times as far as it read."""
     monkeypatch.setattr("kqueue.log.reader.CHECK_BYTES_MIN", 10)
     storage = MemoryStorage()
@@ -270,7 +270,7 @@ def test_a_check_goes_on_for_a_while_so_that_a_reader_in_order_seldom_waits(monk
     assert 4 * first <= check.run().verified_range.end < log.segments[0].size
 
 
-def test_what_is_known_grows_together() -> None:
+def test_verified_ranges_are_merged() -> None:
     checks = SegmentVerification("x", 10, 1000)
     assert not checks.is_verified(0, 1)
     for start, end in ((400, 500), (0, 100), (90, 200), (450, 600), (200, 400)):
@@ -294,7 +294,7 @@ def test_a_torn_end_of_a_sealed_segment_is_damage() -> None:
     assert skipped == [(last[1].base_offset, last[1].next_offset)]
 
 
-def test_truncation_forgets_what_was_known() -> None:
+def test_truncation_clears_the_verified_ranges() -> None:
     storage = MemoryStorage()
     values = written(storage)
     log = reopened(storage)
@@ -319,7 +319,7 @@ def test_searches_by_time_never_trust_damaged_batches() -> None:
 
 
 @given(data=st.data())
-def test_a_time_index_that_lies_misleads_nobody(data: st.DataObject) -> None:
+def test_a_wrong_time_index_does_not_change_what_is_found(data: st.DataObject) -> None:
     """S4.2, S3.4: one bit anywhere in the time indexes of sealed segments: the same record is found
     as ever.
     """

@@ -5,13 +5,13 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 
 
-def test_a_folder_that_is_not_there_is_made() -> None:
+def test_a_missing_folder_is_made() -> None:
     storage = MemoryStorage()
     assert temp_files.clear_temp_files(storage, "t-0") == ({}, False)
     assert storage.exists("t-0")
 
 
-def test_half_done_things_go_and_all_else_stays() -> None:
+def test_temporary_files_are_removed_and_others_stay() -> None:
     """S5.2, S5.4"""
     storage = FaultyStorage()
     storage.make_folder("t-0/folder.deleted")

@@ -30,7 +30,7 @@ def file_of(*parts: bytes | bytearray) -> File:
 
 
 @given(st.lists(st.integers(0, 300), max_size=12), st.integers(1, 500), st.sampled_from(CheckLevel), st.integers(0, 80))
-def test_every_whole_batch_is_found_whatever_the_chunks(
+def test_every_whole_batch_is_scanned_with_any_chunk_size(
     sizes: list[int], chunk_bytes: int, check: CheckLevel, cut: int
 ) -> None:
     batches = [batch(bytes(size)) for size in sizes]
@@ -46,7 +46,7 @@ def test_every_whole_batch_is_found_whatever_the_chunks(
     assert ends == whole
 
 
-def test_it_begins_and_ends_where_it_is_told() -> None:
+def test_a_scan_stays_within_its_range() -> None:
     one, two, three = batch(b"1"), batch(b"22"), batch(b"333")
     file = file_of(one, two, three)
     assert [batch.position for batch in scan(file, len(one), len(one) + len(two))] == [len(one)]
@@ -54,7 +54,7 @@ def test_it_begins_and_ends_where_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("damage", [(8, b"\xff\xff\xff\xff"), (8, bytes(4)), (16, b"\3"), (16, b"\x80")])
-def test_what_is_no_batch_is_corrupt_after_those_before_it(damage: tuple[int, bytes]) -> None:
+def test_invalid_bytes_raise_after_the_batches_before_them(damage: tuple[int, bytes]) -> None:
     one, two = batch(b"1"), batch(b"2")
     two[damage[0] : damage[0] + len(damage[1])] = damage[1]
     found = scan(file_of(one, two), 0, len(one) + len(two))
@@ -80,7 +80,7 @@ def test_a_length_beyond_the_file_allocates_nothing() -> None:
 
 
 @pytest.mark.parametrize("topic", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-lz4-0"])
-def test_old_formats_are_walked_too(topic: str) -> None:
+def test_old_formats_are_scanned(topic: str) -> None:
     path = data_folder("2.8") / topic / "00000000000000000000.log"
     file = file_of(path.read_bytes())
     headers = [batch.header for batch in scan(file, 0, file.size, check=CheckLevel.CHECKSUMS, chunk_bytes=200)]
@@ -100,7 +100,7 @@ def test_a_batch_begins_at_its_base_offset() -> None:
     assert (first_offset(header), header.last_offset) == (7, 8)
 
 
-def test_a_scan_stops_at_the_first_fault_and_goes_on_where_it_is_told() -> None:
+def test_a_scan_stops_at_the_first_fault_and_continues_where_it_is_set() -> None:
     one, bad, three = batch(b"1"), batch(b"22"), batch(b"333")
     bad[-1] ^= 1
     file = file_of(one, bad, three)
@@ -158,7 +158,7 @@ def test_records_are_decoded_when_asked_for() -> None:
     assert scanner.stop.fault.expected == "a valid batch"
 
 
-def test_a_bulk_read_takes_batches_out_of_the_buffer() -> None:
+def test_a_bulk_read_consumes_batches_in_the_buffer() -> None:
     parts = [batch(bytes(size)) for size in (10, 20, 3000, 5)]
     file = file_of(*parts)
 

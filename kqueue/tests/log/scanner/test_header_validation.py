@@ -44,7 +44,7 @@ def broken(found: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
     return [one for one in found if isinstance(one, CorruptRange)]
 
 
-def test_sound_batches() -> None:
+def test_valid_batches() -> None:
     data, positions = log_of(3, 1, 5, base=10)
     found = walked(data, 10, limit=19)
     assert [one.position for one in found] == positions
@@ -87,7 +87,7 @@ def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) ->
 
 
 @pytest.mark.parametrize(("number", "offset"), [(0, 1), (1, 7), (1, 0), (2, 3), (2, 99), (3, 2), (3, 7)])
-def test_a_base_offset_that_has_but_one_right_value(number: int, offset: int) -> None:
+def test_a_base_offset_with_one_possible_value_is_fixed(number: int, offset: int) -> None:
     data, positions = log_of(2, 3, 1, 2)
     right = [0, 2, 5, 6][number]
     data[positions[number] : positions[number] + 8] = offset.to_bytes(8, "big")
@@ -95,7 +95,7 @@ def test_a_base_offset_that_has_but_one_right_value(number: int, offset: int) ->
     assert (one.position, one.fix) == (positions[number], HeaderFix(right, 0))
 
 
-def test_a_base_offset_that_may_be_anything_is_not_guessed() -> None:
+def test_an_ambiguous_base_offset_is_not_fixed() -> None:
     data, positions = log_of(2, 3, 1, 2)
     del data[positions[1] : positions[2]]  # a gap, as compaction leaves it
     data[0:8] = (6).to_bytes(8, "big")
@@ -150,7 +150,7 @@ def test_offsets_of_a_segment_end_where_the_next_begins() -> None:
     assert (one.position, one.expected, one.found) == (positions[1], "offsets from 2 to 3", "2 to 4")
 
 
-def test_a_length_that_is_a_lie_allocates_nothing_and_costs_one_batch() -> None:
+def test_a_wrong_length_allocates_nothing_and_costs_one_batch() -> None:
     data, positions = log_of(2, 3, 1)
     data[positions[1] + 8 : positions[1] + 12] = b"\x7f\xff\xff\xff"
     found = walked(data)
@@ -158,7 +158,7 @@ def test_a_length_that_is_a_lie_allocates_nothing_and_costs_one_batch() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 4])
-def test_a_length_that_passes_over_whole_batches_costs_one_batch(limit: int | None) -> None:
+def test_a_length_that_skips_whole_batches_costs_one_batch(limit: int | None) -> None:
     data, positions = log_of(1, 1, 1, 1)
     data[positions[1] + 8 : positions[1] + 12] = (positions[3] - positions[1] - 12).to_bytes(4, "big")
     (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, limit=limit)))
@@ -166,7 +166,7 @@ def test_a_length_that_passes_over_whole_batches_costs_one_batch(limit: int | No
 
 
 @pytest.mark.parametrize("limit", [None, 2])
-def test_a_batch_in_a_value_is_none_of_the_log(limit: int | None) -> None:
+def test_a_batch_inside_a_value_is_not_part_of_the_log(limit: int | None) -> None:
     inner = batch(b"inner")
     stamp(inner, 0, 0, 0)
     outer = batch(b"x" * 50, bytes(inner) + b"y" * 50)

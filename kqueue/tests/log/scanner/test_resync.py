@@ -45,7 +45,7 @@ def test_the_next_batch_is_found_behind_any_garbage(magic: int, codec: str) -> N
         assert next_batch(file, 0, file.size, after_offset=4) == len(garbage)
 
 
-def test_batches_before_the_offset_or_far_beyond_it_are_not_taken() -> None:
+def test_batches_before_the_offset_or_far_beyond_it_are_skipped() -> None:
     first, far, right = unit(3), unit(5 + 2**31), unit(2**31)
     file = file_of(b"x", first, far, right)
     assert next_batch(file, 0, file.size, after_offset=3) == 1 + len(first) + len(far)
@@ -71,7 +71,7 @@ def test_a_batch_whose_checksum_is_wrong_is_none() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 200), st.sampled_from([61, 70, 100, 1 << 20]))
-def test_whatever_stands_before_it(garbage: bytes, base: int, chunk: int) -> None:
+def test_any_bytes_before_a_batch(garbage: bytes, base: int, chunk: int) -> None:
     whole = unit(base)
     file = file_of(garbage, whole)
     original, resync.CHUNK_BYTES = resync.CHUNK_BYTES, chunk
@@ -91,7 +91,7 @@ def test_hostile_bytes_cost_no_more_than_a_bound() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_lost_sectors_are_passed_over_quickly() -> None:
+def test_lost_sectors_are_skipped_quickly() -> None:
     file = file_of(bytes(64 << 20), unit(1))
     began = time.monotonic()
     assert next_batch(file, 0, file.size, after_offset=0) == 64 << 20
