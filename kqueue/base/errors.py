@@ -1,9 +1,8 @@
-"""One tree of errors for the whole house.
+"""Errors that several layers raise; a package's own errors are in its `errors` module.
 
-Three kinds, as the fault lies: the bytes are wrong (`CorruptData`), the caller is wrong
-(`RequestRefused`), or what we stand on failed us (`StorageFailed`). A bug of our own is an
-`assert`. A message says what was expected, what was found, and where. `kqueue.api.errors` holds the
-one table from these classes to the protocol's codes.
+Three kinds: the bytes are wrong (`CorruptData`), the request is wrong (`RequestRefused`), or a
+resource failed (`StorageFailed`). A bug is an AssertionError. A message says what was expected,
+what was found, and where. `kqueue.api.errors` maps these classes to the protocol's error codes.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class CorruptData(KqueueError):
 
 
 class MalformedMessage(CorruptData):
-    """A protocol message (or internal record) that can't be decoded: cut short, a lying length,
-    bytes left over.
+    """A protocol message, or internal record, that can't be decoded: truncated, with a wrong length,
+    or with bytes left over.
     """
 
 
@@ -34,11 +33,11 @@ class CorruptBatch(CorruptData):
 
 
 class CorruptIndex(CorruptData):
-    """An index, snapshot or checkpoint file that can't be what its log needs; always rebuildable."""
+    """An index, snapshot or checkpoint file that contradicts its log; can always be rebuilt."""
 
 
 class DecompressedTooLarge(CorruptBatch):
-    """The records of a batch come to more bytes than the caller allows."""
+    """The records of a batch decompress to more bytes than allowed."""
 
 
 class RecordTooLarge(KqueueError):
@@ -56,7 +55,7 @@ class InvalidRecord(KqueueError):
     """A well-formed batch that this topic refuses: no key on a compacted topic, a control batch
     from a client, ...
 
-    `record_errors`: the records that it is about; empty: the batch as a whole.
+    `record_errors`: the rejected records; empty: the whole batch.
     """
 
     def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
@@ -84,15 +83,15 @@ class UnsupportedCodec(KqueueError):
 
 
 class SettingError(KqueueError, ValueError):
-    """A setting's name or value is refused; the message gives the nearest name or the valid range."""
+    """An unknown setting, or an invalid value; the message gives the nearest name or the valid range."""
 
 
 class PluginError(KqueueError):
     """A plugin that can't be loaded, clashes with another, or broke its contract; the message names
     its distribution.
 
-    `summary`: the message without `detail`, the plugin's own words, which stay in the broker's log:
-    a stranger may not read them.
+    `summary`: the message without `detail`, the plugin's own message, which clients must not see;
+    only the broker's log has it.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -100,15 +99,15 @@ class PluginError(KqueueError):
         self.summary = message
 
 
-# --- what we stand on failed
+# --- a resource failed
 
 
 class StorageFailed(KqueueError):
-    """A disk operation failed and the log is offline: it is never retried, restart after mending
-    the disk (but see StorageUnavailable).
+    """A disk operation failed and the log is offline. It is never retried: repair the disk, then
+    restart (but see StorageUnavailable).
 
-    `summary`: the message without `detail`, a plugin's own words, which stay in the broker's log: a
-    stranger may not read them.
+    `summary`: the message without `detail`, a plugin's own message, which clients must not see; only
+    the broker's log has it.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -117,26 +116,21 @@ class StorageFailed(KqueueError):
 
 
 class StorageUnavailable(StorageFailed):
-    """Nothing was written and nothing is lost: no log goes offline, and the operation may be
-    repeated later.
-    """
+    """Nothing was written or lost: no log goes offline, and the operation may be retried."""
 
 
 class DiskFull(StorageUnavailable):
-    """The disk, a quota or the limit on file sizes has no room, or what is left is reserved
+    """The disk, a quota or the file size limit is full, or the rest is reserved
     (`kqueue.disk.reserve.bytes`).
 
-    Only for errors of writing: an fsync that fails for want of room has lost bytes, as any other
-    that fails.
+    Only for failed writes. An fsync that fails, for lack of space too, has lost bytes.
     """
 
 
 class TooManyOpenFiles(StorageUnavailable):
-    """The process or the system can open no more files (EMFILE, ENFILE), or kqueue's own bound on
-    them is reached.
+    """The process or the system can't open more files (EMFILE, ENFILE, or kqueue's own limit).
 
-    No fault of a disk and nothing was written: no log or data folder goes offline, and the
-    operation may be repeated.
+    Nothing was written: no log or data folder goes offline, and the operation may be retried.
     """
 
 
@@ -145,26 +139,22 @@ class FolderInUse(KqueueError):
 
 
 class FolderLost(StorageFailed):
-    """A data folder stopped being ours while it was in use: another process locked it, or its path
-    names another folder.
-    """
+    """A data folder in use was locked by another process, or its path names another folder now."""
 
 
 class Conflict(KqueueError):
-    """A metadata commit whose guard no longer held: somebody else changed the value first."""
+    """A metadata commit whose guard does not hold: the value was changed in between."""
 
 
 class AnswerNotExpected(KqueueError):
-    """An error that can't be told because the client awaits no answer (acks=0): its connection is
-    closed instead.
-    """
+    """An error of a request without a response (acks=0): the connection is closed instead."""
 
 
-# --- the caller is wrong; each is one of Kafka's error codes
+# --- the request is wrong; each class is one of Kafka's error codes
 
 
 class RequestRefused(KqueueError):
-    """A request that the broker understood and refuses; each subclass is one error of the protocol."""
+    """A request that the broker refuses; each subclass is one error of the protocol."""
 
 
 class InvalidRequest(RequestRefused):
@@ -172,9 +162,7 @@ class InvalidRequest(RequestRefused):
 
 
 class TooManyItems(InvalidRequest):
-    """A message with more list entries than it may hold; `excess` is how many more, as far as it
-    was read.
-    """
+    """A message with too many list entries; `excess` is how many more than allowed, as far as read."""
 
     def __init__(self, message: str, excess: int) -> None:
         super().__init__(message)
@@ -206,7 +194,7 @@ class InvalidTopic(RequestRefused):
 
 
 class TopicAlreadyExists(RequestRefused):
-    """The name is taken."""
+    """A topic of this name exists."""
 
 
 class TopicDeletionDisabled(RequestRefused):
@@ -214,7 +202,7 @@ class TopicDeletionDisabled(RequestRefused):
 
 
 class InvalidPartitions(RequestRefused):
-    """A number of partitions that can't be."""
+    """An invalid number of partitions."""
 
 
 class InvalidReplicationFactor(RequestRefused):
@@ -226,19 +214,19 @@ class InvalidReplicaAssignment(RequestRefused):
 
 
 class InvalidConfig(RequestRefused):
-    """A topic setting is refused."""
+    """An invalid topic setting."""
 
 
 class PolicyViolation(RequestRefused):
-    """A limit of this broker stands against it."""
+    """A limit of this broker forbids it."""
 
 
 class FencedLeaderEpoch(RequestRefused):
-    """The client's leader epoch is older than ours."""
+    """The client's leader epoch is older than the broker's."""
 
 
 class UnknownLeaderEpoch(RequestRefused):
-    """The client's leader epoch is newer than ours."""
+    """The client's leader epoch is newer than the broker's."""
 
 
 class NotLeader(RequestRefused):
@@ -250,13 +238,11 @@ class InvalidRequiredAcks(RequestRefused):
 
 
 class RequestTimedOut(RequestRefused):
-    """The wait ended before what was waited for came."""
+    """The timeout of the request passed first."""
 
 
 class OffsetNotAvailable(RequestRefused):
-    """Records that were appended before the request are not visible to consumers yet; the client
-    may ask again.
-    """
+    """Records appended before the request are not visible to consumers yet; the client may retry."""
 
 
 class UnsupportedForMessageFormat(RequestRefused):
@@ -264,8 +250,9 @@ class UnsupportedForMessageFormat(RequestRefused):
 
 
 class TransactionsNotServed(UnsupportedVersion):
-    """A transactional id: this broker does not serve transactions. `transactional_id` is the
-    client's own, "" if not known.
+    """A request with a transactional id; this broker does not serve transactions.
+
+    `transactional_id`: the client's; "" if unknown.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -282,7 +269,7 @@ class InvalidProducerEpoch(RequestRefused):
 
 
 class UnknownProducerId(RequestRefused):
-    """A sequence other than 0 from a producer that this partition does not know (any more)."""
+    """A sequence other than 0 from a producer without state in this partition."""
 
 
 class InvalidTransactionState(RequestRefused):
@@ -290,7 +277,7 @@ class InvalidTransactionState(RequestRefused):
 
 
 class FetchSessionNotFound(RequestRefused):
-    """The fetch session was evicted or never was."""
+    """No such fetch session; it may have been evicted."""
 
 
 class InvalidFetchSessionEpoch(RequestRefused):
@@ -298,7 +285,7 @@ class InvalidFetchSessionEpoch(RequestRefused):
 
 
 class FetchSessionTopicIdError(RequestRefused):
-    """The fetch session was begun with topic names and goes on with ids, or the other way round."""
+    """A fetch session that mixes topic names and topic ids."""
 
 
 class InvalidGroupId(RequestRefused):
@@ -322,7 +309,7 @@ class UnknownMember(RequestRefused):
 
 
 class MemberIdRequired(RequestRefused):
-    """A new member has to join again with the id that the answer gives; see `member_id`."""
+    """A new member must join again with the id of the response, `member_id`."""
 
     def __init__(self, member_id: str) -> None:
         super().__init__(f"join again with the member id {member_id}")
@@ -334,7 +321,7 @@ class FencedInstanceId(RequestRefused):
 
 
 class IllegalGeneration(RequestRefused):
-    """The member speaks of another generation than the group's."""
+    """The member's generation is not the group's."""
 
 
 class RebalanceInProgress(RequestRefused):
@@ -350,13 +337,11 @@ class InvalidSessionTimeout(RequestRefused):
 
 
 class GroupMaxSizeReached(RequestRefused):
-    """`group.max.size` members are there."""
+    """The group, or the broker, has as many members as allowed."""
 
 
 class InvalidCommitOffsetSize(RequestRefused):
-    """An offset can't be committed, because of the memory that all offsets take or because its
-    record is too large.
-    """
+    """An offset that would exceed the memory limit of all offsets, or whose record is too large."""
 
 
 class OffsetMetadataTooLarge(RequestRefused):
@@ -364,56 +349,46 @@ class OffsetMetadataTooLarge(RequestRefused):
 
 
 class CoordinatorNotAvailable(RequestRefused):
-    """The coordinator can't serve now; try again."""
+    """The coordinator can't serve the request now; retry."""
 
 
 class CoordinatorLoadInProgress(RequestRefused):
-    """The coordinator is still reading its log; try again."""
+    """The coordinator is still reading its log; retry."""
 
 
-# --- what we were told to send can't be said
+# --- values that can't be encoded, and other failures
 
 
 class UnencodableMessage(KqueueError, ValueError):
-    """A value that its field can't carry: a number out of range, a string too long, None where null
-    can't be said.
-    """
+    """A value that its field can't encode: out of range, too long, or None in a field without null."""
 
 
 class NotCoordinator(RequestRefused):
-    """The coordinator is another broker, or its log can't be written any more: look for it again."""
+    """Another broker is the coordinator, or its log can't be written: find the coordinator again."""
 
 
 class ListenFailed(KqueueError):
-    """An address on which the broker can't listen: it is taken, not ours, or not allowed."""
+    """The broker can't listen on an address: in use, not this machine's, or not permitted."""
 
 
 class JobCancelled(KqueueError):
-    """Work in a process of its own was cut short because the broker stops; nobody needs its result
-    any more.
-    """
+    """A job in its own process was ended because the broker stops."""
 
 
 class JobFailed(KqueueError):
-    """Work in a process of its own ended without a result: it could not be started there, or the
-    process died.
-    """
+    """A job in its own process ended without a result: not started, or the process died."""
 
 
 class ProcessDied(JobFailed):
-    """The process of a job ended without a result: it was killed, or crashed. Another try may
-    succeed.
-    """
+    """The process of a job was killed or crashed. A retry may succeed."""
 
 
 class ExtraNeeded(KqueueError):
-    """Something needs a package that an extra of kqueue brings; the message says how to get it."""
+    """A package of one of kqueue's extras is missing; the message says how to install it."""
 
 
 class SnapshotRefused(KqueueError):
-    """A folder that a snapshot can't be put into, or that no broker can begin with; the message
-    says what is wrong with it.
-    """
+    """A folder that can't receive a snapshot, or from which no broker can start."""
 
 
 # --- a broker that we asked

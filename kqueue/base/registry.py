@@ -1,4 +1,4 @@
-"""One registry for built-ins and plugins alike."""
+"""Registries of named implementations, built-in and from plugins."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from kqueue.base.names import did_you_mean
 
 T = TypeVar("T")
 BUILT_IN = "kqueue"
-LOOK_AGAIN_S = 5.0
+RESCAN_INTERVAL_S = 5.0
 
 
 class RegistryEntry(NamedTuple, Generic[T]):
-    """Who stands in a registry: the thing, its name and number, and who brought it.
+    """One implementation in a registry.
 
-    origin: `BUILT_IN`, an installed distribution with its version, or who added it while the
-    program runs (settings, a broker).
+    Attributes:
+        id: its number in the protocol or in files; None if it has none.
+        origin: `BUILT_IN`, a distribution with its version, or what added it at run time (settings,
+            a broker).
     """
 
     name: str
@@ -32,14 +34,12 @@ class RegistryEntry(NamedTuple, Generic[T]):
     origin: str
 
     def title(self, noun: str) -> str:
-        """Who this is, for messages: ``codec 'isal' of kqueue-codec-isal 0.1.0``."""
+        """Return how messages name it: ``codec 'isal' of kqueue-codec-isal 0.1.0``."""
         return f"{noun} {self.name!r} of {self.origin}"
 
 
 class PluginSource(NamedTuple):
-    """Where a plugin is written: the module and name of its class or function. `title`: the plugin,
-    for messages.
-    """
+    """Module and qualified name of a plugin's class or function; `title` names it in messages."""
 
     title: str
     module: str
@@ -48,8 +48,11 @@ class PluginSource(NamedTuple):
 
 @dataclass(slots=True)
 class TemporaryEntry(Generic[T]):
-    """What was added for a while: the thing as it was given, and the `module:object` where another
-    process finds it, if that is known.
+    """An implementation that is registered for a limited time, e.g. for a broker's life.
+
+    Attributes:
+        path: the `module:object` by which another process imports it; None if unknown.
+        count: how often it is added now.
     """
 
     entry: RegistryEntry[T]
@@ -58,19 +61,21 @@ class TemporaryEntry(Generic[T]):
 
 
 PluginWrapper = Callable[[T, RegistryEntry[T]], T]
-"""Looks at what is not built in, and wraps it, so that its mistakes carry its name. Raises
-PluginError: it lacks what it needs.
+"""Checks a plugin and wraps it, so that its errors name it. Built-ins are not wrapped.
+
+Raises: PluginError: the plugin lacks a required attribute or method.
 """
 
 
 class Registry(Generic[T]):
-    """Named things of one contract, e.g. the codecs; plugins join through the entry-point `group`,
-    each loaded on first need.
+    """Implementations of one contract by name, e.g. the codecs.
 
-    A name or id that is taken raises and says who holds it; but a plugin may have the id of a
-    built-in: it waits under its own name to be `preferred`. A plugin that fails to load is kept in
-    `failed`, with its distribution and error, and raises only when it is asked for by name. The
-    registry belongs to the process: several brokers may add to it, each in its own thread.
+    Plugins register through the entry-point `group`; each is loaded on first use. A name or id
+    that is in use raises PluginError with its holder. Exception: a plugin may have the id of a
+    built-in; it serves that id only while it is `preferred`. A plugin that fails to load is listed
+    in `failed`, and raises only when it is looked up by name.
+
+    Thread: one registry per process; brokers of several threads may add to it.
     """
 
     def __init__(self, group: str, noun: str, *, guard: PluginWrapper[T] | None = None) -> None:
@@ -79,29 +84,29 @@ class Registry(Generic[T]):
         self.failed: dict[str, str] = {}
         self._guard = guard
         self._lock = threading.RLock()
-        self._points: list[metadata.EntryPoint] | None = None  # not loaded yet; None: not looked for
+        self._points: list[metadata.EntryPoint] | None = None  # not loaded yet; None: not scanned yet
         self._now_installed: dict[str, metadata.EntryPoint] = {}
         self._looked_s: float | None = None
         self._entries: dict[str, RegistryEntry[T]] = {}
         self._guests: dict[str, TemporaryEntry[T]] = {}
-        self._preferred: dict[str, int] = {}  # how often each was asked for
+        self._preferred: dict[str, int] = {}  # name -> how many callers prefer it
         self._lost: dict[int, str] = {}
         self._sources: dict[tuple[str, str], PluginSource] = {}
-        # made from those above, and replaced as a whole, so that who reads needs no lock
+        # derived from the tables above and replaced as a whole, so readers need no lock
         self._by_name: dict[str, RegistryEntry[T]] = {}
         self._by_id: dict[int, RegistryEntry[T]] = {}
 
     # --- looking up
 
     def get(self, name: str) -> T:
-        """The thing of this name. Imports no module but an installed plugin's of just this name.
+        """Return the implementation of this name. Imports only an installed plugin of this name.
 
-        Raises PluginError: unknown (with the nearest name), or its plugin failed to load.
+        Raises: PluginError: unknown (with the nearest name), or its plugin failed to load.
         """
         return self.entry(name).value
 
     def entry(self, name: str) -> RegistryEntry[T]:
-        """Who serves this name; another than its own where one is preferred. Raises: as `get`."""
+        """Return the entry that serves this name, possibly a preferred one. Raises: as `get`."""
         if name not in self._by_name:
             self._load(name)
         found = self._by_name.get(name)
@@ -110,9 +115,7 @@ class Registry(Generic[T]):
         return found
 
     def by_id(self, id: int) -> T | None:
-        """The thing with this number; None when nobody has it. Raises PluginError: who should serve
-        it here was `lost`.
-        """
+        """Return the implementation with this id, or None. Raises: PluginError: it was `lost`."""
         found = self._by_id.get(id)
         if found is not None:
             return found.value
@@ -123,12 +126,13 @@ class Registry(Generic[T]):
         return found.value if found else None
 
     def find(self, name_or_path: str) -> T:
-        """The thing of this name, or what `module:object` leads to, which is imported: for the
-        operator's own words alone (settings, command line, Python), never for what came over the
-        network.
+        """Return the implementation of this name, or import the one at `module:object`.
 
-        Raises PluginError: as `get`; the module can't be imported, has no such object, or that is
-        not what it should be.
+        Only for names from the operator (settings, command line, Python), never from the network:
+        a path imports any module.
+
+        Raises: PluginError: as `get`; the module can't be imported, has no such object, or the
+            object does not fulfil the contract.
         """
         if ":" not in name_or_path:
             return self.get(name_or_path)
@@ -136,13 +140,14 @@ class Registry(Generic[T]):
         return self.guarded(name_of(raw) or name_or_path, raw, name_or_path)
 
     def guarded(self, name: str, value: T, origin: str) -> T:
-        """`value` as it would stand here if it were added, without adding it. Raises PluginError:
-        it is not what it should be.
+        """Return `value` checked and wrapped as `add` does, without adding it.
+
+        Raises: PluginError: it does not fulfil the contract.
         """
         return self._guarded(RegistryEntry(name, value, _id_of(value), origin)).value
 
     def __iter__(self) -> Iterator[RegistryEntry[T]]:
-        """All there are, each under its own name, the built-ins first."""
+        """Iterate over all entries, built-ins first."""
         self._load()
         return iter(list(self._entries.values()))
 
@@ -150,25 +155,27 @@ class Registry(Generic[T]):
         return sorted(entry.name for entry in self)
 
     def sources(self) -> list[PluginSource]:
-        """Where the plugins are written that were met so far, also those that are gone again."""
+        """Return the sources of all plugins registered so far, also of those removed again."""
         return list(self._sources.values())
 
     # --- joining
 
     def add(self, name: str, value: T, *, id: int | None = None, origin: str = BUILT_IN) -> None:
-        """Register `value` for good. Raises PluginError: the name or the id is taken, or it is not
-        what it should be.
+        """Register `value` permanently.
+
+        Raises: PluginError: the name or the id is in use, or `value` does not fulfil the contract.
         """
         self._register(RegistryEntry(name, value, id, origin))
 
     @contextmanager
     def added(self, name: str, value: T, origin: str, *, path: str | None = None) -> Iterator[None]:
-        """Have `value` here for as long as the `with` lasts, e.g. a broker's life. Its `id`, if it
-        has one, waits to be `preferred`.
+        """Register `value` within the `with` block; it serves its id only while it is `preferred`.
 
-        The same object may be added several times. `path`: the `module:object` under which another
-        process finds it. Raises PluginError: another has the name (says who), or `value` is not
-        what it should be.
+        The same object may be added several times.
+
+        Args:
+            path: the `module:object` by which another process imports it.
+        Raises: PluginError: the name is in use, or `value` does not fulfil the contract.
         """
         with self._lock:
             self._load(name)
@@ -189,10 +196,9 @@ class Registry(Generic[T]):
 
     @contextmanager
     def preferred(self, name: str) -> Iterator[None]:
-        """Serve the id of `name`, and the name of who holds that id, by this one for as long as the
-        `with` lasts.
+        """Within the `with` block, `name` serves its id, and the name of the id's other holder.
 
-        Raises PluginError: unknown, it has no id, or another is preferred for it now (says who).
+        Raises: PluginError: unknown, without an id, or another one is preferred for the id now.
         """
         with self._lock:
             self._load(name)
@@ -212,7 +218,7 @@ class Registry(Generic[T]):
                 self._index()
 
     def met(self, value: object, title: str) -> None:
-        """Have `sources` tell of this plugin."""
+        """Add this plugin to `sources`."""
         definition: Any = value if hasattr(value, "__qualname__") else type(value)
         module, qualname = str(definition.__module__), str(definition.__qualname__)
         self._sources[module, qualname] = PluginSource(title, module, qualname)
@@ -220,19 +226,17 @@ class Registry(Generic[T]):
     # --- another process
 
     def temporary_entries(self) -> list[TemporaryEntry[T]]:
-        """What was added for a while, as it was given: another process does not find it by itself."""
+        """Return what was added at run time: another process can't find it by itself."""
         with self._lock:
             return list(self._guests.values())
 
     def preferences(self) -> list[RegistryEntry[T]]:
-        """Who is preferred now."""
+        """Return the preferred entries."""
         with self._lock:
             return [self._entries[name] for name in self._preferred]
 
     def lost(self, name: str, id: int | None, why: str) -> None:
-        """In another process: `name` could not come along. Who asks for it, or for its number,
-        hears `why` as PluginError.
-        """
+        """In a worker process: `name` could not be imported. Lookups of it, or its id, raise `why`."""
         with self._lock:
             self.failed[name] = why
             if id is not None:
@@ -290,7 +294,7 @@ class Registry(Generic[T]):
         self._by_name, self._by_id = by_name, by_id
 
     def _load(self, name: str | None = None) -> None:
-        """Load the plugins of this name, or all."""
+        """Load the plugin of this name, or all plugins."""
         with self._lock:
             if self._points is None:
                 self._points = list(metadata.entry_points(group=self.group))
@@ -304,7 +308,7 @@ class Registry(Generic[T]):
         try:
             value = point.load()
             self.add(point.name, value, id=_id_of(value), origin=origin)
-        except (Exception, SystemExit) as error:  # a plugin may fail in any way; the broker goes on without it
+        except (Exception, SystemExit) as error:  # a plugin may raise anything; the broker runs without it
             self.failed[point.name] = f"{origin} failed to load: {type(error).__name__}: {error}"
 
     def _unknown(self, name: str) -> PluginError:
@@ -326,7 +330,7 @@ class Registry(Generic[T]):
         """
         with self._lock:
             now_s = time.monotonic()
-            if self._looked_s is None or now_s >= self._looked_s + LOOK_AGAIN_S:
+            if self._looked_s is None or now_s >= self._looked_s + RESCAN_INTERVAL_S:
                 self._looked_s = now_s
                 self._now_installed = {point.name: point for point in metadata.entry_points(group=self.group)}
             return self._now_installed
@@ -342,21 +346,22 @@ def _id_of(value: object) -> int | None:
 
 
 def name_of(value: object) -> str | None:
-    """The name that the object has by itself, None if it has none."""
+    """Return the object's own `name`, or None."""
     name = getattr(value, "name", None)
     return name if isinstance(name, str) and name else None
 
 
 def import_object(path: str, noun: str) -> Any:
-    """The object at `module:object`; for the operator's own words alone. Raises PluginError: there
-    is none; says why, and what to do.
+    """Return the object at `module:object`; only for paths from the operator.
+
+    Raises: PluginError: it can't be imported; says why, and what to do.
     """
     module_name, _, inside = path.partition(":")
     if not module_name or not inside:
         raise PluginError(f"{noun} {path!r}: expected a name, or a path like package.module:object")
     try:
         found: Any = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a module may fail in any way
+    except (Exception, SystemExit) as error:  # a module may raise anything
         raise PluginError(
             f"{noun} {path!r}: module {module_name!r} can't be imported: {type(error).__name__}: {error}; "
             "if it is not installed, name its folder in PYTHONPATH"

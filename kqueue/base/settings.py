@@ -1,8 +1,8 @@
-"""Settings are rows: each floor declares those that it reads, and everything else (help,
-DescribeConfigs, checks) is derived.
+"""Settings as rows. Each layer declares the rows that it reads; help, DescribeConfigs and checks
+are derived from them.
 
-A topic-level row names the broker-level settings that give its default (`segment.bytes` <-
-`log.segment.bytes`); their rows are derived too, so that nothing is written twice.
+A topic-level row names the broker-level settings of its default (`segment.bytes` <-
+`log.segment.bytes`); the rows of those are derived from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONG_MIN = -(2**63)
 
 
 class SettingType(enum.Enum):
-    """Type of a setting; the value is ConfigType's number in DescribeConfigs."""
+    """Type of a setting; the value is its ConfigType in DescribeConfigs. Source: Kafka ConfigDef.Type."""
 
     BOOLEAN = 1
     STRING = 2
@@ -39,36 +39,39 @@ class SettingType(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """Where a setting may stand."""
+    """Whether a setting is the broker's or a topic's."""
 
     BROKER = "broker"
     TOPIC = "topic"
 
 
 class Validator(NamedTuple):
-    """What a value must hold, and the words for it (``at least 1``)."""
+    """A condition for values, and its description for messages (``at least 1``)."""
 
-    words: str
-    holds: Callable[[Any], bool]
+    description: str
+    accepts: Callable[[Any], bool]
 
 
 ANY = Validator("any value", lambda value: True)
 
 
 def at_least(low: float) -> Validator:
+    """Accept numbers from `low` on."""
     return Validator(f"at least {low}", lambda value: value >= low)
 
 
 def between(low: float, high: float) -> Validator:
+    """Accept numbers from `low` to `high`, both included."""
     return Validator(f"from {low} to {high}", lambda value: low <= value <= high)
 
 
 def one_of(*values: str) -> Validator:
+    """Accept these texts."""
     return Validator(f"one of {', '.join(values)}", lambda value: value in values)
 
 
 class Synonym(NamedTuple):
-    """A broker-level setting that gives a topic-level default; its number times `factor` is ours."""
+    """A broker-level setting that gives a topic-level default: its value times `factor`."""
 
     name: str
     factor: int = 1
@@ -76,12 +79,14 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row. `default` is a value, or None where unset means something of its own (`doc` says
-    what).
+    """One row.
 
-    `synonyms`: for topic rows, the broker-level names, first one set wins; the last carries the
-    default. `without_effect`: it is only kept and shown; `doc` says so, and a value other than the
-    default costs a warning.
+    Attributes:
+        default: a value, or None where unset has a meaning of its own (see `doc`).
+        synonyms: of a topic row, the broker-level names; the first one that is set wins, the last
+            one carries the default.
+        without_effect: the value is kept and shown only. A value other than the default logs a
+            warning.
     """
 
     name: str
@@ -95,12 +100,13 @@ class Setting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is never shown."""
+        """Whether messages, logs and responses never contain the value."""
         return self.kind is SettingType.PASSWORD or is_secret(self.name)
 
     def parse(self, value: object) -> Any:
-        """The typed value of a text (or of a Python value given as keyword). Raises SettingError:
-        says what was expected.
+        """Return the typed value of a text, or of a Python value. None stays None.
+
+        Raises: SettingError: with what was expected.
         """
         if value is None:
             return None
@@ -108,13 +114,13 @@ class Setting:
             parsed = _PARSERS[self.kind](value)
         except (ValueError, TypeError):
             raise self._wrong(value) from None
-        if not self.valid.holds(parsed):
+        if not self.valid.accepts(parsed):
             raise self._wrong(value)
         return parsed
 
     def _wrong(self, value: object) -> SettingError:
         shown = self.name if self.is_secret else f"{self.name}={value!r}"
-        return SettingError(f"{shown}: expected {_KIND_WORDS[self.kind]}, {self.valid.words}")
+        return SettingError(f"{shown}: expected {_KIND_WORDS[self.kind]}, {self.valid.description}")
 
 
 _SECRET = re.compile(
@@ -124,17 +130,15 @@ _SECRET = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting of this name may hold a secret: no message, log line or response gives its
-    value.
+    """Return whether a setting of this name may hold a secret, so that its value is never shown.
 
-    It holds for all of Kafka's settings of type PASSWORD. The value of a setting that kqueue does
-    not know is not shown in any case.
+    True for all of Kafka's settings of type PASSWORD. Values of unknown settings are never shown.
     """
     return _SECRET.search(name) is not None
 
 
 def format_value(value: Any) -> str | None:
-    """A value as Kafka writes it in configuration answers; None stays None."""
+    """Return a value as Kafka writes it in DescribeConfigs; None stays None."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -201,8 +205,8 @@ _KIND_WORDS: dict[SettingType, str] = {
 
 
 class Catalog:
-    """All rows that a broker knows, by name. `topic` and `broker` are the two scopes; a name may
-    stand in both (`min.insync.replicas`).
+    """All rows of a broker, by scope (`topic`, `broker`) and name. A name may be in both scopes
+    (`min.insync.replicas`).
     """
 
     def __init__(self, *tables: Iterable[Setting]) -> None:
@@ -220,17 +224,15 @@ class Catalog:
             self._add(_broker_row(row, synonym, last=synonym is row.synonyms[-1]))
 
     def find(self, name: str, scope: Scope, also_known: Iterable[str] = ()) -> Setting:
-        """The row of this name. Raises SettingError with the nearest name; `also_known` adds names
-        to look among.
-        """
+        """Return the row of this name. Raises: SettingError: with the nearest of all names and `also_known`."""
         rows = self.topic if scope is Scope.TOPIC else self.broker
         if name not in rows:
-            what = (
+            problem = (
                 f"Unknown topic config name: {name}"
                 if scope is Scope.TOPIC
                 else f"no {scope.value} setting is called {name!r}"
             )
-            raise SettingError(f"{what}{did_you_mean(name, [*rows, *also_known])}")
+            raise SettingError(f"{problem}{did_you_mean(name, [*rows, *also_known])}")
         return rows[name]
 
 
@@ -247,7 +249,7 @@ def _broker_row(row: Setting, synonym: Synonym, *, last: bool) -> Setting:
 
 
 class ConfigSource(enum.Enum):
-    """Where a value comes from; the number is ConfigSource's in DescribeConfigs."""
+    """Where a value comes from; the number is its ConfigSource in DescribeConfigs."""
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -255,9 +257,7 @@ class ConfigSource(enum.Enum):
 
 
 class ResolvedValue(NamedTuple):
-    """One value with where it came from; `name` is the name under which it was found (a synonym's,
-    maybe).
-    """
+    """A value and its source; `name` is the setting that gives it, possibly a synonym."""
 
     name: str
     value: Any
@@ -265,10 +265,9 @@ class ResolvedValue(NamedTuple):
 
 
 class Config:
-    """The broker-level values of one broker: what was set, over the defaults of the catalog.
-    Immutable.
+    """The broker-level values of one broker: set values over the catalog's defaults. Immutable.
 
-    Raises SettingError on construction: unknown name or bad value.
+    Raises: SettingError on construction: unknown name or invalid value.
     """
 
     def __init__(self, catalog: Catalog, values: Mapping[str, object] | None = None) -> None:
@@ -278,14 +277,16 @@ class Config:
         }
 
     def __getitem__(self, name: str) -> Any:
-        """The value; a name that no floor declared is our bug (KeyError)."""
+        """Return the value. A name that no layer declares is a bug (KeyError)."""
         value = self._set.get(name)
         return self.catalog.broker[name].default if value is None else value
 
     def is_set(self, name: str) -> bool:
+        """Return whether the setting has a value of its own."""
         return self._set.get(name) is not None
 
     def resolve(self, name: str) -> ResolvedValue:
+        """Return the value and its source."""
         source = ConfigSource.STATIC_BROKER if self.is_set(name) else ConfigSource.DEFAULT
         return ResolvedValue(name, self[name], source)
 
@@ -293,16 +294,12 @@ class Config:
         return iter(self.catalog.broker)
 
     def for_topic(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """The values of a topic with these own settings. Raises SettingError: unknown name or bad
-        value.
-        """
+        """Return the values of a topic with these overrides. Raises: SettingError: unknown name or invalid value."""
         return TopicConfig(self, overrides)
 
 
 class TopicConfig:
-    """The values of one topic: its own, else the broker's under their synonyms, else the defaults.
-    Immutable.
-    """
+    """The values of one topic: overrides, else the broker's synonyms, else the defaults. Immutable."""
 
     def __init__(self, broker: Config, overrides: Mapping[str, str | None]) -> None:
         self.broker = broker
@@ -318,16 +315,16 @@ class TopicConfig:
         return iter(self.broker.catalog.topic)
 
     def chain(self, name: str) -> list[ResolvedValue]:
-        """All that gives this setting a value, the one in force first; the default is always last."""
+        """Return all values of this setting, the effective one first, the default last."""
         row = self.broker.catalog.topic[name]
-        found = []
+        values = []
         if name in self.overrides:
-            found.append(ResolvedValue(name, self.overrides[name], ConfigSource.TOPIC))
+            values.append(ResolvedValue(name, self.overrides[name], ConfigSource.TOPIC))
         for synonym in row.synonyms:
             if self.broker.is_set(synonym.name):
                 value = self.broker[synonym.name]
                 if synonym.factor != 1 and value > 0:  # a negative number means "no limit" whatever its unit
                     value *= synonym.factor
-                found.append(ResolvedValue(synonym.name, value, ConfigSource.STATIC_BROKER))
-        found.append(ResolvedValue(row.synonyms[-1].name if row.synonyms else name, row.default, ConfigSource.DEFAULT))
-        return found
+                values.append(ResolvedValue(synonym.name, value, ConfigSource.STATIC_BROKER))
+        values.append(ResolvedValue(row.synonyms[-1].name if row.synonyms else name, row.default, ConfigSource.DEFAULT))
+        return values

@@ -291,7 +291,7 @@ def test_a_plugin_that_was_installed_meanwhile_says_to_restart(monkeypatch: pyte
             partitioners.get("by-customer")
     assert len(looks) == 2  # once to load them, once to look again: strangers can't have it look all the time
     points.append(Point("by-customer", "C"))
-    now[0] += registry.LOOK_AGAIN_S
+    now[0] += registry.RESCAN_INTERVAL_S
     with pytest.raises(
         PluginError,
         match=r"^partitioner 'by-customer' of some-plugin 2.1 was installed while this process ran: restart the broker",

@@ -139,8 +139,8 @@ def test_lists_may_be_written_with_brackets(catalog: Catalog) -> None:
 
 
 def test_rules_say_their_bounds() -> None:
-    assert between(1, 9).words == "from 1 to 9"
-    assert between(1, 9).holds(9)
-    assert not between(1, 9).holds(10)
-    assert one_of("a", "b").words == "one of a, b"
-    assert not one_of("a", "b").holds("c")
+    assert between(1, 9).description == "from 1 to 9"
+    assert between(1, 9).accepts(9)
+    assert not between(1, 9).accepts(10)
+    assert one_of("a", "b").description == "one of a, b"
+    assert not one_of("a", "b").accepts("c")
