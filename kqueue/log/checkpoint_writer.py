@@ -25,7 +25,8 @@ logger = logging.getLogger("kqueue.log")
 class LogCheckpoints:
     """Checkpoints of the open `logs`; the mapping is the manager's own. Thread: owner thread.
 
-    A partition without a folder is ignored by all methods; `done(None)` is called where there is one.
+    A partition without a folder is ignored by all methods; `done(None)` is called where there is
+    one.
     """
 
     def __init__(self, folders: DataFolders, logs: Mapping[TopicPartition, Log]) -> None:
@@ -92,7 +93,8 @@ class LogCheckpoints:
     def save_cleaner_offset(self, key: TopicPartition, offset: int | None, done: Done) -> None:
         """Write how far a partition is compacted (None: not at all), in a job.
 
-        `done` as in `save_recovery_point`. An old checkpoint costs another pass over clean segments.
+        `done` as in `save_recovery_point`. An old checkpoint costs another pass over clean
+        segments.
         """
         folder = self._folders.of(key)
         if folder is None:

@@ -442,7 +442,9 @@ class Log(FailableLog):
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether segments were sealed since the last flush; with `kqueue.flush=kafka` they are due too."""
+        """Whether segments were sealed since the last flush; with `kqueue.flush=kafka` they are due
+        too.
+        """
         return self.offline is None and self.flusher.has_files
 
     def flush_job(self) -> IoJob[None] | None:

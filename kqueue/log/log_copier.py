@@ -1,8 +1,8 @@
-"""A copy of all logs as they stand, in another storage, that opens as after a clean stop.
+"""Copies all logs into another storage, which then opens as after a clean stop.
 
-The thread that owns the logs makes it, so nothing is appended or renamed under its eyes; what jobs
-do meanwhile touches only names that are not copied (`.cleaned`, `.swap`, `.deleted`, checkpoints).
-Durability: each file is synced, the mark of a clean stop comes last.
+Runs on the owner thread, so nothing is appended or renamed meanwhile. Jobs that run beside it touch
+only names that are not copied (`.cleaned`, `.swap`, `.deleted`, checkpoints).
+Durability: each file is synced; the marker of a clean stop comes last.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class LogCopier:
-    """One copy in the making, in `target`, which is empty. `add` every data folder, then `finish`.
-    Raises StorageFailed from both.
+    """One copy into `target`, which is empty: `add` each data folder, then `finish`.
+
+    Raises: StorageFailed, from both.
     """
 
     def __init__(self, target: Storage) -> None:
@@ -55,8 +56,11 @@ class LogCopier:
     def add(
         self, folder: DataFolder, logs: Mapping[TopicPartition, Log], unrecovered: Collection[TopicPartition]
     ) -> None:
-        """Copy the partitions of one data folder; `logs` are those that are open, `unrecovered`
-        those that nobody can tell anything of.
+        """Copy the partitions of one data folder.
+
+        Args: logs: the open ones. unrecovered: partitions that could not be recovered at the
+        start; one
+            of them fails the copy.
         """
         for key, found in folder.found.items():
             if key in unrecovered:
@@ -72,8 +76,9 @@ class LogCopier:
                 self._offsets[CLEANER_OFFSETS][key] = folder.cleaner_offsets[key]
 
     def finish(self, properties: Mapping[str, str], clock: Clock, broker_epoch: int) -> None:
-        """Write what stands at the top of a data folder, the mark of a clean stop last.
-        `properties`: of the first that was added.
+        """Write the files at the top of a data folder, the clean-stop marker last.
+
+        Args: properties: `meta.properties` of the first folder that was added.
         """
         target = self._target
         target.write_atomic(META_PROPERTIES, checkpoints.encode_properties(properties, clock.wall_ms()))
@@ -85,7 +90,7 @@ class LogCopier:
         target.write_atomic(checkpoints.CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
 
     def _add_log(self, key: TopicPartition, log: Log) -> None:
-        """An open log: the segments that it knows, and from memory what a clean stop would write."""
+        """Copy an open log: its segments, and from memory what a clean stop would write."""
         if log.offline is not None:
             raise log.offline
         log.segments.active.finish_timeindex()
@@ -105,9 +110,7 @@ class LogCopier:
             self._offsets[LOG_STARTS][key] = log.pending_start_offset
 
     def _add_closed(self, key: TopicPartition, folder: DataFolder, found: PartitionFolder) -> None:
-        """A log that nobody has used since the last clean stop: its files, and what the checkpoints
-        said.
-        """
+        """Copy a log that was not opened since the last clean stop: its files and checkpoints."""
         names = [name for name in _names(folder.storage, found.path) if not name.endswith((CLEANED, DELETED, SWAP))]
         copy_files(folder.storage, found.path, names, self._target)
         self._target.sync_folder(found.path)
@@ -139,8 +142,9 @@ def _is_of(name: str, bases: Collection[int]) -> bool:
 
 
 def copy_files(source: Storage, folder: str, names: Iterable[str], target: Storage) -> None:
-    """Copy files of one folder to a folder of the same name, which is made. Raises StorageFailed.
-    Durability: all but the names.
+    """Copy files into a folder of the same name, which is created.
+
+    Durability: contents are synced, names are not. Raises: StorageFailed.
     """
     target.make_folder(folder)
     for name in names:

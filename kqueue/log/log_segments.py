@@ -174,7 +174,9 @@ class LogSegments:
         return offset if end_offset is None else end_offset
 
     def _find(self, sealed: list[Segment]) -> int | None:
-        """Return the index of the first of these neighbours; None: not in the list, or one is active."""
+        """Return the index of the first of these neighbours; None: not in the list, or one is
+        active.
+        """
         number = next((number for number, segment in enumerate(self._list) if segment is sealed[0]), 0)
         is_there = self._list[number : number + len(sealed)] == sealed and sealed[-1] is not self.active
         return number if is_there else None

@@ -1,9 +1,8 @@
-"""All logs of a broker: what is on disk, opening on first use, making, deleting, checkpoints, and
-the clean stop.
+"""All logs of a broker: creating, opening, deleting, copying, and the clean stop.
 
-Crash, for the whole: logs keep what they flushed (see `log`). The checkpoints are replaced whole. A
-partition that was made but never flushed may be gone, one that was deleted may be back under its
-old name until the job of `delete` has run; the topic ids in the folders tell.
+Durability: logs keep what they flushed (see `log`). A partition that was created and never flushed
+may be gone after a crash. A deleted one may be back under its old name until the job of `delete`
+has run; the topic ids in the folders tell them apart. Checkpoints: see `checkpoint_writer`.
 """
 
 from __future__ import annotations
@@ -40,13 +39,20 @@ NOT_OURS = {"__cluster_metadata"}
 
 
 class LogManager:
-    """Owns the data folders from being made to `close`. Belongs to one thread.
+    """Owns the data folders from their opening to `close`.
 
-    Args: storages: one per data folder. node_id: must be the folders'. cluster_id: for new folders;
-    None = as the others say, else random. rng: for ids and jitter. jobs: who writes checkpoints;
-    None: they are written at once. reserve_bytes: `kqueue.disk.reserve.bytes`; 0: none. offline:
-    folders that could not even be looked at; one that can't be read or written, or is another
-    node's, joins them. Raises FolderInUse; StorageFailed: no folder is left.
+    Args:
+        storages: one per data folder.
+        node_id: the id that the folders must have.
+        cluster_id: for new folders; None: the other folders' id, else a random one.
+        rng: for ids and jitter.
+        jobs: runs disk work; None: it runs at once.
+        reserve_bytes: `kqueue.disk.reserve.bytes`; 0: no reserve.
+        offline: folders that could not be opened. A folder that can't be read or written, or
+        belongs
+            to another node, is added to them.
+    Raises: FolderInUse. StorageFailed: no folder is left.
+    Thread: owner thread.
     """
 
     def __init__(
@@ -103,17 +109,17 @@ class LogManager:
 
     @property
     def was_unclean(self) -> bool:
-        """Whether a data folder with partitions was not stopped cleanly: its logs are checked as
-        they are opened.
+        """Whether a data folder with partitions was not stopped cleanly; its logs are checked when
+        opened.
         """
         return any(not folder.clean for folder in self._folders)
 
     def new_topic_id(self) -> bytes:
-        """A random id for a topic."""
+        """Return a random topic id."""
         return random_uuid(self._rng)
 
     def found(self) -> dict[TopicPartition, PartitionFolder]:
-        """Every partition that has a folder, opened or not."""
+        """Return the folder of every partition that has one, opened or not."""
         return {key: found for folder in self._folders for key, found in folder.found.items()}
 
     def has(self, topic: str, partition: int) -> bool:
@@ -121,8 +127,9 @@ class LogManager:
         return self._folder_of((topic, partition)) is not None
 
     def may_have_batches(self, topic: str, partition: int) -> bool:
-        """Whether the partition's folder holds a batch; True where that can't be told. Lists the
-        folder, unless it is new. Blocks.
+        """Whether the partition's folder holds a batch; True where that is unknown.
+
+        Lists the folder, unless it is new. Blocks.
         """
         key = (topic, partition)
         folder = self._folder_of(key)
@@ -134,12 +141,12 @@ class LogManager:
             return True
 
     def location_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
-        """Where the partition's folder is: in which storage, under which path; None: there is none."""
+        """Return the storage and path of the partition's folder; None: there is none."""
         folder = self._folder_of((topic, partition))
         return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
 
     def highest_epoch(self) -> int:
-        """The newest leader epoch that any partition's checkpoint names; -1: none. Reads a file per
+        """Return the newest leader epoch in any partition's checkpoint; -1: none. Reads a file per
         partition.
         """
         return max(
@@ -149,12 +156,13 @@ class LogManager:
     # --- making, opening, deleting
 
     def create(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """Make the folder of a new partition, in the emptiest data folder that is in order; the log
-        is made when it is opened.
+        """Create the folder of a new partition, in the data folder with the fewest.
 
-        In a job, and at once if the partition is opened before it. A folder that can't be made is
-        logged, and left to `open`. Crash: gone unless its log was flushed. Raises StorageFailed:
-        only without jobs.
+        Runs in a job, or at once if the partition is opened before. The log is created when it is
+        opened. A failure is logged, and `open` tries again.
+
+        Durability: the folder is gone after a crash unless its log was flushed.
+        Raises: StorageFailed: only without jobs.
         """
         assert not self.has(topic, partition), f"{topic}-{partition} is there"
         if self._jobs is None:
@@ -163,16 +171,16 @@ class LogManager:
             self._folders.create_later((topic, partition), topic_id, self._is_impaired)
 
     def stop_creating(self) -> None:
-        """Make no more folders in jobs; each is made when its partition is first opened."""
+        """Create no more folders in jobs; each is created when its partition is first opened."""
         for folder in self._folders:
             folder.stop_creating()
 
     def expect(self, topic: str, partition: int) -> None:
-        """A partition is new to the broker, and its folder will be made when it is first opened."""
+        """Note that a partition is new to the broker, so no offline folder can hold it."""
         self._folders.is_new((topic, partition))
 
     def unavailable_reason(self, topic: str, partition: int) -> StorageFailed | None:
-        """Why the partition can't be opened, as far as that is known without trying; None: it can."""
+        """Return why the partition can't be opened, as far as known without trying; None: it can."""
         try:
             self._folders.check((topic, partition))
         except StorageFailed as error:
@@ -183,9 +191,7 @@ class LogManager:
         return self._folders.make(key, topic_id, self._is_impaired)
 
     def _is_impaired(self, folder: DataFolder) -> bool:
-        """Whether something of the folder has failed. Costs the same however many partitions there
-        are.
-        """
+        """Whether a log or checkpoint of the folder has failed. Constant cost."""
         failed = self._failed.get(folder, {})
         while failed:
             key, log = next(iter(failed.items()))
@@ -195,11 +201,10 @@ class LogManager:
         return folder.error is not None
 
     def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """The partition's log; made if there is none. Opened once, and then kept. Blocks while a
-        log is recovered.
+        """Return the partition's log; open it once, creating it if there is none.
 
-        Crash: see `Log.open`. Raises StorageFailed: also where the folder belongs to another topic
-        of that name.
+        Blocks while a log is recovered. Durability: see `Log.open`.
+        Raises: StorageFailed: also where the folder belongs to another topic of the same name.
         """
         key = (topic, partition)
         log = self._logs.get(key)
@@ -263,12 +268,14 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> bool:
-        """Take the partition away at once; jobs then close its log and remove its files. False:
-        there is no such folder.
+        """Remove the partition; jobs then close its log and delete its folder. False: it has no
+        folder.
 
-        Crash: before the job has run, the folder may be back (under either name); those named for
-        deletion go at the next start. A failure is logged; where the folder could not even be
-        renamed, no partition of its name can be opened until the next start.
+        A failure is logged. If the folder could not even be renamed, no partition of its name can
+        be opened until the next start.
+
+        Durability: before the job has run, a crash may bring the folder back under either name; the
+            next start deletes folders that are named for deletion.
         """
         key = (topic, partition)
         log = self._forget(key)
@@ -279,8 +286,8 @@ class LogManager:
 
     @property
     def is_removing(self) -> bool:
-        """Whether folders that `delete` took away may still be on the disk; `on_removed` is called
-        when they are not any more.
+        """Whether folders of deleted partitions may still exist; `on_removed` is called when they
+        are gone.
         """
         return any(folder.is_removing() for folder in self._folders)
 
@@ -289,10 +296,9 @@ class LogManager:
             self.on_removed()
 
     def rename_to_stray(self, topic: str, partition: int) -> str:
-        """Rename a folder that nobody knows to ``…-stray``, out of the way of a new one; returns
-        the new path.
+        """Rename the folder of an unknown topic to ``…-stray``; return the new path.
 
-        Crash: it may be back under the old name. Raises StorageFailed.
+        Durability: a crash may bring the old name back. Raises: StorageFailed.
         """
         key = (topic, partition)
         folder = self._folder_of(key)
@@ -315,29 +321,28 @@ class LogManager:
     # --- checkpoints
 
     def rebuild_indexes(self) -> SlicedWork[None]:
-        """Make the indexes anew that reads found wrong, in jobs; see `mending`. One step per open
-        log.
-        """
+        """Rebuild indexes that reads found wrong, in jobs; one step per open log."""
         for log in list(self._logs.values()) if self._jobs is not None else ():
             assert self._jobs is not None
             start_index_rebuild(log, self._jobs)
             yield None
 
     def check_space(self) -> None:
-        """Look at the free bytes of data folders that producers are refused to write to: who else
-        filled the disk may have made room.
+        """Read the free bytes of data folders that refuse producers; something else may have freed
+        space.
         """
         for folder in self._folders:
             if folder.space.refusal is not None:
                 folder.space.refresh()
 
     def make_room(self) -> bool:
-        """Remove the emergency files of all data folders; False: there was none. In any thread."""
+        """Remove the emergency files of all data folders. False: there was none. Thread: any."""
         return sum(folder.space.make_room() for folder in self._folders) > 0
 
     def check_locks(self) -> None:
-        """Verify in jobs that the data folders are still locked; the logs of one that is not are
-        offline from then on. See `check_lock`.
+        """Verify the locks of the data folders in jobs; the logs of a lost folder go offline.
+
+        See `DataFolder.check_lock`.
         """
         for folder in self._folders:
             folder.check_lock(self._jobs, partial(self._lose, folder))
@@ -350,8 +355,9 @@ class LogManager:
     def list_log_dirs(
         self, wanted: Container[TopicPartition] | None = None
     ) -> tuple[list[LogDirListing], list[LogDirDescription]]:
-        """The data folders that serve, to be listed in jobs, and those that are offline. `wanted`:
-        partitions to tell of; None: all.
+        """Return listings of the serving data folders, to run in jobs, and those that are offline.
+
+        Args: wanted: the partitions to list; None: all.
         """
         offline = [LogDirDescription(place, None, error, None, None, {}) for place, error in self._folders.offline]
         return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
@@ -365,11 +371,10 @@ class LogManager:
         return count
 
     def copy_to(self, target: Storage) -> None:
-        """Copy all logs as they are at this moment into `target`, which must be empty, to be as
-        after a clean stop. Blocks.
+        """Copy all logs as they are into `target`, an empty storage, as after a clean stop. Blocks.
 
-        Durability: on return. Raises StorageFailed: a data folder or a log is offline, or something
-        can't be read or written.
+        Durability: durable on return.
+        Raises: StorageFailed: a data folder or log is offline, or a file can't be read or written.
         """
         if self.offline:
             raise StorageFailed(
@@ -384,11 +389,12 @@ class LogManager:
 
     def close(self) -> None:
         """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks.
-        Twice is harmless.
 
-        A folder is marked clean only if all its logs could be closed, and none waits to be
-        recovered still. No flush may be under way. Crash: without the mark the next start checks
-        what lies past the recovery points. Raises StorageFailed, after the rest was done.
+        Idempotent. A folder is marked clean only if all its logs could be closed and none waits for
+        recovery. No flush may be running.
+
+        Durability: without the marker the next start checks what is beyond the recovery points.
+        Raises: StorageFailed, after the rest was done.
         """
         if self._closed:
             return

@@ -1,8 +1,8 @@
-"""What a log remembers of its idempotent producers and of their transactions.
+"""State of a log's idempotent producers and their transactions. Kafka's ProducerStateManager.
 
-Per producer id: the epoch, the last five batches (a client has at most five requests under way, and
-may repeat any of them), and the first offset of an open transaction. All of it follows from the
-log's batches, so it can be replayed; snapshots only make that short. Source: KIP-98, KIP-360, Kafka
+Per producer id: the epoch, the last five batches (a client has at most five requests in flight, and
+may repeat any of them), and the first offset of an open transaction. All of it can be replayed from
+the log's batches; snapshots shorten the replay. Source: KIP-98, KIP-360, Kafka
 ProducerStateManager, ProducerAppendInfo.
 """
 
@@ -26,8 +26,9 @@ _COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, co
 
 
 class BatchMetadata(NamedTuple):
-    """One of a producer's last batches; `offset_delta` is that of its last record, `timestamp` its
-    greatest, in ms.
+    """One of a producer's last batches. Kafka's BatchMetadata.
+
+    offset_delta: of the last record. timestamp: the greatest of the batch, in ms.
     """
 
     last_sequence: int
@@ -37,18 +38,23 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_offset(self) -> int:
+        """Offset of the first record."""
         return self.last_offset - self.offset_delta
 
     @property
     def first_sequence(self) -> int:
+        """Sequence of the first record; sequences wrap at 2**31."""
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
 class ProducerStateEntry:
-    """One producer id. `epoch` -1: not known; `transaction_offset` -1: no transaction is open.
+    """State of one producer id. Kafka's ProducerStateEntry.
 
-    `last_timestamp`: the time of its last batch or marker, as the batch says; `seen_ms`: the wall
-    clock when it came, if we were there.
+    Attributes:
+        epoch: -1: unknown.
+        transaction_offset: first offset of the open transaction; -1: none is open.
+        last_timestamp: time of its last batch or marker, in ms, as the batch says.
+        seen_ms: wall clock when that arrived, in ms; -1: before this start.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset")
@@ -62,24 +68,27 @@ class ProducerStateEntry:
         self.transaction_offset = NONE
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch begins its own sequence, and none of the old one's batches can be repeated."""
+        """Start a new epoch: its sequence begins anew, and no batch of an old epoch can be
+        repeated.
+        """
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches = ()
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether it was idle for `expiration_ms` and has no open transaction."""
         return self.transaction_offset < 0 and now_ms - max(self.last_timestamp, self.seen_ms) >= expiration_ms
 
 
 class EndTransactionMarker(NamedTuple):
-    """What the record of a control batch says; only COMMIT and ABORT end a transaction."""
+    """The content of a control record that ends a transaction. kind: COMMIT or ABORT."""
 
     kind: int
     coordinator_epoch: int
 
     @classmethod
     def of(cls, record: Record) -> EndTransactionMarker | None:
-        """The end marker in a control record; None: another kind of control. Raises CorruptBatch."""
+        """Decode a control record; None: it is no end marker. Raises: CorruptBatch."""
         kind, _ = decode_control(record)
         if kind not in (COMMIT, ABORT):
             return None
@@ -89,8 +98,8 @@ class EndTransactionMarker(NamedTuple):
 
 
 class ProducerStateManager:
-    """All producers of one log, as of `end_offset` (exclusive): the offset up to which the log's
-    batches have been counted.
+    """All producers of one log, as of `end_offset` (exclusive): the end of the batches applied so
+    far.
     """
 
     __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change")
@@ -108,13 +117,15 @@ class ProducerStateManager:
         return len(self.by_id)
 
     def check(self, header: BatchHeader) -> BatchMetadata | None:
-        """Whether a client's batch may follow.
+        """Check a client's batch against its producer's state.
 
-        Returns: the earlier batch that this one repeats; None: it is new. Raises:
-        InvalidProducerEpoch: the epoch is older than the last seen. OutOfOrderSequence: a gap, or a
-        repetition of something older than five batches. InvalidTransactionState: a batch outside of
-        its producer's open transaction. A producer that is not known (any more) may begin with any
-        sequence, as in Kafka since KIP-360.
+        A producer without state may start with any sequence, as in Kafka since KIP-360.
+
+        Returns: the earlier batch that this one repeats; None: it is new.
+        Raises: InvalidProducerEpoch: the epoch is older than the last. OutOfOrderSequence: a gap,
+        or a
+            repetition of something older than five batches. InvalidTransactionState: a batch
+            outside of its producer's open transaction.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < 0:
@@ -149,10 +160,10 @@ class ProducerStateManager:
     def apply(
         self, header: BatchHeader, marker: EndTransactionMarker | None, offset: int, seen_ms: int = NONE
     ) -> AbortedTxn | None:
-        """Count a batch of a producer that stands in the log from `offset` on; `marker`: that of a
-        control batch, if it ends a transaction.
+        """Apply a batch that was appended at `offset`; `marker`: its end marker, if it is a control
+        batch.
 
-        Returns: the transaction that it aborted.
+        Returns: the transaction that it aborted; None: none.
         """
         if marker is not None:
             return self.end_transaction(header, marker, offset, seen_ms)
@@ -161,9 +172,7 @@ class ProducerStateManager:
         return None
 
     def update(self, header: BatchHeader, base_offset: int, seen_ms: int = NONE) -> None:
-        """Count a batch of records that stands in the log from `base_offset` on; checked, or
-        replayed.
-        """
+        """Apply a batch of records at `base_offset`, after `check` or in a replay."""
         producer = self.by_id.get(header.producer_id)
         is_new = producer is None
         if producer is None:
@@ -186,10 +195,11 @@ class ProducerStateManager:
     def end_transaction(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int, seen_ms: int = NONE
     ) -> AbortedTxn | None:
-        """Count an end marker that stands in the log at `offset`.
+        """Apply an end marker at `offset`.
 
-        Returns: the transaction that it aborted, with the last stable offset of the moment; None:
-        it committed, or ended nothing.
+        Returns: the transaction that it aborted, with the last stable offset of this moment; None:
+        it
+            committed, or ended nothing.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -212,37 +222,40 @@ class ProducerStateManager:
         return AbortedTxn(header.producer_id, first, offset, min(self.first_open(), offset + 1))
 
     def first_open(self) -> int:
-        """First offset of the oldest open transaction; beyond all offsets if there is none."""
+        """Return the first offset of the oldest open transaction; 2**63 - 1: none is open."""
         return next(iter(self._open), 2**63 - 1)
 
     def first_unstable(self, high_watermark: int) -> int:
-        """First offset that read_committed consumers must not see as far as transactions go; beyond
-        all offsets if there is none.
+        """Return the first offset that read_committed consumers must not see; 2**63 - 1: none.
 
-        A transaction counts as open until its end marker lies below the high watermark, which never
-        goes back.
+        A transaction counts as open until its end marker is below the high watermark.
+        Args: high_watermark: must not decrease between calls.
         """
         if self._decided:
             self._decided = [transaction for transaction in self._decided if transaction[1] >= high_watermark]
         return min([self.first_open(), *(first for first, _ in self._decided)])
 
     def add(self, producer_id: int, producer: ProducerStateEntry) -> None:
-        """Put in what a snapshot holds."""
+        """Add a producer from a snapshot."""
         self.by_id[producer_id] = producer
         if producer.transaction_offset >= 0:
             self._open[producer.transaction_offset] = producer_id
             self._open = dict(sorted(self._open.items()))
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers without a sign of life for `expiration_ms`; those with an open
-        transaction stay. Returns how many went.
+        """Remove the producers that were idle for `expiration_ms`, except those with an open
+        transaction.
+
+        Returns: how many were removed.
         """
         gone = [producer_id for producer_id, producer in self.by_id.items() if producer.expired(now_ms, expiration_ms)]
         return self._forget(gone)
 
     def forget_idle(self, count: int) -> int:
-        """Forget the `count` producers that have been idle for the longest; those with an open
-        transaction stay. Returns how many went.
+        """Remove the `count` producers that were idle longest, except those with an open
+        transaction.
+
+        Returns: how many were removed.
         """
         return self._forget(
             list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count))
@@ -256,12 +269,11 @@ class ProducerStateManager:
         return len(gone)
 
     def sort_by_idleness(self) -> None:
-        """Put those that have been idle for the longest first; `update` keeps it so, to
-        `REORDER_MS`.
-        """
+        """Sort the producers, the longest idle first; `update` keeps that order, to `REORDER_MS`."""
         self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
 
     def items(self) -> Iterator[tuple[int, ProducerStateEntry]]:
+        """Iterate over (producer id, state)."""
         return iter(self.by_id.items())
 
 

@@ -238,8 +238,8 @@ class LogReader:
                 return (yield from self._latest_timestamp(start_offset, end_offset, epochs))
 
     def _yield_turn(self, segment: Segment) -> SteppedLookup[None]:
-        """End a step. Raises: _SegmentRemoved: the segment was deleted or replaced meanwhile, so its
-        files may be different ones.
+        """End a step. Raises: _SegmentRemoved: the segment was deleted or replaced meanwhile, so
+        its files may be different ones.
         """
         yield
         if not any(current is segment for current in self._segments):

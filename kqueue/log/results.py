@@ -27,7 +27,8 @@ class AppendResult(NamedTuple):
 
 
 class ReadResult:
-    """Whole batches of one segment; falsy and of length 0 where nothing is readable or nothing fits.
+    """Whole batches of one segment; falsy and of length 0 where nothing is readable or nothing
+    fits.
 
     Attributes:
         region: the bytes; None: there are none.

@@ -1,10 +1,9 @@
-"""Sealed segments as they are handed to work that a cleanup policy wants done before they go
-(`policies.Drop.before_delete`).
+"""Sealed segments, as given to work that a cleanup policy wants done before they are deleted.
 
-Everything here can be pickled and runs where the files are, beside a broker that goes on with the
-same log: nothing is written, and what is read does not change, because compaction keeps away until
-the work is done. Whoever else deletes the segments meanwhile (another policy, DeleteRecords, the
-end of the topic) makes reading fail, never tell something else.
+See `policies.Drop.before_delete`. Everything here can be pickled and runs beside a broker that uses
+the same log. Nothing is written. What is read does not change, because the log is not compacted
+until the work has ended. If the segments are deleted meanwhile (another policy, DeleteRecords, the
+end of the topic), reading fails; it never returns other data.
 """
 
 from __future__ import annotations
@@ -35,9 +34,11 @@ CHUNK_BYTES = 1 << 20  # of a file, read at a time
 class SealedBatch:
     """A batch, or a message of an old format, whose checksum is right.
 
-    `unit`: its header or entry; `place`, `position`: file, for people, and bytes in it.
-    `is_aborted`: data of a transaction that was aborted; `is_control`: the broker's own, an end
-    marker of a transaction. Consumers are given neither (read_committed).
+    Attributes:
+        unit: its header or entry.
+        place, position: file name for messages, byte position in it.
+        is_aborted: data of an aborted transaction; consumers with read_committed do not get it.
+        is_control: an end marker of a transaction; consumers do not get it.
     """
 
     __slots__ = ("_batch", "is_aborted", "place", "position", "unit")
@@ -54,8 +55,8 @@ class SealedBatch:
 
     @property
     def base_offset(self) -> int:
-        """Offset at which it begins; of a compressed message of old format, which knows only its
-        last, that one.
+        """First offset; of a compressed message of an old format, which has only its last, that
+        one.
         """
         return first_offset(self.unit)
 
@@ -77,12 +78,14 @@ class SealedBatch:
         return isinstance(self.unit, BatchHeader) and self.unit.is_control
 
     def data(self) -> memoryview:
-        """All its bytes, as they stand in the file; until the next batch is asked for."""
+        """Return all its bytes, as in the file; valid until the next batch is read."""
         return self._batch.raw
 
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Its records, in order. `limit_bytes`: what it may decompress to. Raises: CorruptBatch:
-        names the place. UnsupportedCodec.
+        """Return its records, in order.
+
+        Args: limit_bytes: maximum size after decompression.
+        Raises: CorruptBatch: with file and position. UnsupportedCodec.
         """
         try:
             if isinstance(self.unit, BatchHeader):
@@ -95,17 +98,17 @@ class SealedBatch:
 
 @dataclass(frozen=True)
 class SealedSegments:
-    """Segments of one partition that are about to go.
+    """Segments of one partition that are about to be deleted.
 
     Args:
-        topic_id: 16 bytes; None: the log has none. A topic that is deleted and made again has another: a name together with offsets
-            says nothing for good, an id with offsets does.
-        folder: the partition's, in `storage`; place: the folder for people.
+        topic_id: 16 bytes; None: the log has none. A topic that is deleted and created again has
+            another id, so id and offset identify a record for good; name and offset do not.
+        folder: the partition's folder, in `storage`. place: the folder, for messages.
         segments: oldest first, at least one, without gaps; none is the active one.
-        start_offset: consumers see nothing below it. It lies in the first segment.
-        end_offset: exclusive, where the last segment ends; all of it is below the high watermark, on the disk, and of no
-            transaction that is open.
-        opener: gives the storage; picklable where that is shared with other processes.
+        start_offset: consumers see nothing below it. It is in the first segment.
+        end_offset: exclusive end of the last segment. All of it is below the high watermark, on
+            disk, and in no open transaction.
+        opener: returns the storage; picklable where other processes can open it.
     """
 
     topic: str
@@ -126,19 +129,20 @@ class SealedSegments:
 
     @property
     def storage(self) -> Storage:
-        """The broker's files, to read; opened anew each time. Writing there breaks the log."""
+        """The broker's files, to read; opened anew by each access. Writing there breaks the log."""
         return self.opener()
 
     def batches(self) -> Iterator[SealedBatch]:
-        """All batches from the one that holds `start_offset` on, in order of offset, those of
-        aborted data and control batches too.
+        """Iterate over all batches from the one that holds `start_offset` on, in offset order.
 
-        So that nothing is missing from an exact copy; the flags say what consumers are not given. A
-        batch may begin below `start_offset`. Can be asked for again, from the beginning. Memory: 1
-        MiB, or one batch if that is larger. Raises: CorruptBatch: a checksum or length is wrong;
-        names file and position. CorruptIndex: what tells which transactions were aborted is
-        damaged. StorageFailed, FileNotFoundError: the segments can't be read, or were deleted
-        meanwhile.
+        Includes aborted data and control batches, so that an exact copy misses nothing; the flags
+        mark them. A batch may begin below `start_offset`. Can be called again. Memory: 1 MiB, or
+        one batch if that is larger.
+
+        Raises: CorruptBatch: a checksum or length is wrong; names file and position. CorruptIndex:
+        the
+            index of aborted transactions is damaged. StorageFailed, FileNotFoundError: the segments
+            can't be read, or were deleted meanwhile.
         """
         storage = self.opener()
         sizes = {entry.name: entry.size for entry in storage.list(self.folder)}
@@ -154,11 +158,10 @@ class SealedSegments:
                 file.close()
 
     def records(self) -> Iterator[Record]:
-        """What a consumer with read_committed would be given: no aborted data, no control records,
-        nothing below `start_offset`.
+        """Iterate over what a consumer with read_committed gets, in offset order.
 
-        In order of offset, which compaction may have left gaps in. Memory: one batch, decompressed.
-        Raises: as `batches`; UnsupportedCodec.
+        No aborted data, no control records, nothing below `start_offset`; compaction may have left
+        gaps. Memory: one decompressed batch. Raises: as `batches`; UnsupportedCodec.
         """
         for batch in self.batches():
             if batch.is_control or batch.is_aborted:
@@ -169,7 +172,7 @@ class SealedSegments:
                 yield from (record for record in batch.records() if record.offset >= self.start_offset)
 
     def cancel(self) -> None:
-        """Let whoever iterates hear JobCancelled at the next batch. From any thread."""
+        """Raise JobCancelled from a running iteration at its next batch. Thread: any."""
         self._cancelled.append(True)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -193,7 +196,7 @@ class SealedSegments:
             raise reader.located(error) from error
 
     def _check_identity(self, storage: Storage) -> None:
-        """Raises StorageFailed: the folder belongs to another topic of the same name by now."""
+        """Raise StorageFailed if the folder now belongs to another topic of the same name."""
         try:
             found = decode_partition_metadata(storage.read(f"{self.folder}/{PARTITION_METADATA}"))
         except (FileNotFoundError, CorruptIndex):
@@ -212,14 +215,16 @@ def _source(segment: SegmentView) -> SegmentSource:
 
 @dataclass(frozen=True)
 class PreDeleteTask:
-    """The work as a job. It comes back with None, whatever `before_delete` returns."""
+    """The work as a job. Returns None, whatever `before_delete` returns."""
 
     before_delete: Callable[[SealedSegments], object]
     segments: SealedSegments
 
     def __call__(self) -> None:
-        """Raises: JobFailed: says what a plugin's code raised, and where. What reading raises, and
-        KqueueError of any kind, as it is.
+        """Run the work.
+
+        Raises: JobFailed: what a plugin's code raised, and where. Errors of reading and every
+            KqueueError pass unchanged.
         """
         try:
             self.before_delete(self.segments)
@@ -232,8 +237,8 @@ class PreDeleteTask:
             raise JobFailed(f"{type(error).__name__}: {error}{_where(error)}") from error
 
     def cancel(self) -> None:
-        """See `SealedSegments.cancel`; for work that runs in a thread. One in a process of its own
-        ends with that.
+        """Cancel work that runs in a thread; see `SealedSegments.cancel`. A process of its own is
+        ended.
         """
         self.segments.cancel()
 

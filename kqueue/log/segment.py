@@ -162,7 +162,9 @@ class Segment(SegmentFiles):
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
     def _add_entries(self, last_offset: int, position: int) -> None:
-        """Index the batch at `position`. Unreadable indexes restart with it, until they are rebuilt."""
+        """Index the batch at `position`. Unreadable indexes restart with it, until they are
+        rebuilt.
+        """
         try:
             self.index.append(last_offset, position)
             self._unindexed = 0
@@ -356,7 +358,9 @@ class Segment(SegmentFiles):
                 yield None
 
     def _time_entry(self, timestamp: int) -> TimeEntry:
-        """Return the last time index entry at or before `timestamp`; (-1, base): none, or unreadable."""
+        """Return the last time index entry at or before `timestamp`; (-1, base): none, or
+        unreadable.
+        """
         try:
             return self.timeindex.lookup(timestamp)
         except CorruptIndex as error:

@@ -1,9 +1,8 @@
 """One checkpoint file of a data folder, replaced whole in jobs.
 
-One write at a time, and no older content ever follows a newer one: what comes while a write is
-under way waits, and only the newest of it is written. A write that blocks (`save_now`) may meet a
-job that has not run yet; the number that each content carries decides, under a lock, because the
-two are in different threads. Crash: old or new, never a mixture.
+One write runs at a time; of the contents that arrive meanwhile only the newest is written. A
+blocking write (`save_now`) may meet a job that has not run yet: each content has a number, and an
+older one never replaces a newer one. Durability: after a crash the file is old or new.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ Done = Callable[[BaseException | None], None]
 
 
 class CheckpointFile(Generic[T]):
-    """The file `name` at the top of `storage`. Belongs to the owner thread. `jobs` None: every
-    write blocks, and is done at once.
+    """The file `name` at the top of `storage`. Thread: owner thread.
 
-    `make_room`: called in the job where the disk is full; True: there is more room now, and the
-    write is repeated. `encode(content)` gives the bytes, in the job: a content that was given away
-    is never changed.
+    Args:
+        jobs: None: every write blocks.
+        encode: returns the bytes of a content, in the job; the content must not change any more.
+        make_room: called in the job if the disk is full. True: there is room now, write again.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class CheckpointFile(Generic[T]):
         self._closed = False
 
     def save(self, take: Callable[[], T], done: Done) -> None:
-        """Have the content that `take` returns in the file, or one that is saved later.
+        """Write the content that `take` returns, or a later one.
 
-        `take` is called when the write begins, so that many saves during one write cost a single
-        copy. `done` is called on the owner thread once the content survives a power cut, at once
-        where it does already, or with the error: then the file may hold the old content or this.
+        `take` is called when the write begins, so that many saves during one write cost one copy.
+        `done(error or None)` is called on the owner thread when the content survives a power cut;
+        at once where it does already. After an error the file may hold either content.
         """
         if self._under_way:
             self._next = take
@@ -69,7 +68,7 @@ class CheckpointFile(Generic[T]):
             self._begin(content, [done])
 
     def save_now(self, content: T) -> None:
-        """Have this content in the file on return. Blocks. Raises StorageFailed."""
+        """Write this content. Blocks. Raises: StorageFailed."""
         if self._next is not None:
             self._next = lambda: content
         if content == self._durable and not self._under_way:
@@ -80,7 +79,7 @@ class CheckpointFile(Generic[T]):
         self._durable = content
 
     def close(self) -> None:
-        """Nothing is written any more: jobs that have not run find the folder closed."""
+        """Write nothing any more; jobs that have not run fail."""
         with self._lock:
             self._closed = True
 
@@ -130,7 +129,7 @@ class CheckpointFile(Generic[T]):
 
 
 def run_or_submit(job: IoJob[T], jobs: Jobs | None) -> None:
-    """Submit the job; None: run it at once, in the caller's thread."""
+    """Submit the job; with `jobs` None run it in the caller's thread."""
     if jobs is not None:
         jobs.submit(job)
         return
@@ -143,7 +142,7 @@ def run_or_submit(job: IoJob[T], jobs: Jobs | None) -> None:
 
 
 def all_of(count: int, done: Done) -> Done:
-    """Returns what calls `done` once it was called `count` times itself, with the first error."""
+    """Return a callback that calls `done` at its `count`-th call, with the first error."""
     errors: list[BaseException | None] = []
 
     def one(error: BaseException | None) -> None:

@@ -1,6 +1,4 @@
-"""One data folder (an entry of `log.dirs`): its lock, identity, checkpoints, and the partition
-folders in it.
-"""
+"""One data folder (an entry of `log.dirs`): lock, identity, checkpoints, partition folders."""
 
 from __future__ import annotations
 
@@ -46,15 +44,21 @@ FLIPPED_BITS_MAX = 12
 
 
 class DataFolder:
-    """Opened by being made, which locks it. `clean`: whether the last stop was, or nothing was
-    there; `found`: the partitions in it.
+    """An open, locked data folder.
 
-    `recovery_points`, `high_watermarks`, `log_starts`, `cleaner_offsets`: what the checkpoints say;
-    `save` puts them back. `space`: the room on its disk; `reserve_bytes`: see there. `error`: what
-    failed last at the top of the folder, None once a checkpoint could be written again. `lost`: why
-    the folder is no longer ours (`check_lock`); from then on nothing is written to it until the
-    next start. None: it is ours. `new`: the partitions that were made and not flushed since. Raises
-    FolderInUse, StorageFailed (another node's folder, a file that can't be read or written).
+    Attributes:
+        clean: the last stop was clean, or the folder held no partition.
+        found: its partitions.
+        recovery_points, high_watermarks, log_starts, cleaner_offsets: the checkpoints' content;
+        `save`
+            writes them.
+        space: the room on its disk.
+        error: the last failure at the top of the folder; None since a checkpoint was written.
+        lost: why the folder belongs to another process now (`check_lock`); nothing is written to it
+            until the next start. None: it is ours.
+        new: partitions that were created and not flushed since.
+    Raises: FolderInUse. StorageFailed: another node's folder, or a file can't be read or written.
+    Thread: owner thread.
     """
 
     def __init__(
@@ -111,13 +115,13 @@ class DataFolder:
 
     @property
     def cluster_id(self) -> str:
+        """The cluster id in meta.properties."""
         return self.properties["cluster.id"]
 
     def _identify(self, node_id: int, cluster_id: str | None, rng: random.Random) -> dict[str, str]:
-        """Read meta.properties, or make it. The folders of older Kafkas (version 0) become ours of
-        version 1.
+        """Read meta.properties, or create it. Folders of older Kafkas (version 0) are upgraded.
 
-        Crash: it is whole or not there. Raises StorageFailed: it names another node or cluster.
+        Durability: whole or missing. Raises: StorageFailed: it names another node or cluster.
         """
         place = f"{self.storage.location}: {META_PROPERTIES}"
         values = read_properties(self.storage)
@@ -151,8 +155,8 @@ class DataFolder:
             return {}
 
     def _take_marker(self) -> bool:
-        """Whether the last stop was clean; the marker is gone from then on. Crash: it is gone for
-        good before anything is appended.
+        """Remove the clean-stop marker, durably, before anything is appended. Return whether there
+        was one.
         """
         if not self.storage.exists(CLEAN_SHUTDOWN):
             return False
@@ -178,8 +182,10 @@ class DataFolder:
             self.storage.sync_folder("")
 
     def _skip(self, name: str) -> bool:
-        """What has a partition's name and is no folder: a link is never followed. True: it was to
-        be deleted, and is removed itself.
+        """Handle a non-folder with a partition's name. True: it was marked for deletion, and was
+        removed.
+
+        Links are never followed.
         """
         if name.endswith(FOLDER_DELETED):
             self.storage.remove(name)
@@ -208,15 +214,16 @@ class DataFolder:
 
     @property
     def lost(self) -> FolderLost | None:
+        """Why the folder is no longer ours; None: it is."""
         return self._lost
 
     def check_lock(self, jobs: Jobs | None, lost: Callable[[FolderLost], None]) -> None:
-        """Verify in a job that the folder is still locked; a lock that was lost and is free is
-        taken again, with one ERROR line.
+        """Verify in a job that the folder is still locked; take a lost, free lock again, with an
+        ERROR.
 
-        `lost` is called on the owner thread if another process has the folder now, or if the path
-        names another folder. Then two brokers may be writing to the same files, so the caller must
-        stop all use of it.
+        `lost` is called on the owner thread if another process has the folder, or the path names
+        another folder. Two brokers may then write to the same files, so the caller must stop all
+        use.
         """
         if self._lost is not None or self._checking:
             return
@@ -254,18 +261,18 @@ class DataFolder:
 
     @property
     def count(self) -> int:
-        """How many partitions are here, or will be."""
+        """Number of partitions, those included that are being created."""
         return len(self.found) + len(self._maker)
 
     def pending_creations(self) -> list[TopicPartition]:
-        """The partitions of `create_later` whose folders may not be there yet."""
+        """Return the partitions of `create_later` whose folders may not exist yet."""
         return [key for key in self._maker.pending() if key not in self.found]
 
     def make(self, key: TopicPartition, topic_id: bytes) -> PartitionFolder:
-        """Make a partition's folder, with its topic's id. Blocks. Raises StorageFailed: also where
-        the data folder itself is gone.
+        """Create a partition's folder, with its topic id. Blocks.
 
-        Crash: the first flush of its log makes it durable; before, it may be gone.
+        Durability: durable with the first flush of its log.
+        Raises: StorageFailed: also where the data folder itself is gone.
         """
         self._check_ours()
         self.settle(key)
@@ -274,32 +281,31 @@ class DataFolder:
         return self._made(key, topic_id)
 
     def create_later(self, key: TopicPartition, topic_id: bytes) -> None:
-        """`make`, in a job. What can't be made is logged, and left to the first use of the
-        partition. Crash: as `make`.
-        """
+        """Create the folder in a job. A failure is logged and left to the partition's first use."""
         self._maker.add(key, topic_id)
 
     def stop_creating(self) -> None:
-        """Take back what `create_later` has not begun."""
+        """Cancel creations that have not begun."""
         self._maker.cancel_waiting()
 
     def settle(self, key: TopicPartition) -> None:
-        """Leave nothing of the partition to jobs: afterwards it is in `found`, or `make` may be
-        called. Blocks for a rename at most.
+        """Finish the partition's work in jobs now: it is in `found`, or `make` may be called.
+
+        Blocks for a rename at most.
         """
         self._remover.settle(key)
         self._maker.cancel(key)
 
     def is_removing(self, key: TopicPartition | None = None) -> bool:
-        """Whether a deleted partition of this name may still have its old name; None: whether any
-        deleted folder may be there.
+        """Whether a deleted partition may still have its old name; None: whether any deleted folder
+        is left.
         """
         return (
             self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
         )
 
     def identify(self, key: TopicPartition, path: str, topic_id: bytes) -> PartitionFolder:
-        """Write a topic's id into a partition's folder. Crash: as `make`."""
+        """Write a topic id into a partition's folder. Durability: as `make`."""
         self._check_ours()
         write_topic_id(self.storage, path, topic_id)
         return self._made(key, topic_id, path)
@@ -315,12 +321,12 @@ class DataFolder:
         self.error = error if isinstance(error, StorageFailed) else StorageFailed(f"{self.storage.location}: {error}")
 
     def remove_soon(self, key: TopicPartition, unique: str, log: Log | None) -> bool:
-        """Take a partition away at once; its folder is renamed for deletion, and then removed, in
-        jobs. False: there is none.
+        """Remove a partition; its folder is renamed for deletion and deleted in jobs. False: there
+        is none.
 
-        Args: log: its log if that is open; it is closed then. unique: see `rename`. Crash: the
-        folder may be back under either name, whole or in part; those named for deletion go at the
-        next start.
+        Args: log: its open log, which is closed. unique: see `rename`.
+        Durability: a crash may bring the folder back under either name, whole or in part; the next
+            start deletes folders that are named for deletion.
         """
         if self._maker.cancel(key):
             return True
@@ -343,10 +349,11 @@ class DataFolder:
         self.found.setdefault(key, removal.found)
 
     def rename(self, key: TopicPartition, suffix: str, unique: str) -> str:
-        """Take a partition out of the way under the name `<topic>-<partition>.<unique><suffix>`;
-        returns the path. Raises StorageFailed.
+        """Rename a partition's folder to `<topic>-<partition>.<unique><suffix>`; return the new
+        path.
 
-        Crash: the old name may come back until the folder is synced.
+        Durability: a crash may bring the old name back until the folder is synced.
+        Raises: StorageFailed.
         """
         self._check_ours()
         found = self.found.pop(key)
@@ -357,16 +364,18 @@ class DataFolder:
         return path
 
     def _forget(self, key: TopicPartition) -> None:
-        """Let no checkpoint say anything of a partition that is not there. On disk they may still,
-        until they are written again.
+        """Remove a partition from the checkpoints' content; the files on disk follow when next
+        written.
         """
         for name in OFFSET_CHECKPOINTS:
             if self._table(name).pop(key, None) is not None:
                 self._stale.add(key)
 
     def _forget_for_good(self, key: TopicPartition) -> None:
-        """Before a new partition of the name is made: after a crash it would be thought to have
-        lost what another one had flushed.
+        """Write checkpoints without a deleted partition, before one of its name is created.
+
+        Otherwise a crash would make the new one look as if it had lost the old one's flushed
+        records.
         """
         if key in self._stale:
             for name in OFFSET_CHECKPOINTS:
@@ -374,8 +383,8 @@ class DataFolder:
             self._stale.clear()
 
     def _when_checkpoints_are_clean(self, begin: Callable[[], None]) -> None:
-        """`_forget_for_good` in jobs, for all; then calls `begin`, also where they can't be
-        written: that is found out again there.
+        """Run `_forget_for_good` for all deleted partitions in jobs; then call `begin`, after
+        errors too.
         """
         if not self._stale:
             begin()
@@ -394,7 +403,7 @@ class DataFolder:
             self.save(name, finish)
 
     def latest_epoch(self, found: PartitionFolder) -> int:
-        """The newest leader epoch that a partition's checkpoint names; -1: none."""
+        """Return the newest leader epoch in a partition's checkpoint; -1: none."""
         try:
             return decode_epochs(checkpoints.read_small_file(self.storage, f"{found.path}/{EPOCHS}")).latest
         except (FileNotFoundError, CorruptIndex):
@@ -407,8 +416,8 @@ class DataFolder:
         return dict(zip(OFFSET_CHECKPOINTS, tables, strict=True))[name]
 
     def save(self, name: str, done: Done) -> None:
-        """Write a checkpoint, if it says anything new, in a job; then call `done`, as
-        `CheckpointFile.save`. Crash: old or new.
+        """Write a checkpoint in a job if its content changed; then call `done`. See
+        `CheckpointFile.save`.
         """
         if self._lost is not None:
             done(self._lost)
@@ -416,17 +425,15 @@ class DataFolder:
             self._files[name].save(lambda: dict(self._table(name)), done)
 
     def save_now(self, name: str) -> None:
-        """Write a checkpoint, if it says anything new. Blocks. Crash: old or new. Raises
-        StorageFailed.
-        """
+        """Write a checkpoint if its content changed. Blocks. Raises: StorageFailed."""
         self._check_ours()
         self._files[name].save_now(dict(self._table(name)))
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
-        """Leave the folder; `clean`: all logs were flushed and closed, or were not touched since
-        the last clean stop.
+        """Unlock the folder; with `clean`, write the clean-stop marker first.
 
-        Crash: before the marker is on disk, the next start counts as unclean. Raises StorageFailed.
+        Args: clean: all logs were flushed and closed, or not touched since the last clean stop.
+        Raises: StorageFailed.
         """
         for file in self._files.values():
             file.close()
@@ -438,7 +445,9 @@ class DataFolder:
 
 
 def read_properties(storage: Storage) -> dict[str, str]:
-    """What meta.properties says; empty if there is none. Raises StorageFailed: it can't be read."""
+    """Return the content of meta.properties; empty: there is none. Raises: StorageFailed:
+    unreadable.
+    """
     if not storage.exists(META_PROPERTIES):
         return {}
     try:
@@ -448,8 +457,8 @@ def read_properties(storage: Storage) -> dict[str, str]:
 
 
 def is_meant(found: bytes | None, topic_id: bytes) -> bool:
-    """Whether a partition's folder is of this topic: it does not say (None), or so nearly that bits
-    of its id must have been flipped.
+    """Whether a partition's folder belongs to this topic: it names none, or an id with few flipped
+    bits.
 
     Two random ids differ in some sixty bits.
     """

@@ -1,13 +1,12 @@
-"""All data folders of a broker: those that serve, and those that can't.
+"""All data folders of a broker: those that serve, and those that are offline.
 
 A folder that can't be opened is offline until the next start; the others serve. One that fails
-while it serves is not taken offline as a whole: each log in it fails with its own first write or
-fsync that does, since only that tells which bytes are lost, and what can be read is still read. But
-no new partition goes there as long as another folder is in order.
+while it serves is not taken offline as a whole: each log in it fails with its own first failed
+write or fsync, because only that tells which bytes are lost. New partitions go elsewhere.
 
-Which partitions an offline folder has is not known. So a partition that is in no folder is not made
-anew while one is offline, unless it is new to the broker: an empty log in the place of a full one
-would give its offsets a second time.
+The partitions of an offline folder are unknown. So a partition in no folder is not created while
+one is offline, unless it is new to the broker: an empty log in the place of a full one would assign
+its offsets a second time.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class OfflineFolder(NamedTuple):
 
 
 class DataFolders:
-    """Opens (and so locks) the folders by being made. `offline`: those that can't be used; at least
-    one can.
+    """Opens and locks the data folders; at least one can be used.
 
-    Raises FolderInUse: another broker has one of them. StorageFailed: none can be used.
-    TooManyOpenFiles.
+    Attributes: offline: those that can't be used.
+    Raises: FolderInUse: another broker has one of them. StorageFailed: none can be used.
+        TooManyOpenFiles.
     """
 
     def __init__(
@@ -103,8 +102,8 @@ class DataFolders:
             logger.error("data folder %s is offline, its partitions are not served: %s", place, error)
 
     def _settle_doubles(self) -> None:
-        """A partition must be in one folder. A copy without a batch comes of a failed attempt to
-        make it; of others nobody can tell.
+        """Resolve partitions found in several folders. A copy without batches is left by a failed
+        creation and ignored; several copies with batches block the partition.
         """
         homes: dict[TopicPartition, list[DataFolder]] = {}
         for folder in self._folders:
@@ -125,15 +124,17 @@ class DataFolders:
     # --- partitions
 
     def of(self, key: TopicPartition) -> DataFolder | None:
-        """The folder that the partition is in; None: it is in none that serves."""
+        """Return the folder that holds the partition; None: no serving one does."""
         return next((folder for folder in self._folders if key in folder.found), None)
 
     def has_partition(self, key: TopicPartition) -> bool:
+        """Whether a serving folder holds the partition."""
         return self.of(key) is not None
 
     def check(self, key: TopicPartition) -> None:
-        """Refuse a guess. Raises StorageFailed: the partition may be on an offline folder, or it is
-        there twice.
+        """Refuse a partition that may be elsewhere.
+
+        Raises: StorageFailed: it may be on an offline folder, or it exists twice.
         """
         if key in self._blocked:
             raise self._blocked[key]
@@ -144,19 +145,17 @@ class DataFolders:
             )
 
     def is_new(self, key: TopicPartition) -> None:
-        """The broker never had this partition before: whatever is offline does not have it either."""
+        """Note that the broker never had this partition, so no offline folder holds it."""
         if self.offline:
             self._unmade.add(key)
 
     def settle(self, key: TopicPartition) -> None:
-        """Leave nothing of the partition to jobs; see `DataFolder.settle`."""
+        """Finish the partition's work in jobs; see `DataFolder.settle`."""
         for folder in self._folders:
             folder.settle(key)
 
     def create_later(self, key: TopicPartition, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> None:
-        """`make`, in a job; a failure is logged, and leaves the partition to its first use. Crash:
-        as `DataFolder.make`.
-        """
+        """Create the partition's folder in a job; a failure is logged and left to its first use."""
         # beside a deleted partition of the name, which has to go first: it must never be in two
         # data folders
         removing = next((folder for folder in self._folders if folder.is_removing(key)), None)
@@ -164,11 +163,11 @@ class DataFolders:
         folder.create_later(key, topic_id)
 
     def make(self, key: TopicPartition, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
-        """Make a folder for a partition, where the fewest are; where something has failed
-        (`is_impaired`) only if it has to be.
+        """Create a partition's folder in the data folder with the fewest partitions. Blocks.
 
-        Blocks. Crash: as `DataFolder.make`. Raises StorageFailed: no data folder takes it.
-        TooManyOpenFiles: the same would be true of any.
+        Args: is_impaired: folders where something has failed are used last. Durability: as
+        `DataFolder.make`. Raises: StorageFailed: every data folder failed. TooManyOpenFiles: no
+        folder would do better.
         """
         failed: StorageFailed | None = None
         self.settle(key)
@@ -199,7 +198,7 @@ def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
 
 
 def has_batches(storage: Storage, found: PartitionFolder) -> bool:
-    """Whether a partition's folder holds a batch. Lists it. Raises StorageFailed,
+    """Whether a partition's folder holds a batch. Lists it. Raises: StorageFailed,
     FileNotFoundError.
     """
     return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(found.path))

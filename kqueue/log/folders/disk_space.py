@@ -1,15 +1,15 @@
-"""The room in a data folder, and who may use what is left of it.
+"""Free space of a data folder, and who may use it.
 
     free bytes on the volume           producers    groups, checkpoints, metadata, deletion
     above the reserve                  yes          yes
     below it, or no emergency file     refused      yes
     none                               refused      removing the emergency file makes room for them
 
-The reserve (`kqueue.disk.reserve.bytes`) keeps the broker's own writes going while producers wait.
-The emergency file is for disks that something else has filled: its bytes are in use, so they can't
-be taken, and removing it lets a start, a DeleteRecords or the deletion of a topic write what they
-must. It is made again once there is room for it above the reserve. Crash: the file is there, whole
-or in part, or not; nothing depends on which.
+The reserve (`kqueue.disk.reserve.bytes`) lets the broker's own writes continue while producers
+wait. The emergency file is for disks that something else has filled: removing it lets a start, a
+DeleteRecords or the deletion of a topic write what they must. It is created again once there is
+room for it above the reserve. Nothing depends on whether a crash leaves it whole, partial or
+missing.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ UNBOUNDED = 1 << 62
 
 
 class DiskSpace:
-    """Of one data folder. Belongs to the owner thread, but for `make_room`.
+    """The space of one data folder. Thread: owner thread, except `make_room`.
 
     Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that
-    does not know its free bytes has none. `refusal`: why producers are refused; None: they are not.
-    `bytes_until_refresh`: appends count down, and call `look` below 0.
+    does
+        not know its free bytes has none.
+    Attributes:
+        refusal: why producers are refused; None: they are not.
+        bytes_until_refresh: appends count it down, and call `refresh` below 0.
     """
 
     def __init__(self, storage: Storage, reserve_bytes: int, clock: Clock) -> None:
@@ -55,8 +58,8 @@ class DiskSpace:
         self.refusal: DiskFull | None = None
 
     def begin(self) -> None:
-        """Make room for a start on a full disk, or the emergency file where there is room. Blocks,
-        without a sync.
+        """Make room for a start on a full disk, or create the emergency file. Blocks; does not
+        sync.
         """
         sizes = self._sizes()
         if sizes is None:
@@ -67,8 +70,8 @@ class DiskSpace:
         self._update(max(free, 0), reserve, emergency)
 
     def check(self) -> None:
-        """Refuse a producer while `refusal` holds; looks again now and then, so that it ends by
-        itself. Raises DiskFull.
+        """Refuse a producer while `refusal` holds; reads the free bytes now and then. Raises:
+        DiskFull.
         """
         if self._clock.monotonic_ms() >= self._look_at_ms:
             self.refresh()
@@ -76,7 +79,7 @@ class DiskSpace:
             raise self.refusal
 
     def on_disk_full(self, error: DiskFull) -> None:
-        """An append found no room: one line in the log, then none for a while."""
+        """Note that an append found no room; logs at most one line a minute."""
         now_ms = self._clock.monotonic_ms()
         self.bytes_until_refresh = -1
         if now_ms >= self._warn_at_ms:
@@ -84,13 +87,13 @@ class DiskSpace:
             logger.warning("%s is full, appends are refused until there is room: %s", self._storage.location, error)
 
     def refresh(self) -> None:
-        """Ask for the free bytes now. Never raises."""
+        """Read the free bytes now. Never raises."""
         sizes = self._sizes()
         if sizes is not None:
             self._update(*sizes)
 
     def make_room(self) -> bool:
-        """Remove the emergency file; False: there is none. In any thread."""
+        """Remove the emergency file. False: there is none. Thread: any."""
         with self._lock:
             try:
                 self._storage.remove(EMERGENCY_FILE)
@@ -123,9 +126,7 @@ class DiskSpace:
             logger.warning("producers are refused: %s", self.refusal)
 
     def _sizes(self) -> tuple[int, int, int] | None:
-        """Bytes that are free, reserved, and of the emergency file; None: not known, or no reserve
-        is wanted.
-        """
+        """Return bytes free, reserved, and of the emergency file; None: unknown, or no reserve."""
         if self._reserve_bytes == 0:
             return None
         free, total = self._storage.free_bytes(), self._storage.total_bytes()

@@ -1,4 +1,4 @@
-"""What may be told of the data folders."""
+"""Descriptions of the data folders, for DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kqueue.storage import Storage
 
 
 class LogDirDescription(NamedTuple):
-    """What may be told of a data folder; `error` None: it serves.
+    """A data folder. Kafka's LogDirDescription.
 
-    `directory_id` None: it could not be read. `total_bytes`, `usable_bytes`: of the volume, None:
-    not known. `partitions`: bytes of batches in each.
+    error: None: it serves. directory_id: None: unreadable. total_bytes, usable_bytes: of the
+    volume; None: unknown. partitions: bytes of batches by partition.
     """
 
     place: str
@@ -29,16 +29,15 @@ class LogDirDescription(NamedTuple):
 
 
 class LogDirListing:
-    """A data folder as it was at one moment, whose closed partitions are not listed yet. `place`:
-    where the folder is.
+    """A data folder at one moment, whose closed partitions are still to be listed.
 
-    Made on the owner thread; `run` may be called in another one.
+    Thread: created on the owner thread; `run` may run in any.
     """
 
     def __init__(
         self, folder: DataFolder, logs: Mapping[TopicPartition, Log], wanted: Container[TopicPartition] | None = None
     ) -> None:
-        """`logs`: those that are open. `wanted`: the partitions to tell of; None: all."""
+        """Args: logs: the open ones. wanted: the partitions to list; None: all."""
         self.place = folder.storage.location
         self._storage = folder.storage
         self._directory_id = folder.properties["directory.id"]
@@ -54,9 +53,7 @@ class LogDirListing:
                 self._sizes[key] = log.segments.size
 
     def run(self) -> LogDirDescription:
-        """What may be told of the folder; where a closed partition can't be listed, only the error.
-        Blocks.
-        """
+        """List the folder. A closed partition that can't be listed leaves only the error. Blocks."""
         storage = self._storage
         try:
             closed = {key: _batch_bytes(storage, path) for key, path in self._closed.items()}
@@ -65,13 +62,6 @@ class LogDirListing:
         return LogDirDescription(
             self.place, self._directory_id, None, storage.total_bytes(), storage.free_bytes(), self._sizes | closed
         )
-
-
-def log_dir(folder: DataFolder, logs: Mapping[TopicPartition, Log]) -> LogDirDescription:
-    """A folder that serves, with the `logs` that are open; one that can't be listed has an error.
-    Lists those of the others. Blocks.
-    """
-    return LogDirListing(folder, logs).run()
 
 
 def _batch_bytes(storage: Storage, path: str) -> int:

@@ -1,7 +1,6 @@
-"""Making and removing the partition folders of one data folder, in jobs.
+"""Creates and deletes the partition folders of one data folder, in jobs.
 
-Removals come first: a folder of a new topic is made only after one of the same name is out of the
-way. Crash: as `DataFolder.make` and `DataFolder.remove_soon` say.
+Deletions come first: a folder is created only after one of the same name is gone.
 """
 
 from __future__ import annotations
@@ -28,18 +27,14 @@ TopicPartition = tuple[str, int]
 
 
 class PartitionFolder(NamedTuple):
-    """A partition's folder: its path under the data folder, and the 16-byte id of its topic; None:
-    it does not say.
-    """
+    """A partition's folder. path: below the data folder. topic_id: 16 bytes; None: it names none."""
 
     path: str
     topic_id: bytes | None
 
 
 class PendingRemoval(NamedTuple):
-    """A folder to rename to `new_path` and then remove. `log`: the log that was open in it, None:
-    it was not.
-    """
+    """A folder to rename to `new_path` and then delete. log: its open log; None: it was not open."""
 
     found: PartitionFolder
     new_path: str
@@ -47,11 +42,13 @@ class PendingRemoval(NamedTuple):
 
 
 class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
-    """Renames folders for deletion, then removes them.
+    """Renames folders for deletion, then deletes them.
 
-    `check()`, any thread: raises where nothing may be written to the data folder any more.
-    `failed(key, removal, error)`: the folder still has its name. `idle()`: nothing is left to do.
-    `has_failed`: a folder may have stayed.
+    Args:
+        check: raises where the data folder may not be written any more. Thread: any.
+        failed: `failed(topic_partition, removal, error)`: the folder still has its name.
+        idle: called when no work is left.
+    Attributes: has_failed: a folder may be left.
     """
 
     name = "delete partition folders"
@@ -86,8 +83,9 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
             self._renamed.append(piece.new_path)
 
     def finish_slice(self) -> None:
-        """Remove what was renamed, once the new names are durable. Raises the first failure, after
-        the rest was done.
+        """Delete the renamed folders, once the new names are durable.
+
+        Raises: the first failure, after the rest was done.
         """
         self._check()
         self._storage.sync_folder("")
@@ -120,12 +118,13 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
 
 
 class PartitionFolderCreator(KeyedTaskQueue[TopicPartition, bytes]):
-    """Makes the folders of new partitions, a topic's id in each. After a failure the rest is left
-    to the first use of each partition.
+    """Creates the folders of new partitions. After a failure the rest is left to each first use.
 
-    `check()`, any thread: raises where nothing may be written to the data folder any more.
-    `made(key, topic_id)`: the folder is there. `failed(error)`: it is not, and no more are tried
-    now. `before(begin)`: calls `begin` when folders may be made.
+    Args:
+        check: raises where the data folder may not be written any more. Thread: any.
+        made: `made(topic_partition, topic_id)`: the folder exists.
+        failed: `failed(error)`: creation stops for now.
+        before: `before(begin)` calls `begin` when folders may be created.
     """
 
     name = "make partition folders"
@@ -169,7 +168,7 @@ class PartitionFolderCreator(KeyedTaskQueue[TopicPartition, bytes]):
         self.give_up(error)
 
     def give_up(self, error: BaseException) -> None:
-        """Leave all that waits to the first use of each partition, because of `error`."""
+        """Leave all waiting creations to the first use of each partition, because of `error`."""
         self._error = error
         self._failures += self.cancel_waiting()
 
@@ -185,10 +184,10 @@ class PartitionFolderCreator(KeyedTaskQueue[TopicPartition, bytes]):
 
 
 def make_partition_folder(storage: Storage, path: str, topic_id: bytes) -> None:
-    """Make a partition's folder, with its topic's id. Any thread.
+    """Create a partition's folder, with its topic id. Thread: any.
 
-    Raises StorageFailed: also where the data folder itself is gone. FileNotFoundError.
-    Crash: the first flush of the partition's log makes it durable; before, it may be gone.
+    Durability: durable with the first flush of the partition's log.
+    Raises: StorageFailed: also where the data folder itself is gone. FileNotFoundError.
     """
     if not storage.exists(META_PROPERTIES):
         # else a folder that was unmounted would be made again on the disk below
@@ -203,7 +202,7 @@ def make_partition_folder(storage: Storage, path: str, topic_id: bytes) -> None:
 
 
 def write_topic_id(storage: Storage, path: str, topic_id: bytes) -> None:
-    """Write a topic's id into a partition's folder. Raises and crash: as `make_partition_folder`."""
+    """Write a topic id into a partition's folder. Raises, durability: as `make_partition_folder`."""
     file = storage.open(f"{path}/{PARTITION_METADATA}", create=True)
     if file.size:
         file.truncate(0)

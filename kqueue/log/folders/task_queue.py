@@ -1,9 +1,8 @@
-"""Many small pieces of disk work, done in jobs a slice at a time; any one of them can be done at
-once by the owner thread.
+"""A queue of small disk tasks by key, run in jobs a slice at a time, or at once on demand.
 
-The job and the owner agree by taking pieces out of one table: each piece is done once. The owner
-waits for the job only where the job is in the middle of that very piece. Lock: `_changed` guards
-`_slice`, `_current` and `_ended`, and is never held during disk work.
+The job and the owner thread take tasks out of one table, so each runs once. The owner waits for the
+job only if the job is running that very task. Lock: `_changed` guards `_slice`, `_current` and
+`_ended`, and is never held during disk work.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ SLICE = 50
 
 
 class KeyedTaskQueue(ABC, Generic[K, P]):
-    """Pieces of work by key, at most one per key. All methods but `do` and `finish_slice` belong to
-    the owner thread.
+    """Tasks by key, at most one per key.
 
-    `jobs` None: a piece is done when it is added. `queue`: as of an `IoJob`.
+    Args: jobs: None: a task runs when it is added. queue: as of an `IoJob`.
+    Thread: owner thread, except `do` and `finish_slice`.
     """
 
     name = "sliced work"
@@ -44,12 +43,12 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
         self._is_running = False
 
     def __len__(self) -> int:
-        """How many pieces are not applied yet."""
+        """Return how many tasks are not applied yet."""
         with self._changed:
             return len(self._waiting) + len(self._slice) + len(self._ended) + (self._current is not None)
 
     def pending(self) -> list[K]:
-        """The keys of the pieces that are not applied yet."""
+        """Return the keys of the tasks that are not applied yet."""
         if self.is_idle:
             return []
         with self._changed:
@@ -58,11 +57,11 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no slice is under way and none is due."""
+        """Whether no slice is running and none is due."""
         return not self._is_running and not self.has_work()
 
     def add(self, key: K, piece: P) -> None:
-        """Do the piece soon; `applied` is called when it is done."""
+        """Run the task soon; `applied` is called when it is done."""
         assert key not in self._waiting, key
         self._waiting[key] = piece
         if self._jobs is None:
@@ -72,7 +71,7 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
             self.go_on()
 
     def is_pending(self, key: K) -> bool:
-        """Whether the key has a piece that is not applied yet."""
+        """Whether the key has a task that is not applied yet."""
         if self.is_idle:
             return False
         with self._changed:
@@ -84,9 +83,7 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
             )
 
     def settle(self, key: K) -> None:
-        """Do the key's piece now, or wait for the job that is doing it, and apply the result.
-        Nothing to do is fine. Blocks.
-        """
+        """Run the key's task now, or wait for the job that runs it, and apply the result. Blocks."""
         piece = self._take(key)
         if piece is not None:
             self.prepare(key, piece)
@@ -94,19 +91,19 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
             self.go_on()
 
     def cancel(self, key: K) -> bool:
-        """Take the key's piece back; False: there is none, or it was done already (and is applied
-        on return). May block, as `settle`.
+        """Remove the key's task. False: there is none, or it is done (and applied on return). May
+        block.
         """
         return self._take(key) is not None
 
     def cancel_waiting(self) -> int:
-        """Take back all pieces that no job has begun; returns how many."""
+        """Remove all tasks that no job has begun; return how many."""
         count = len(self._waiting)
         self._waiting.clear()
         return count
 
     def go_on(self) -> None:
-        """Start the next slice, if none is under way and `may_start` agrees."""
+        """Start the next slice, unless one is running or `may_start` refuses."""
         if self._jobs is None or self._is_running or not self.has_work() or not self.may_start():
             return
         self._is_running = True
@@ -115,33 +112,33 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
     # --- what a subclass says
 
     def has_work(self) -> bool:
-        """Whether there is something for another slice."""
+        """Whether another slice has work."""
         return bool(self._waiting)
 
     def may_start(self) -> bool:
-        """Whether a slice may start now; whoever says False calls `go_on` later."""
+        """Whether a slice may start now; who returns False calls `go_on` later."""
         return True
 
     def before_slice(self, begin: Callable[[], None]) -> None:
-        """Calls `begin` when the next slice may be cut, at once or later."""
+        """Call `begin` when the next slice may be taken, at once or later."""
         begin()
 
     def prepare(self, key: K, piece: P) -> None:
-        """Owner thread: called right before the piece is done."""
+        """Hook: right before the task runs. Thread: owner."""
 
     @abstractmethod
     def do(self, key: K, piece: P) -> None:
-        """Any thread: the disk work. May raise."""
+        """Run the disk work; may raise. Thread: any."""
 
     def finish_slice(self) -> None:
-        """In the job: called after the pieces of a slice. May raise, which `slice_ended` gets."""
+        """Hook: after the tasks of a slice, in the job; `slice_ended` receives what it raises."""
 
     @abstractmethod
     def applied(self, key: K, piece: P, error: BaseException | None) -> None:
-        """Owner thread: the piece was done, or failed."""
+        """Hook: the task was done, or failed. Thread: owner."""
 
     def slice_ended(self, error: BaseException | None) -> None:
-        """Owner thread: called when a slice's job has ended and its pieces are applied."""
+        """Hook: a slice's job has ended and its tasks are applied. Thread: owner."""
 
     # ---
 

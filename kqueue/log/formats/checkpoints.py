@@ -1,9 +1,10 @@
 """The small text files of a data folder, each read and written whole.
 
-    recovery-point-, replication-, log-start-, cleaner-offset-checkpoint: "0" (version), count, then lines of "topic partition offset"
-    meta.properties: key=value lines after comments; `cluster.id`, `node.id`, `directory.id`, `version`
-    partition.metadata, in each partition's folder: "version: 0" and "topic_id: <22 characters>"
-    .kafka_cleanshutdown: {"version":0,"brokerEpoch":n}
+    recovery-point-, replication-, log-start-, cleaner-offset-checkpoint: "0" (version), count,
+    then lines of "topic partition offset" meta.properties: key=value lines after comments;
+    `cluster.id`, `node.id`, `directory.id`, `version` partition.metadata, in each partition's
+    folder: "version: 0" and "topic_id: <22 characters>" .kafka_cleanshutdown:
+    {"version":0,"brokerEpoch":n}
 
 Source: Kafka OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, CleanShutdownFileHandler.
 """

@@ -1,7 +1,8 @@
 """`cleanup.policy=compact`: each key keeps its last value (SPEC S5.2). Here is when; how is in
 `kqueue.log.compaction`.
 
-log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not stable, or active |
+log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not
+stable, or active |
                                 first_dirty      upto
 """
 

@@ -45,19 +45,27 @@ class Drop:
     roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the
     active one can go too.
 
-    before_delete: work to be done before they go, such as keeping them somewhere else; they go only once it
-    has returned. It is given them as `kqueue.log.sealed_segments.SealedSegments`, to read
-    (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
+    before_delete: work to be done before they go, such as keeping them somewhere else; they go
+    only once it has returned. It is given them as `kqueue.log.sealed_segments.SealedSegments`, to
+    read (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
 
-    - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in a process of its own, at low priority,
-      for as long as it takes; in a thread where the files are in the broker's memory. It knows of the broker only what it carries.
-    - If it raises, or its process dies, all stays as it is; that is told once in the log, and it is tried again at the next
+    - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in
+    a process of its own, at low priority,
+      for as long as it takes; in a thread where the files are in the broker's memory. It knows of
+      the broker only what it carries.
+    - If it raises, or its process dies, all stays as it is; that is told once in the log, and it
+    is tried again at the next
       `log.retention.check.interval.ms`. A broker that stops ends it, at any point.
-    - So it has to be repeatable: after an end or a crash at any moment, that of the deletion included, it is given the same records again,
-      perhaps in segments with other borders, and with records gone that were compacted or deleted meanwhile.
-    - It is given less than `before_offset` asks for where that is much (a GiB, or one segment), or where an open transaction begins below;
-      the rest follows. One such work runs per partition at a time, and `kqueue.cleanup.work.max` of them in a broker.
-    - While it runs, its log is not compacted. Other policies of the topic, DeleteRecords and the end of the topic don't wait for it.
+    - So it has to be repeatable: after an end or a crash at any moment, that of the deletion
+    included, it is given the same records again,
+      perhaps in segments with other borders, and with records gone that were compacted or deleted
+      meanwhile.
+    - It is given less than `before_offset` asks for where that is much (a GiB, or one segment), or
+    where an open transaction begins below;
+      the rest follows. One such work runs per partition at a time, and `kqueue.cleanup.work.max`
+      of them in a broker.
+    - While it runs, its log is not compacted. Other policies of the topic, DeleteRecords and the
+    end of the topic don't wait for it.
     """
 
     before_offset: int

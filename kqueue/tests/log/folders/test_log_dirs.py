@@ -8,7 +8,7 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.data_folder import DataFolder
-from kqueue.log.folders.log_dirs import log_dir
+from kqueue.log.folders.log_dirs import LogDirListing
 from kqueue.log.formats.filenames import DELETED, LOG, file_name
 from kqueue.storage import FolderEntry, MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
@@ -46,7 +46,7 @@ def test_open_logs_tell_their_size_and_the_others_are_listed() -> None:
     storage.open(f"t-1/{file_name(0, LOG)}", create=True).append(b"x" * 70)
     storage.open(f"t-1/{file_name(5, LOG)}", create=True).append(b"x" * 7)
     storage.open(f"t-1/{file_name(0, LOG)}{DELETED}", create=True).append(b"x" * 1000)
-    found = log_dir(folder, {KEYS[0]: log})
+    found = LogDirListing(folder, {KEYS[0]: log}).run()
     assert found.partitions == {KEYS[0]: len(batch(b"a")), KEYS[1]: 77}
     assert (found.place, found.error, found.directory_id) == ("memory", None, folder.properties["directory.id"])
     assert (found.total_bytes, found.usable_bytes) == (None, None)
@@ -55,9 +55,9 @@ def test_open_logs_tell_their_size_and_the_others_are_listed() -> None:
 def test_the_volume_is_told_where_it_is_known() -> None:
     storage = FaultyStorage(capacity_bytes=10_000)
     folder = folder_of(storage)
-    before = log_dir(folder, {})
+    before = LogDirListing(folder, {}).run()
     storage.open(f"t-0/{file_name(0, LOG)}", create=True).append(b"x" * 100)
-    after = log_dir(folder, {})
+    after = LogDirListing(folder, {}).run()
     assert before.usable_bytes is not None
     assert (after.total_bytes, after.usable_bytes) == (10_000, before.usable_bytes - 100)
 
@@ -66,7 +66,7 @@ def test_a_partition_that_is_just_being_deleted_holds_nothing() -> None:
     storage = MemoryStorage()
     folder = folder_of(storage)
     storage.rename("t-1", "t-1.0123-delete")
-    found = log_dir(folder, {})
+    found = LogDirListing(folder, {}).run()
     assert (found.error, found.partitions) == (None, {KEYS[0]: 0, KEYS[1]: 0})
 
 
@@ -77,16 +77,16 @@ def test_a_partition_whose_folder_a_job_is_to_make_is_listed_as_empty() -> None:
     )
     for key in KEYS:
         folder.create_later(key, ID)
-    assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}
+    assert LogDirListing(folder, {}).run().partitions == {KEYS[0]: 0, KEYS[1]: 0}
     jobs.run_all()
-    assert log_dir(folder, {}).partitions == {KEYS[0]: 0, KEYS[1]: 0}
+    assert LogDirListing(folder, {}).run().partitions == {KEYS[0]: 0, KEYS[1]: 0}
 
 
 def test_a_folder_that_cannot_be_listed_has_an_error_and_nothing_else() -> None:
     storage = Unlisted()
     folder = folder_of(storage)
     storage.is_broken = True
-    found = log_dir(folder, {})
+    found = LogDirListing(folder, {}).run()
     assert found[:2] == ("memory", folder.properties["directory.id"])
     with pytest.raises(StorageFailed, match="can't list t-0"):
         raise found.error or AssertionError
