@@ -212,7 +212,7 @@ class Server:
 
     def _build(self, cleanup: ExitStack) -> None:
         config = self.config
-        cleanup.enter_context(plugins.use(config, self._objects))
+        cleanup.enter_context(plugins.register_plugins(config, self._objects))
         plans = parse_listeners(config)
         self._bind(plans, cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)

@@ -1,6 +1,6 @@
-"""Settings that the server itself reads, and `CATALOG`: every row of every floor.
+"""Settings that the server itself reads, and `CATALOG`: the settings of all layers.
 
-All limits are finite by default: what comes from outside must not be able to exhaust the broker.
+All limits are finite by default, so that no client can exhaust the broker.
 """
 
 from __future__ import annotations

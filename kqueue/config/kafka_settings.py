@@ -1,14 +1,14 @@
-"""What each of Kafka's settings does in kqueue: it has its effect, it is left out with a warning,
-or it is refused.
+"""What each of Kafka's settings does in kqueue: it takes effect, has no effect and logs a warning, or
+is refused.
 
-- DOES: kqueue declares it, and does what Kafka does (its help text says where that differs).
+- DOES: kqueue declares it and does what Kafka does (its help text says where that differs).
 - WARNED: it is accepted and has no effect; one line says so and why that does no harm. Either kqueue does not declare it
   (`UNDECLARED`, `REMOVED`, `_PREFIXES`, with a reason each in `REASONS`), or it declares it to keep and show it
   (`Setting.without_effect`).
-- REFUSED: it asks for a guard or a limit (`REFUSALS`). To leave it out would let in, or let through, what it was set against.
+- REFUSED: it asks for protection or a limit (`REFUSALS`) that would be missing without an error.
 
-Every broker and topic setting of Kafka 4.3 is one of these; a name leaves the table when a layer
-declares it (a test says so). Source: Kafka 4.3 and 3.9 broker configuration.
+Every broker and topic setting of Kafka 4.3 is one of these. A name is removed from the table when a
+layer declares it (tested). Source: Kafka 4.3 and 3.9 broker configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kqueue.base.settings import Catalog, Setting
 
 
 class SettingEffect(enum.Enum):
-    """What comes of a setting."""
+    """What a setting does."""
 
     DOES = "does"
     WARNED = "warned"
@@ -29,9 +29,7 @@ class SettingEffect(enum.Enum):
 
 
 class SettingRefusal(NamedTuple):
-    """Why a setting is refused: what it asks for. `allowed`: values that ask for nothing, in lower
-    case.
-    """
+    """What a refused setting asks for. `allowed`: values in lower case that are not refused."""
 
     asks_for: str
     allowed: frozenset[str] = frozenset({""})
@@ -227,31 +225,34 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
     (r"control\.plane\.", "there is no controller quorum"),
 )
-"""Why it does no harm that a setting has no effect, by a pattern of the beginning of its name; the
-first that fits counts.
+"""Why a setting without effect does no harm, by a pattern at the start of its name. The first match
+counts.
 """
 
 
 def is_undeclared(name: str) -> bool:
-    """Whether `name` is a setting of Kafka that kqueue has no use for."""
+    """Return whether `name` is a setting of Kafka that kqueue does not declare."""
     return name in UNDECLARED or name in REMOVED or name.startswith(_PREFIXES)
 
 
 def refusal_of(name: str) -> SettingRefusal | None:
-    """Why a setting is refused where it has a value that asks for something; None: it is not."""
+    """Return why a setting is refused, unless its value is allowed; None: it is not refused."""
     return next((refusal for pattern, refusal in REFUSALS if re.fullmatch(pattern, name)), None)
 
 
 def reason_for(name: str) -> str:
-    """Why it does no harm that this setting, which `is_undeclared`, has no effect."""
+    """Return why this undeclared setting does no harm without effect."""
     if refusal_of(name) is not None:
         return "its value asks for nothing"
     return next(reason for pattern, reason in REASONS if re.match(pattern, name))
 
 
 def effect_of(name: str, row: Setting | None) -> SettingEffect:
-    """What comes of a setting of Kafka or kqueue; `row`: its declaration, None: there is none.
-    Raises KeyError: no such setting.
+    """Return what a setting of Kafka or kqueue does.
+
+    Args:
+        row: its declaration; None: it has none.
+    Raises: KeyError: no such setting.
     """
     if row is not None:
         return SettingEffect.WARNED if row.without_effect else SettingEffect.DOES
@@ -261,8 +262,8 @@ def effect_of(name: str, row: Setting | None) -> SettingEffect:
 
 
 class SettingSummary(NamedTuple):
-    """One setting in the list of all. `scope`: broker or topic. `about`: its help text, or why it
-    has no effect or is refused.
+    """One row of `all_settings`. `scope`: broker or topic. `about`: its help text, or why it has no
+    effect or is refused.
     """
 
     name: str
@@ -272,7 +273,7 @@ class SettingSummary(NamedTuple):
 
 
 def all_settings(catalog: Catalog) -> list[SettingSummary]:
-    """Every setting that is declared, and every one of Kafka 4.3 that is not, by scope and name."""
+    """Return every declared setting, and every undeclared one of Kafka 4.3, by scope and name."""
     rows = (*catalog.broker.values(), *catalog.topic.values())
     lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
     for name in UNDECLARED - catalog.broker.keys():

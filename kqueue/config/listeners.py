@@ -1,5 +1,5 @@
-"""Listeners as they are written in settings: ``NAME://host:port``, which protocol each speaks, and
-what clients are told.
+"""Listeners of the settings: ``NAME://host:port``, their security protocols, and the addresses that
+are advertised to clients.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class ListenerAddress(NamedTuple):
-    """A named place on the network: `host` is a name or an address without brackets, empty for
-    every interface.
+    """A listener's name, host and port. `host`: a name or an address without brackets; empty: every
+    interface.
     """
 
     name: str
@@ -34,8 +34,8 @@ class ListenerAddress(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
     @property
-    def is_any(self) -> bool:
-        """Whether it stands for every interface, so that no client can be told to connect to it."""
+    def is_wildcard(self) -> bool:
+        """Whether it means every interface; then it can't be advertised."""
         return self.host in _ANY_ADDRESS
 
     @property
@@ -50,23 +50,21 @@ class ListenerAddress(NamedTuple):
 
 
 class ListenerConfig(NamedTuple):
-    """One listener to be opened; `advertised` is None where clients are told the address it is
-    bound to.
-    """
+    """One listener to open. `advertised` None: the bound address is advertised."""
 
     bind: ListenerAddress
     advertised: ListenerAddress | None
 
     def endpoint(self, bound_port: int) -> tuple[str, int]:
-        """Host and port that clients are told, once the listener has its real port. May ask for the
-        name of this machine, which blocks.
+        """Return the advertised host and port of a listener that is bound to `bound_port`. May look
+        up the name of this machine, which blocks.
         """
-        told = self.advertised or self.bind
-        return told.host or socket.getfqdn(), told.port or bound_port
+        address = self.advertised or self.bind
+        return address.host or socket.getfqdn(), address.port or bound_port
 
 
 def parse_listener_address(text: str, setting: str) -> ListenerAddress:
-    """One ``NAME://host:port``; names are upper case from here on. Raises SettingError."""
+    """Parse ``NAME://host:port``, with the name in upper case. Raises SettingError."""
     match = _LISTENER.match(text.strip())
     if match is None or not 0 <= int(match["port"]) <= 65535:
         raise SettingError(f"{setting}: expected NAME://host:port with a port from 0 to 65535, found {text!r}")
@@ -74,9 +72,7 @@ def parse_listener_address(text: str, setting: str) -> ListenerAddress:
 
 
 def parse_listeners(config: Config) -> list[ListenerConfig]:
-    """All listeners that `config` asks for, checked against each other. Raises SettingError with a
-    plain sentence.
-    """
+    """Return all listeners of `config`, checked against each other. Raises SettingError."""
     binds = _parse_all(config["listeners"], "listeners")
     advertised = {
         address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
@@ -130,9 +126,9 @@ def _check_protocols(binds: list[ListenerAddress], entries: list[str]) -> None:
 
 
 def _check_ports(binds: list[ListenerAddress]) -> None:
-    taken: dict[tuple[str, int], ListenerAddress] = {}
+    by_address: dict[tuple[str, int], ListenerAddress] = {}
     for address in binds:
-        other = taken.setdefault((address.host, address.port), address) if address.port else address
+        other = by_address.setdefault((address.host, address.port), address) if address.port else address
         if other is not address:
             raise SettingError(
                 f"listeners {other.name} and {address.name} ask for the same address {address.host}:{address.port}"

@@ -1,5 +1,5 @@
-"""What a plugin can be, and how a broker takes in those that its settings name and those that it
-was given as objects.
+"""The plugin contracts, and the registration of plugins that settings name or that a program passes
+as objects.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ POLICIES_SETTING = "kqueue.cleanup.policies"
 
 
 class Contract(NamedTuple):
-    """One kind of plugin. `group`: the entry-point group; `setting`: the broker setting that names
-    one, or takes `module:object`; `checker`: of `kqueue.testing`. Commands are loaded by the
-    command line alone: they have neither registry, setting nor checker.
+    """One kind of plugin.
+
+    `group`: the entry-point group. `setting`: the broker setting that names one or takes
+    `module:object`. `checker`: of `kqueue.testing`. Only the command line loads commands: they have
+    no registry, setting or checker.
     """
 
     kind: str
@@ -44,7 +46,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
     Contract("command", "kqueue.commands"),
 )
-"""Every contract that a plugin can fill."""
+"""Every contract that a plugin can fulfil."""
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -76,8 +78,8 @@ SETTINGS: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PluginObjects:
-    """Plugins that a program hands to its broker. `storage`, `metadata`: what makes one of a data
-    folder's path.
+    """Plugins that a program passes to its broker. `storage`, `metadata`: called with the path of a
+    data folder.
     """
 
     codecs: Sequence[Codec] = ()
@@ -88,18 +90,18 @@ class PluginObjects:
 
 
 def plugin_sources() -> list[PluginSource]:
-    """Where the plugins of all contracts are written, those that were met so far."""
+    """Return the modules of all plugins that were loaded."""
     return [source for contract in CONTRACTS if contract.registry is not None for source in contract.registry.sources()]
 
 
 @contextmanager
-def use(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
-    """Have the plugins that the settings name, and those objects, in their registries for as long
-    as the `with` lasts.
+def register_plugins(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
+    """Register the plugins that the settings name, and `objects`, for as long as the `with` lasts.
 
-    Raises SettingError: a setting names what can't be used (says why, and what is there).
-    PluginError: an object can't be, or another broker of this process has another thing of its
-    name.
+    Raises:
+        SettingError: a setting names a plugin that can't be used; the message lists the others.
+        PluginError: an object can't be used, or another broker of this process has registered a
+            different one of its name.
     """
     objects = objects or PluginObjects()
     with ExitStack() as used:
@@ -115,13 +117,13 @@ def use(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
                 _use_partitioner(used, text)
         for name, factory in objects.partitioners.items():
             used.enter_context(PARTITIONERS.added(name, factory, BROKER))
-        used.enter_context(use_policies(config, objects))
+        used.enter_context(register_policies(config, objects))
         yield
 
 
 @contextmanager
-def use_policies(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
-    """As `use`, for the cleanup policies alone."""
+def register_policies(config: Config, objects: PluginObjects | None = None) -> Iterator[None]:
+    """As `register_plugins`, only for cleanup policies."""
     with ExitStack() as used:
         for text in config[POLICIES_SETTING]:
             with _naming(POLICIES_SETTING, text):
@@ -132,26 +134,28 @@ def use_policies(config: Config, objects: PluginObjects | None = None) -> Iterat
 
 
 def storage_factory(config: Config, objects: PluginObjects | None = None) -> Callable[[str], Storage]:
-    """What makes the storage of a data folder. Raises SettingError: `kqueue.storage` names what
-    can't be used.
+    """Return the function that opens the storage of a data folder.
+
+    Raises: SettingError: `kqueue.storage` names a storage that can't be used.
     """
     if objects is not None and objects.storage is not None:
         return _maker(STORAGES, objects.storage, "storage")
-    return _found(STORAGES, "kqueue.storage", config["kqueue.storage"])
+    return _factory_of(STORAGES, "kqueue.storage", config["kqueue.storage"])
 
 
 def metadata_store_factory(config: Config, objects: PluginObjects | None = None) -> Callable[[str], MetadataStore]:
-    """What opens the metadata store of a data folder. Raises SettingError: `kqueue.metadata` names
-    what can't be used.
+    """Return the function that opens the metadata store of a data folder.
+
+    Raises: SettingError: `kqueue.metadata` names a store that can't be used.
     """
     if objects is not None and objects.metadata is not None:
         return _maker(METADATA_STORES, objects.metadata, "metadata")
-    return _found(METADATA_STORES, "kqueue.metadata", metadata_store_name(config))
+    return _factory_of(METADATA_STORES, "kqueue.metadata", metadata_store_name(config))
 
 
 def metadata_store_name(config: Config) -> str:
-    """The metadata store that the settings ask for: where none is named, memory beside logs in
-    memory, else sqlite.
+    """Return the name of the configured metadata store. By default memory for logs in memory, else
+    sqlite.
     """
     named: str | None = config["kqueue.metadata"]
     return named or ("memory" if config["kqueue.storage"] == "memory" else "sqlite")
@@ -183,7 +187,7 @@ def _add_path(used: ExitStack, registry: Registry[Any], path: str, name: str | N
     return name
 
 
-def _found(registry: Registry[Callable[[str], T]], setting: str, text: str) -> Callable[[str], T]:
+def _factory_of(registry: Registry[Callable[[str], T]], setting: str, text: str) -> Callable[[str], T]:
     with _naming(setting, text):
         make = registry.find(text)
     if ":" not in text and registry.entry(text).origin == BUILT_IN:
@@ -197,7 +201,7 @@ def _found(registry: Registry[Callable[[str], T]], setting: str, text: str) -> C
 
 
 def object_of(registry: Registry[Callable[[str], T]], given: T, keyword: str) -> T:
-    """A storage or metadata store that a program gave to its `Broker(keyword=...)`, guarded."""
+    """Return a storage or store of `Broker(keyword=...)`, wrapped so that its errors name it."""
     origin = f"Broker({keyword}=...)"
     guarded = registry.guarded(type(given).__qualname__, lambda folder: given, origin)("")
     registry.met(given, f"{registry.noun} {type(given).__qualname__!r} of {origin}")

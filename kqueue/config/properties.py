@@ -1,5 +1,5 @@
-"""Where settings come from: a server.properties file, the environment, and name=value pairs; later
-ones win.
+"""Reads settings from a server.properties file, environment variables and name=value pairs. Later
+sources take precedence.
 
 The file format is Java's: ``name=value`` (or ``:`` or a blank between them), ``#`` and ``!`` begin
 comment lines, a backslash at the end joins the next line, ``\\t \\n \\r \\f \\uXXXX`` are escapes.
@@ -25,8 +25,7 @@ from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, 
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
-# Variables of the command line, and those that Kubernetes sets for a service that happens to be
-# called kqueue.
+# Variables of the command line, and those that Kubernetes sets for a service called kqueue.
 _NO_SETTING = re.compile(r"KQUEUE_(BOOTSTRAP|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -35,7 +34,7 @@ logger = logging.getLogger("kqueue.server")
 
 
 class SourcedValue(NamedTuple):
-    """A value as somebody gave it, and where, for messages."""
+    """An unparsed value and its source, for messages."""
 
     value: object
     origin: str
@@ -47,15 +46,17 @@ def read_config(
     pairs: Iterable[str] = (),
     keywords: Mapping[str, object] | None = None,
 ) -> Config:
-    """The configuration from all sources; each wins over those before it.
+    """Return the configuration from all sources, in increasing precedence.
 
-    Args: file: a server.properties. environment: ``KQUEUE_LOG_DIRS`` gives ``log.dirs``; other
-    variables are left alone. pairs: ``name=value`` texts. keywords: values by the settings' real
-    names.
+    Logs one warning for each setting of Kafka that has no effect.
 
-    Settings of Kafka that mean nothing here are warned of, one line each. Raises: SettingError: an
-    unknown name (with the nearest one), a bad value (with what is valid) or a file that can't be
-    read; it says where it stands.
+    Args:
+        file: path of a server.properties.
+        environment: ``KQUEUE_LOG_DIRS`` sets ``log.dirs``; other variables are ignored.
+        pairs: ``name=value`` texts.
+        keywords: values by setting name.
+    Raises: SettingError: an unknown name (with the nearest one), a bad value (with the valid ones)
+        or an unreadable file; the message names the source.
     """
     given: dict[str, SourcedValue] = {}
     if file is not None:
@@ -67,11 +68,11 @@ def read_config(
 
 
 def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObjects | None = None) -> Config:
-    """Check every value against its row; see `read_config`. `objects`: plugins that the values may
+    """Check every value against its setting; see `read_config`. `objects`: plugins that values may
     name.
     """
     named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
-    with plugins.use_policies(Config(CATALOG, named), objects):  # a broker's setting may name one: log.cleanup.policy
+    with plugins.register_policies(Config(CATALOG, named), objects):  # log.cleanup.policy may name one
         return _checked(given)
 
 
@@ -104,8 +105,9 @@ def _check_refusal(name: str, value: object, origin: str) -> None:
 
 
 def read_file(path: Path) -> dict[str, SourcedValue]:
-    """The settings of a server.properties file (UTF-8, at most 1 MiB); of a name that stands twice,
-    the last. Raises SettingError.
+    """Read a server.properties file (UTF-8, at most 1 MiB). The last value of a name counts.
+
+    Raises: SettingError.
     """
     try:
         with path.open("rb") as file:
@@ -121,7 +123,7 @@ def read_file(path: Path) -> dict[str, SourcedValue]:
 
 
 def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line number, name and value of each setting in the text of a properties file."""
+    """Yield line number, name and value of each setting in the text of a properties file."""
     for number, line in _logical_lines(text):
         match = _PAIR.match(line)
         assert match is not None, "every line matches"
@@ -129,11 +131,11 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:
-    """The settings among environment variables: ``KQUEUE_`` and the name in upper case, dots as
-    underscores.
+    """Return the settings among environment variables: ``KQUEUE_`` and the name in upper case, with
+    underscores for dots.
 
-    A plugin's own variables are left alone: those that an installed distribution names in the
-    entry-point group `PLUGIN_VARIABLES`.
+    Variables of plugins are ignored: those that an installed distribution names in the entry-point
+    group `PLUGIN_VARIABLES`.
     """
     by_variable = {_variable(name): name for name in (*UNDECLARED, *CATALOG.broker)}
     given = {}
@@ -149,7 +151,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:
 
 
 def keyword_name(keyword: str) -> str:
-    """The setting that a Python keyword means: ``log_segment_bytes`` -> ``log.segment.bytes``."""
+    """Return the setting of a Python keyword: ``log_segment_bytes`` -> ``log.segment.bytes``."""
     return keyword.replace("_", ".")
 
 
@@ -161,7 +163,7 @@ def _parse_pair(pair: str) -> tuple[str, SourcedValue]:
     name, equals, value = pair.partition("=")
     name = name.strip()
     if not equals or not name:
-        # what stands there may be a secret
+        # the value may be a secret, so it is not shown
         shown = f"{name!r} without a value" if name in CATALOG.broker or name in UNDECLARED else "no name before a ="
         raise SettingError(f"--set: expected name=value, found {shown}")
     return name, SourcedValue(value.strip(), f"--set {name}")
@@ -176,7 +178,7 @@ def _unknown(name: str, catalog: Catalog) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their number, joined where their end is escaped; no comments, empty lines or
+    """Yield numbered lines, joined where the line end is escaped, without comments, empty lines and
     leading blanks.
     """
     begun: int | None = None

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 KEPT_BYTES_MAX = 64 * KiB
 """A larger request or response is listed without its body."""
 SMALL_BYTES_MAX = 1 * KiB
-"""RequestLog and answers up to here are not counted in the bytes that are kept: that would cost more
-than they do.
+"""Smaller requests and responses are not counted in the bytes that are kept: counting would cost
+more than they do.
 """
 TOPICS_SHOWN, PARTITIONS_SHOWN, CHARACTERS_SHOWN, LINES_SHOWN = 5, 10, 100, 50
 COUNT_MAX = 10_000

@@ -95,7 +95,7 @@ def test_the_two_commands_for_new_users_come_first() -> None:
 
 
 DISK_STALLED = re.compile(
-    r"^the event loop has not turned for .+ s, so nobody is served: kqueue\.storage\.\S+, line .+ holds it\n", re.M
+    r"^the event loop has been blocked for .+ s, so no client is served: kqueue\.storage\.\S+, line .+ holds it\n", re.M
 )
 """The watchdog's warning where the disk of a busy machine takes a second to write.
 """

@@ -1,4 +1,4 @@
-"""The threads and processes that run jobs, and the way of their results back to the owner thread."""
+"""Runs jobs in threads and processes, and their `finish` on the owner thread."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ logger = logging.getLogger("kqueue.server")
 
 
 class _Queue:
-    """The jobs of one `IoJob.queue`, and the threads that run them. Belongs to the owner thread,
-    but for `todo`.
-    """
+    """The jobs of one `IoJob.queue`, and its threads. Thread: the owner thread, except `todo`."""
 
     __slots__ = ("threads", "todo", "under_way")
 
@@ -36,14 +34,15 @@ class _Queue:
 
 class JobExecutor:
     """Runs the `IoJob`s of each queue in at most `threads_max` threads of that queue, so that a
-    slow disk holds up no other one.
+    slow disk delays only its own jobs. Implements `kqueue.base.jobs.Jobs`.
 
-    Implements `kqueue.base.jobs.Jobs`. A thread starts when it is first needed. Queues are few
-    (data folders, the metadata store) and stay. A `CpuJob` has a process of its own, and a thread
-    that waits for it; whoever submits them takes care that they are few. `submit`, `cancel_cpu`,
-    `drain` and `stop` belong to the thread of `loop`; every `finish` is called there, in the order
-    in which the jobs end. The threads are daemons: an interpreter that ends without a stop does not
+    A thread starts when it is first needed. Queues are few (data folders, the metadata store) and
+    stay. A `CpuJob` has a process of its own, and a thread that waits for it; their submitters
+    bound their number. The threads are daemons: an interpreter that ends without a stop does not
     hang on a slow disk.
+
+    Thread: all methods belong to the thread of `loop`. Each `finish` is called there, in the order
+    in which the jobs end.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads_max: int, name: str = "kqueue") -> None:
@@ -56,7 +55,7 @@ class JobExecutor:
         self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
         self._is_cancelled = False
         self._idle: asyncio.Event | None = None
-        self._rest: asyncio.Handle | None = None
+        self._next_pass: asyncio.Handle | None = None
         self._now = time.monotonic
         self._names: Counter[str] = Counter()
         self.under_way = 0
@@ -79,15 +78,13 @@ class JobExecutor:
         if queue.under_way > len(queue.threads) and len(queue.threads) < self._threads_max:
             self._start_thread(queue)
         queue.todo.put(job)
-        if not queue.threads:  # the interpreter is ending and allows no more threads: what must be flushed still is
+        if not queue.threads:  # the interpreter is ending and starts no more threads: flush here
             queue.todo.put(None)
             _work(queue.todo, self._run)
 
     def cancel_cpu(self) -> None:
-        """End what runs in processes, and ask what runs in threads to end; they finish with
-        JobCancelled.
-
-        So does what is submitted from now on.
+        """Kill the processes of CPU jobs, and cancel their tasks in threads. They finish with
+        JobCancelled, and so do CPU jobs that are submitted later.
         """
         self._processes.cancel()
         self._is_cancelled = True
@@ -95,14 +92,17 @@ class JobExecutor:
             task.cancel()
 
     async def drain(self) -> None:
-        """Return once no job is under way, those that `finish` calls submit included."""
+        """Return once no job is under way, including those that `finish` submits."""
         while self.under_way:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
     def finish_next(self, timeout_s: float) -> bool:
-        """Block the loop until a job ends, and finish it; False: none did within `timeout_s` (0: do
-        not wait).
+        """Block the loop until a job ends, and finish it.
+
+        Args:
+            timeout_s: seconds to wait; 0: do not wait.
+        Returns: whether a job ended in time.
         """
         try:
             job, result, error = self._ended.get(timeout_s > 0, timeout_s)
@@ -117,31 +117,27 @@ class JobExecutor:
         try:
             job.finish(result, error)
         except Exception:
-            logger.exception("job %s ended, but its result could not be taken in", job.name)
+            logger.exception("job %s ended, but its finish failed", job.name)
         if not self.under_way and self._idle is not None:
             self._idle.set()
             self._idle = None
         return True
 
     def _finish_some(self) -> None:
-        """Finish what has ended, for one pass at most: many that end at once do not keep the loop
-        from its sockets.
-        """
-        if self._rest is None:
+        """Finish ended jobs, for one pass at most, so that many of them do not delay the sockets."""
+        if self._next_pass is None:
             until = self._now() + PASS_S
             while self.finish_next(0):
                 if self._now() >= until:
-                    self._rest = self._loop.call_soon(self._finish_rest)
+                    self._next_pass = self._loop.call_soon(self._finish_more)
                     break
 
-    def _finish_rest(self) -> None:
-        self._rest = None
+    def _finish_more(self) -> None:
+        self._next_pass = None
         self._finish_some()
 
     def stop(self) -> None:
-        """End the threads, after what they have begun and what was submitted; call `drain` first to
-        have the results.
-        """
+        """End the threads after the jobs that were submitted; call `drain` first to get the results."""
         for queue in self._queues.values():
             for _ in queue.threads:
                 queue.todo.put(None)
@@ -151,7 +147,7 @@ class JobExecutor:
             queue.threads.clear()
 
     def _start_thread(self, queue: _Queue) -> None:
-        number = sum(len(one.threads) for one in self._queues.values()) + 1
+        number = sum(len(other.threads) for other in self._queues.values()) + 1
         thread = threading.Thread(
             target=_work, args=(queue.todo, self._run), name=f"{self._name}-io-{number}", daemon=True
         )
@@ -183,14 +179,14 @@ class JobExecutor:
         result, error = None, None
         try:
             result = run()
-        except BaseException as raised:  # whatever it was, the owner thread hears of it
+        except BaseException as raised:  # of any kind: the owner thread must get it
             error = raised
         self._end(job, result, error)
 
     def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
         self._ended.put((job, result, error))
-        with contextlib.suppress(RuntimeError):  # the loop was closed without a drain: nobody is left to hear of it
-            self._loop.call_soon_threadsafe(self._finish_some)  # finds nothing where another call was first
+        with contextlib.suppress(RuntimeError):  # the loop was closed without a drain
+            self._loop.call_soon_threadsafe(self._finish_some)  # does nothing if another call finished the job
 
 
 def _work(todo: SimpleQueue[IoJob[Any] | None], run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:

@@ -1,6 +1,4 @@
-"""For a server that owns its process: the limit on open files, and a garbage collector that knows
-what stays.
-"""
+"""Settings of a process that belongs to the server alone: open files and garbage collection."""
 
 from __future__ import annotations
 
@@ -11,12 +9,10 @@ GC_THRESHOLDS = (50_000, 20, 20)
 
 
 def raise_open_files_limit() -> None:
-    """Allow as many open files as the system lets us have; to be called before a server starts,
-    which looks at the limit.
+    """Raise the limit on open files to the hard limit. Call it before a server starts, which reads
+    the limit.
     """
-    with contextlib.suppress(
-        ImportError, OSError, ValueError
-    ):  # Windows; or a system that says one thing and does another
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows, or a system that refuses its own hard limit
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -24,10 +20,10 @@ def raise_open_files_limit() -> None:
 
 
 def tune_garbage_collector() -> None:
-    """What start-up made stays, so it need not be looked at again; requests make little garbage in
-    cycles, so look rarely.
+    """Exclude the objects of the start-up from garbage collection, and collect rarely: requests
+    create few reference cycles.
 
-    To be called once a server has started; never in a process that is somebody else's.
+    Call it once a server has started, and never in a process that runs other code.
     """
     gc.collect()
     gc.freeze()

@@ -1,6 +1,4 @@
-"""Runs the task of a `CpuJob` in a process of its own, which is there for this one task. What runs
-in it is `worker`.
-"""
+"""Runs the task of a `CpuJob` in a process of its own. The process runs `worker_main`."""
 
 from __future__ import annotations
 
@@ -14,18 +12,16 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kqueue.base.errors import JobCancelled, JobFailed, ProcessDied
-from kqueue.workers.worker_plugins import pack
+from kqueue.workers.worker_plugins import dump_manifest
 
 T = TypeVar("T")
-# The process finds modules where this one does, but imports nothing of the user's program: that
+# The process searches modules where this one does, but does not import the user's program, which
 # would run it a second time.
 _BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.workers.worker_main import main; main()"
 
 
 class SubprocessRunner:
-    """The processes that are under way. `run` is called by threads, `cancel` by whoever stops them
-    all.
-    """
+    """The running processes. Thread: `run` is called by worker threads, `cancel` by any."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -33,28 +29,28 @@ class SubprocessRunner:
         self._cancelled = False
 
     def run(self, task: Callable[[], T]) -> T:
-        """The task's result. Blocks until it is there.
+        """Run the task in a process, and return its result. Blocks until it ends.
 
-        Raises: what the task raises. JobFailed: it can't be sent to another process. ProcessDied.
-        JobCancelled.
+        Raises: what the task raises. JobFailed: it can't be pickled, or no process starts.
+            ProcessDied: the process gave no result. JobCancelled.
         """
         try:
-            asked = pickle.dumps(sys.path) + pickle.dumps(pack()) + pickle.dumps(task)
+            request = pickle.dumps(sys.path) + pickle.dumps(dump_manifest()) + pickle.dumps(task)
         except Exception as error:  # pickle raises whatever the object does
             raise JobFailed(f"{task!r:.200} can't be sent to another process: {error}") from error
         process = self._start()
         try:
-            answer = self._ask(process, asked)
+            reply = self._exchange(process, request)
         finally:
             with self._guard:
                 self._running.discard(process)
         if self._cancelled:
             raise JobCancelled("the broker stops")
-        result: T = self._result(answer, process)
+        result: T = self._result(reply, process)
         return result
 
     def cancel(self) -> None:
-        """End all processes, and start no more; who waits for one hears JobCancelled."""
+        """Kill all processes, and start no more. Each `run` raises JobCancelled."""
         with self._guard:
             self._cancelled = True
             for process in self._running:
@@ -68,28 +64,27 @@ class SubprocessRunner:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
                 )
-            except (OSError, ValueError) as error:  # no interpreter of its own, as in some embedded ones, or no memory
+            except (OSError, ValueError) as error:  # no interpreter, as in some embedded ones, or no memory
                 raise JobFailed(f"can't start {sys.executable or 'a Python interpreter'}: {error}") from error
             self._running.add(process)
             return process
 
     @staticmethod
-    def _ask(process: subprocess.Popen[bytes], asked: bytes) -> bytes:
+    def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
         assert process.stdin is not None, "it was started with a pipe"
         assert process.stdout is not None, "it was started with a pipe"
         with process, contextlib.suppress(BrokenPipeError):
-            # standard input stays open until the answer is there: that tells the process that
-            # somebody waits for it
-            process.stdin.write(asked)
+            # standard input stays open until the result arrives: the process ends when it closes
+            process.stdin.write(request)
             process.stdin.flush()
             return process.stdout.read()
         return b""
 
     @staticmethod
-    def _result(answer: bytes, process: subprocess.Popen[bytes]) -> Any:
-        if not answer:
+    def _result(reply: bytes, process: subprocess.Popen[bytes]) -> Any:
+        if not reply:
             raise ProcessDied(f"the process of a job {_end_of(process.returncode)} and gave no result")
-        kind, value = pickle.loads(answer)
+        kind, value = pickle.loads(reply)
         if kind == "done":
             return value
         raise value

@@ -1,4 +1,4 @@
-"""Names whoever holds the event loop: while it does not turn, nobody is served."""
+"""Reports which function or plugin blocks the event loop: meanwhile no client is served."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from kqueue.base.registry import BUILT_IN, PluginSource
 
 LOOK_S_MAX = 0.25
 _IDLE = ("selectors", "asyncio.windows_events")
-logger = logging.getLogger("kqueue.workers.watchdog")  # a name of its own, to be silenced by
+logger = logging.getLogger("kqueue.workers.watchdog")  # a logger of its own, so that it can be disabled
 
 
 class Watchdog:
-    """A thread that looks whether the loop turns. When it has not for `limit_ms`, one line at
-    WARNING says whose call it is in: a plugin's, by its name and distribution, or else a function
-    of ours; when it turns again, one line at INFO says how long that took.
+    """A thread that checks whether the loop runs its callbacks.
 
-    Args: sources: gives the plugins, and where they are written; asked only where somebody holds
-    the loop. limit_ms: 0: no thread. `start`, `stop` and `suspended` belong to the loop's thread. The
-    watching begins with the loop's next turn.
+    When it has not for `limit_ms`, one line at WARNING names the call that blocks it: a plugin's,
+    by name and distribution, else a function of kqueue. When it runs again, one line at INFO says
+    how long that took.
+
+    Args:
+        limit_ms: 0: no thread.
+        sources: returns the plugins and their modules; called only while the loop is blocked.
+    Thread: `start`, `stop` and `suspended` belong to the loop's thread. Watching begins in the
+        loop's next iteration.
     """
 
     def __init__(
@@ -37,30 +41,31 @@ class Watchdog:
         self._look_s = min(self._limit_s / 4, LOOK_S_MAX)
         self._sources = sources
         self._stopped = threading.Event()
-        self._turned = threading.Event()
+        self._has_run = threading.Event()
         self._suspended = 0
         self._suspended_until_s = 0.0
         self._first: asyncio.Handle | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        """Start the thread in the loop's next iteration."""
         if self._limit_s:
-            # not now: whoever waits for the server need not wait for a thread to begin, too
+            # later: the start of the server does not wait for a thread
             self._first = self._loop.call_soon(self._begin, threading.get_ident())
 
     def stop(self) -> None:
-        """End the thread. Twice, or without a start, is harmless."""
+        """End the thread. A second call, or one without a start, does nothing."""
         if self._first is not None:
             self._first.cancel()
         self._stopped.set()
-        self._turned.set()
+        self._has_run.set()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """What happens in this `with` may hold the loop for as long as it takes, without a word."""
+        """Report nothing within this `with`: its code may block the loop."""
         self._suspended += 1
         try:
             yield
@@ -82,50 +87,50 @@ class Watchdog:
         while not self._stopped.wait(self._look_s):
             if _busy_frame(loop_thread) is None:
                 continue
-            asked_s = time.monotonic()
-            if not self._ask():
+            posted_s = time.monotonic()
+            if not self._post():
                 return
-            if not self._turned.wait(self._limit_s):
-                self._tell(asked_s, loop_thread)
+            if not self._has_run.wait(self._limit_s):
+                self._report(posted_s, loop_thread)
 
-    def _ask(self) -> bool:
-        self._turned.clear()
+    def _post(self) -> bool:
+        self._has_run.clear()
         try:
-            self._loop.call_soon_threadsafe(self._turned.set)
+            self._loop.call_soon_threadsafe(self._has_run.set)
         except RuntimeError:  # the loop was closed without a stop
             return False
         return not self._stopped.is_set()
 
-    def _tell(self, asked_s: float, loop_thread: int) -> None:
-        while (holder := self._holder(asked_s, loop_thread)) is None:
-            if self._turned.wait(self._look_s):
+    def _report(self, posted_s: float, loop_thread: int) -> None:
+        while (holder := self._holder(posted_s, loop_thread)) is None:
+            if self._has_run.wait(self._look_s):
                 return
-        since_s = max(asked_s, self._suspended_until_s)
+        since_s = max(posted_s, self._suspended_until_s)
         logger.warning(
-            "the event loop has not turned for %.1f s, so nobody is served: %s holds it",
+            "the event loop has been blocked for %.1f s, so no client is served: %s holds it",
             time.monotonic() - since_s,
             holder,
         )
-        self._turned.wait()
+        self._has_run.wait()
         if not self._stopped.is_set():
-            logger.info("the event loop turns again, after %.1f s; %s held it", time.monotonic() - since_s, holder)
+            logger.info("the event loop runs again after %.1f s; %s held it", time.monotonic() - since_s, holder)
 
-    def _holder(self, asked_s: float, loop_thread: int) -> str | None:
-        """Who holds the loop; None: nobody does, or may."""
-        if self._suspended or time.monotonic() - max(asked_s, self._suspended_until_s) < self._limit_s:
+    def _holder(self, posted_s: float, loop_thread: int) -> str | None:
+        """Return the call that blocks the loop; None: none, or it is allowed to."""
+        if self._suspended or time.monotonic() - max(posted_s, self._suspended_until_s) < self._limit_s:
             return None
-        frame = _busy_frame(loop_thread)  # None here: it is this thread, or the whole process, that had no turn
-        return None if frame is None else blame(frame, self._sources())
+        frame = _busy_frame(loop_thread)  # None: this thread, or the whole process, was not scheduled
+        return None if frame is None else blocking_call(frame, self._sources())
 
 
 def _busy_frame(loop_thread: int) -> FrameType | None:
-    """Where the thread of the loop is; None: it waits for something to happen, so nobody holds it."""
+    """Return the innermost frame of the loop's thread; None: it waits for events."""
     frame = sys._current_frames().get(loop_thread)
     return None if frame is None or frame.f_globals.get("__name__") in _IDLE else frame
 
 
-class _Place(NamedTuple):
-    """A call that is under way."""
+class _Call(NamedTuple):
+    """A call on the stack."""
 
     module: str
     function: str
@@ -135,37 +140,35 @@ class _Place(NamedTuple):
         return f"{self.module}.{self.function}, line {self.line}"
 
 
-def blame(frame: FrameType, sources: Sequence[PluginSource]) -> str:
-    """Whose call `frame`, the innermost one, belongs to: a plugin's, wherever in the stack, or else
-    kqueue's innermost function.
+def blocking_call(frame: FrameType, sources: Sequence[PluginSource]) -> str:
+    """Return the call that `frame`, the innermost one, belongs to: a plugin's, anywhere in the
+    stack, else kqueue's innermost function.
     """
-    places = list(_places(frame))
-    for place in places:
-        source = _source_of(place, sources)
+    calls = list(_calls(frame))
+    for call in calls:
+        source = _source_of(call, sources)
         if source is not None:
-            return f"{source.title} ({place})"
-    return str(next((place for place in places if place.module.partition(".")[0] == BUILT_IN), places[0]))
+            return f"{source.title} ({call})"
+    return str(next((call for call in calls if call.module.partition(".")[0] == BUILT_IN), calls[0]))
 
 
-def _places(frame: FrameType) -> Iterator[_Place]:
-    """From the inside out."""
+def _calls(frame: FrameType) -> Iterator[_Call]:
+    """Yield the calls of the stack, innermost first."""
     inner: FrameType | None = frame
     while inner is not None:
-        yield _Place(str(inner.f_globals.get("__name__")), inner.f_code.co_qualname, inner.f_lineno or 0)
+        yield _Call(str(inner.f_globals.get("__name__")), inner.f_code.co_qualname, inner.f_lineno or 0)
         inner = inner.f_back
 
 
-def _source_of(place: _Place, sources: Sequence[PluginSource]) -> PluginSource | None:
-    """The plugin whose function this is, or whose module, or else whose distribution's package it
-    is in.
-    """
+def _source_of(call: _Call, sources: Sequence[PluginSource]) -> PluginSource | None:
+    """Return the plugin with this function, else with this module, else with its package."""
     for source in sources:
-        if source.module == place.module and f"{place.function}.".startswith(f"{source.qualname}."):
+        if source.module == call.module and f"{call.function}.".startswith(f"{source.qualname}."):
             return source
     for source in sources:
-        if source.module == place.module:
+        if source.module == call.module:
             return source
-    package = place.module.partition(".")[0]
+    package = call.module.partition(".")[0]
     if package == BUILT_IN:
         return None
     return next((source for source in sources if source.module.partition(".")[0] == package), None)

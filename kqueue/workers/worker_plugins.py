@@ -1,9 +1,9 @@
-"""What goes along to the process of a job: the plugins that were added to this one for a while, and
-which are preferred.
+"""The plugins that a worker process needs: those that were added to this process temporarily, and
+which ones are preferred.
 
-Installed ones it finds by itself; one that was named as `module:object` it imports; an object goes
-pickled. One that can't come along does no harm unless the job needs it: then the job fails, with
-its name and what to do.
+The worker finds installed plugins by itself, imports those named as `module:object`, and gets
+objects pickled. A plugin that can't be sent is reported only if the job needs it: the job fails
+with its name and what to do.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ REGISTRIES: dict[str, Registry[object]] = {row.group: row.registry for row in CO
 
 
 class PluginRef(NamedTuple):
-    """One plugin on its way; `path` or `pickled` is where to find it, or `trouble` says why it
-    stays behind.
-    """
+    """One plugin: how to load it (`path` or `pickled`), or why it can't be sent (`failure`)."""
 
     group: str
     name: str
@@ -29,65 +27,67 @@ class PluginRef(NamedTuple):
     origin: str
     path: str | None = None
     pickled: bytes = b""
-    trouble: str = ""
+    failure: str = ""
 
 
 class PluginManifest(NamedTuple):
-    """`preferred`: group, name and id of each."""
+    """All plugins for a worker. `preferred`: group, name and id of each preferred one."""
 
-    pieces: tuple[PluginRef, ...] = ()
+    plugins: tuple[PluginRef, ...] = ()
     preferred: tuple[tuple[str, str, int | None], ...] = ()
 
 
-def pack() -> bytes | None:
-    """What another process needs, pickled; None: nothing. Any thread may call it."""
-    pieces = tuple(
-        _piece(group, guest) for group, registry in REGISTRIES.items() for guest in registry.temporary_entries()
+def dump_manifest() -> bytes | None:
+    """Return the pickled manifest for a worker process; None: it is empty. Thread: any."""
+    plugins = tuple(
+        _plugin(group, guest) for group, registry in REGISTRIES.items() for guest in registry.temporary_entries()
     )
     preferred = tuple(
         (group, entry.name, entry.id) for group, registry in REGISTRIES.items() for entry in registry.preferences()
     )
-    return pickle.dumps(PluginManifest(pieces, preferred)) if pieces or preferred else None
+    return pickle.dumps(PluginManifest(plugins, preferred)) if plugins or preferred else None
 
 
-def unpack(packed: bytes, staying: ExitStack) -> None:
-    """Add to the registries of this process what `packed` holds, for as long as `staying` is open."""
-    luggage: PluginManifest = pickle.loads(packed)
-    behind = {(piece.group, piece.name) for piece in luggage.pieces if not _arrived(piece, staying)}
-    for group, name, id in luggage.preferred:
-        if (group, name) in behind:
+def load_manifest(packed: bytes, lifetime: ExitStack) -> None:
+    """Register the plugins of a manifest in this process, for as long as `lifetime` is open."""
+    manifest: PluginManifest = pickle.loads(packed)
+    missing = {(plugin.group, plugin.name) for plugin in manifest.plugins if not _register(plugin, lifetime)}
+    for group, name, id in manifest.preferred:
+        if (group, name) in missing:
             continue
         try:
-            staying.enter_context(REGISTRIES[group].preferred(name))
-        except Exception as error:  # an installed one that does not load here, whatever the reason
+            lifetime.enter_context(REGISTRIES[group].preferred(name))
+        except Exception as error:  # an installed plugin that does not load here
             REGISTRIES[group].lost(name, id, str(error))
 
 
-def _piece(group: str, guest: TemporaryEntry[object]) -> PluginRef:
+def _plugin(group: str, guest: TemporaryEntry[object]) -> PluginRef:
     entry = guest.entry
-    piece = PluginRef(group, entry.name, entry.id, entry.origin, guest.path)
+    plugin = PluginRef(group, entry.name, entry.id, entry.origin, guest.path)
     if guest.path is not None:
-        return piece
+        return plugin
     try:
-        return piece._replace(pickled=pickle.dumps(entry.value))
-    except Exception as error:  # pickle raises whatever the object does
-        return piece._replace(trouble=f"{type(error).__name__}: {error}")
+        return plugin._replace(pickled=pickle.dumps(entry.value))
+    except Exception as error:  # pickle raises what the object raises
+        return plugin._replace(failure=f"{type(error).__name__}: {error}")
 
 
-def _arrived(piece: PluginRef, staying: ExitStack) -> bool:
-    registry, trouble = REGISTRIES[piece.group], piece.trouble
-    if not trouble:
+def _register(plugin: PluginRef, lifetime: ExitStack) -> bool:
+    registry, failure = REGISTRIES[plugin.group], plugin.failure
+    if not failure:
         try:
-            value = import_object(piece.path, registry.noun) if piece.path is not None else pickle.loads(piece.pickled)
-            staying.enter_context(registry.added(piece.name, value, piece.origin, path=piece.path))
-        except Exception as error:  # whatever its module does when it is imported
-            trouble = f"{type(error).__name__}: {error}"
-    if trouble:
+            value = (
+                import_object(plugin.path, registry.noun) if plugin.path is not None else pickle.loads(plugin.pickled)
+            )
+            lifetime.enter_context(registry.added(plugin.name, value, plugin.origin, path=plugin.path))
+        except Exception as error:  # importing runs its module
+            failure = f"{type(error).__name__}: {error}"
+    if failure:
         registry.lost(
-            piece.name,
-            piece.id,
-            f"{registry.noun} {piece.name!r} of {piece.origin} can't go along to the process of this job: {trouble}; make it an object "
+            plugin.name,
+            plugin.id,
+            f"{registry.noun} {plugin.name!r} of {plugin.origin} can't be sent to the process of this job: {failure}; make it an object "
             "of a class at the top of a module that can be imported (not of the script that is run), or name it as module:object in "
             "the settings",
         )
-    return not trouble
+    return not failure

@@ -79,7 +79,7 @@ def test_an_advertised_address_is_told_instead() -> None:
 
 def test_an_empty_host_tells_the_name_of_this_machine() -> None:
     [found] = plan(listeners="PLAINTEXT://:9092")
-    assert found.bind.is_any
+    assert found.bind.is_wildcard
     assert found.endpoint(9092) == (socket.getfqdn(), 9092)
 
 

@@ -16,8 +16,8 @@ from kqueue.config.plugins import (
     PluginObjects,
     metadata_store_factory,
     metadata_store_name,
+    register_plugins,
     storage_factory,
-    use,
 )
 from kqueue.config.properties import read_config
 from kqueue.log.policies import POLICIES
@@ -57,13 +57,13 @@ def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
         kqueue_partitioners=f"last={HERE}:LastPartition",
         kqueue_cleanup_policies=f"{HERE}:NEVER,delete",
     )
-    with use(settings):
+    with register_plugins(settings):
         assert CODECS.get("marked").compress(b"x").startswith(b"mine:")
         assert CODECS.entry("marked").origin == f"settings ({HERE}:MARKED)"
         assert (CODECS.get("gzip").name, CODECS.by_id(1)) == ("named-gzip", CODECS.get("named-gzip"))
         assert make_partitioner("last").partition(b"key", 9) == 8
         assert POLICIES.get("never") is NEVER
-        with use(settings):  # another broker with the same settings
+        with register_plugins(settings):  # another broker with the same settings
             pass
         assert POLICIES.get("never") is NEVER
     assert CODECS.by_id(5) is None
@@ -74,7 +74,7 @@ def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
 
 def test_objects_come_and_go_likewise() -> None:
     objects = PluginObjects(codecs=[MARKED, NAMED_GZIP], partitioners={"last": LastPartition}, cleanup_policies=[NEVER])
-    with use(config(), objects):
+    with register_plugins(config(), objects):
         assert CODECS.entry("gzip").title("codec") == "codec 'named-gzip' of Broker(...)"
         assert PARTITIONERS.entry("last").origin == "Broker(...)"
         assert POLICIES.get("never") is NEVER
@@ -85,7 +85,7 @@ def test_what_fails_takes_back_what_came_before_it() -> None:
     objects = PluginObjects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
     with (
         pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"),
-        use(config(), objects),
+        register_plugins(config(), objects),
     ):
         pass
     assert CODECS.by_id(5) is None
@@ -111,7 +111,7 @@ def test_what_fails_takes_back_what_came_before_it() -> None:
     ],
 )
 def test_what_can_not_be_used_is_told_with_its_setting(setting: str, value: str, words: str) -> None:
-    with pytest.raises(SettingError, match=words), use(Config(CATALOG, {setting: value})):
+    with pytest.raises(SettingError, match=words), register_plugins(Config(CATALOG, {setting: value})):
         pass
 
 
@@ -137,7 +137,7 @@ def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -
     make = storage_factory(config(kqueue_storage=f"{HERE}:make_storage"))
     assert type(make(str(tmp_path)).open("a", create=True)).__name__ == "GuardedFile"
     given = PluginObjects(storage=OtherStorage, metadata=lambda folder: KeptStore())
-    assert storage_factory(config(), given)(str(tmp_path)).place == str(tmp_path)
+    assert storage_factory(config(), given)(str(tmp_path)).location == str(tmp_path)
     assert metadata_store_factory(config(), given)("").read("/") == {}
     assert metadata_store_factory(config(kqueue_metadata=f"{HERE}:open_store"))("a folder of a test").read("/") == {}
     for setting, ask in (("kqueue.storage", storage_factory), ("kqueue.metadata", metadata_store_factory)):
@@ -166,9 +166,9 @@ def test_a_brokers_default_may_name_a_policy_that_a_setting_brings() -> None:
 def test_two_brokers_of_a_process_can_not_serve_one_id_by_two_codecs() -> None:
     other: Any = MarkedCodec("other", 1)
     with (
-        use(config(), PluginObjects(codecs=[NAMED_GZIP])),
+        register_plugins(config(), PluginObjects(codecs=[NAMED_GZIP])),
         pytest.raises(PluginError, match="'other' of .* can't serve id 1: 'named-gzip' of .* is preferred"),
-        use(config(), PluginObjects(codecs=[other])),
+        register_plugins(config(), PluginObjects(codecs=[other])),
     ):
         pass
     assert CODECS.get("gzip").name == "gzip"

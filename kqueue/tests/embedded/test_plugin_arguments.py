@@ -356,7 +356,7 @@ def test_batches_in_a_plugins_codec_are_compacted_in_the_process_of_a_job(tmp_pa
         fill(broker, "t", "marked")
         server = broker._server.broker
         until(lambda: (server.logs.checkpoints.cleaner_offset(("t", 0)) or 0) >= 180)
-        assert server.cleaning.cleaner.uncleanable == {}
+        assert server.cleanup.cleaner.uncleanable == {}
         first = list(iter_records(fetch(broker.bootstrap, "t")))
         assert [record.key for record in first] == [b"once-0-%d" % number for number in range(5)], (
             "half of the batch was left out"
@@ -372,10 +372,10 @@ def test_a_codec_that_can_not_go_along_sets_the_log_aside_with_its_name(
             broker.create_topic(name, cleanup_policy="compact", segment_bytes=200, min_cleanable_dirty_ratio="0.01")
             fill(broker, name, codec)
         server = broker._server.broker
-        until(lambda: bool(server.cleaning.cleaner.uncleanable))
+        until(lambda: bool(server.cleanup.cleaner.uncleanable))
         assert (
-            "codec 'locked' of Broker(...) can't go along to the process of this job"
-            in server.cleaning.cleaner.uncleanable["t", 0]
+            "codec 'locked' of Broker(...) can't be sent to the process of this job"
+            in server.cleanup.cleaner.uncleanable["t", 0]
         )
         until(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]

@@ -163,7 +163,7 @@ def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCapture
     assert told == [
         "a timer failed",
         "a delayed operation failed",
-        "job a job ended, but its result could not be taken in",
+        "job a job ended, but its finish failed",
     ]
 
 

@@ -17,7 +17,7 @@ from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
 from kqueue.storage.contract import FolderEntry
-from kqueue.workers.watchdog import Watchdog, blame
+from kqueue.workers.watchdog import Watchdog, blocking_call
 
 PATIENCE_S = 20.0
 
@@ -76,14 +76,14 @@ def test_a_policy_that_holds_the_loop_is_named_once_and_the_end_is_told(lines: L
         assert policy.held.wait(PATIENCE_S)
         [(level, said)] = lines.wait(1)
         assert level == "WARNING"
-        assert "has not turned for 0." in said
+        assert "has been blocked for 0." in said
         assert "cleanup policy 'holding' of Broker(...) (" in said
         assert f"{__name__}.Holding.plan, line " in said
         assert len(lines.said) == 1, "it is said once, however long it takes"
         policy.released.set()
         level, said = lines.wait(2)[1]
         assert level == "INFO"
-        assert "the event loop turns again, after 0." in said
+        assert "the event loop runs again after 0." in said
         assert "cleanup policy 'holding' of Broker(...)" in said
 
 
@@ -170,7 +170,7 @@ def test_what_is_excused_is_not_told_of_and_what_comes_after_it_is(lines: Lines)
     with Loop(20, sources).running() as running:
 
         def hold() -> None:
-            with running.watchdog.excused():
+            with running.watchdog.suspended():
                 too_early.append(looked.wait(0.2))
             assert released.wait(PATIENCE_S)
             again.set()
@@ -227,19 +227,19 @@ OTHER = PluginSource("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
 )
 def test_a_plugin_is_known_by_its_function_its_module_or_its_package(module: str, name: str, expected: str) -> None:
     frame = frame_in(module, f"def {name}(): return frame()", name)
-    assert blame(frame, [PLUGIN, OTHER]).startswith(expected)
+    assert blocking_call(frame, [PLUGIN, OTHER]).startswith(expected)
 
 
 def test_the_plugin_is_found_further_out_too() -> None:
     inner = frame_in("kqueue.inner", "def f(): return frame()")
-    assert blame(inner, []).startswith("kqueue.inner.f, line 1")
+    assert blocking_call(inner, []).startswith("kqueue.inner.f, line 1")
     here = PluginSource("policy 'p' of p 2", __name__, "frame_in")
-    assert blame(inner, [here]).startswith(f"policy 'p' of p 2 ({__name__}.frame_in, line ")
+    assert blocking_call(inner, [here]).startswith(f"policy 'p' of p 2 ({__name__}.frame_in, line ")
 
 
 def test_of_strangers_our_innermost_function_is_named() -> None:
     inner = frame_in("json.decoder", "def f(): return frame()")
-    assert blame(inner, []).startswith(f"{__name__}.frame_in, line ")
+    assert blocking_call(inner, []).startswith(f"{__name__}.frame_in, line ")
 
 
 def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() -> None:

@@ -12,7 +12,7 @@ from kqueue.base.registry import RegistryEntry
 from kqueue.records.codecs import CODECS
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, MarkedCodec
 from kqueue.workers.subprocess_runner import SubprocessRunner
-from kqueue.workers.worker_plugins import pack
+from kqueue.workers.worker_plugins import dump_manifest
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def there(brokers: ExitStack, codec: MarkedCodec, path: str | None = None) -> No
 
 
 def test_nothing_is_packed_where_nothing_was_added() -> None:
-    assert pack() is None
+    assert dump_manifest() is None
 
 
 def test_an_object_goes_along_pickled(brokers: ExitStack) -> None:
@@ -72,7 +72,7 @@ def test_who_is_preferred_here_is_preferred_there(brokers: ExitStack) -> None:
 @pytest.mark.parametrize("id", [1, 6])
 def test_what_can_not_be_pickled_fails_the_job_that_needs_it_with_its_name(brokers: ExitStack, id: int) -> None:
     there(brokers, LockedCodec("locked", id, lock=threading.Lock()))
-    words = r"codec 'locked' of Broker\(...\) can't go along .*: TypeError: cannot pickle .*; make it an object of a class at the top"
+    words = r"codec 'locked' of Broker\(...\) can't be sent .*: TypeError: cannot pickle .*; make it an object of a class at the top"
     with pytest.raises(PluginError, match=words):
         SubprocessRunner().run(Compress(id))
     assert SubprocessRunner().run(Compress(2))[0] == "snappy", "others need it not"
@@ -91,7 +91,7 @@ def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
     there(brokers, Local("local", 6))
     with pytest.raises(
         PluginError,
-        match=r"codec 'local' of Broker\(...\) can't go along .*AttributeError: Can't get attribute 'Local'",
+        match=r"codec 'local' of Broker\(...\) can't be sent .*AttributeError: Can't get attribute 'Local'",
     ):
         SubprocessRunner().run(Compress(6))
 
