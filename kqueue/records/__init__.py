@@ -1,3 +1,3 @@
-"""Floor 3: bytes <-> record batches. Formats, codecs and partitioners; no files, no sockets, no
-state of a broker.
+"""Layer 3: record batches. Formats, codecs and partitioners, without files, sockets or broker
+state.
 """

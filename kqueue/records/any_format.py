@@ -25,8 +25,8 @@ Both have `size`, `magic`, `attributes`, `crc`, `codec_id`, `is_log_append_time`
 
 
 def iter_any_batches(buf: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple[int, AnyBatch]]:
-    """Yield (position, header or entry) of each whole batch in `buf[pos:end]`; stop at an incomplete
-    one.
+    """Yield (position, header or entry) of each whole batch in `buf[pos:end]`; stop at an
+    incomplete one.
 
     Checksums are not compared.
     Raises: CorruptBatch: as `read_header` and `read_entry`.

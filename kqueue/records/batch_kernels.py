@@ -1,7 +1,6 @@
-"""Batches that are so small that a Python call for each costs more than reading it: their headers
-and checksums, compiled.
+"""Compiled kernels that read headers and checksums of small batches. Needs `kqueue[fast]`.
 
-Needs `kqueue[fast]`.
+For such batches a Python call each would cost more than the reading.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from numba import int64, uint64
 
 from kqueue.records.jit import compiled
 
-SMALL_BYTES = 4096  # batches up to this size are gone through many at a time
+SMALL_BYTES = 4096  # largest batch that these kernels read
 
-# positions in a batch, which `kqueue.records.batch` draws
+# positions in a batch; see `batch_header`
 LENGTH, LENGTH_END, EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_DELTA = 8, 12, 12, 16, 17, 21, 23
 BASE_TIME, MAX_TIME, PRODUCER, PRODUCER_EPOCH, SEQUENCE, COUNT, HEADER_BYTES = 27, 35, 43, 51, 53, 57, 61
 
-_POLYNOMIAL = 0x82F63B78  # Castagnoli's, the lowest bit first
+_POLYNOMIAL = 0x82F63B78  # Castagnoli, bits reversed
 
 
 @compiled
 def word_at(data: Any, pos: int, size: int) -> Any:
-    """The `size` bytes from `pos` on, the first one lowest."""
+    """Return the `size` bytes from `pos` on as a little-endian number."""
     found = uint64(0)
     for number in range(size):
         found |= uint64(data[pos + number]) << uint64(8 * number)
@@ -44,14 +43,12 @@ def _crc_tables() -> Any:
     return tables
 
 
-_CRC_TABLES = _crc_tables()  # what each byte does to the checksum, with none to seven bytes behind it
+_CRC_TABLES = _crc_tables()  # per byte, followed by zero to seven more bytes
 
 
 @compiled
 def checksum(data: Any, pos: int, end: int) -> Any:
-    """CRC-32C of `data[pos:end]`, eight bytes at a time; for small batches, where calling for it
-    costs more than counting.
-    """
+    """Return the CRC-32C of `data[pos:end]`, eight bytes per step: for small batches."""
     crc = uint64(0xFFFFFFFF)
     while pos + 8 <= end:
         word = word_at(data, pos, 8) ^ crc
@@ -59,34 +56,33 @@ def checksum(data: Any, pos: int, end: int) -> Any:
         for number in range(8):
             crc ^= _CRC_TABLES[7 - number, (word >> uint64(8 * number)) & uint64(0xFF)]
         pos += 8
-    for place in range(pos, end):
-        crc = _CRC_TABLES[0, (crc ^ uint64(data[place])) & uint64(0xFF)] ^ (crc >> uint64(8))
+    for rest in range(pos, end):
+        crc = _CRC_TABLES[0, (crc ^ uint64(data[rest])) & uint64(0xFF)] ^ (crc >> uint64(8))
     return crc ^ uint64(0xFFFFFFFF)
 
 
 @compiled
 def number_at(data: Any, pos: int, size: int) -> Any:
-    """A signed number of `size` bytes, the highest first."""
-    found = uint64(0)
-    for place in range(pos, pos + size):
-        found = found << uint64(8) | uint64(data[place])
-    return int64(found << uint64(64 - 8 * size)) >> int64(64 - 8 * size)
+    """Return the signed big-endian number of `size` bytes at `pos`."""
+    number = uint64(0)
+    for index in range(pos, pos + size):
+        number = number << uint64(8) | uint64(data[index])
+    return int64(number << uint64(64 - 8 * size)) >> int64(64 - 8 * size)
 
 
 @compiled
 def put_number(data: Any, pos: int, size: int, value: int) -> None:
-    """Write a number of `size` bytes, the highest first."""
+    """Write a big-endian number of `size` bytes at `pos`."""
     for number in range(size):
         data[pos + number] = (value >> (8 * (size - 1 - number))) & 0xFF
 
 
 @compiled
 def small_batch(data: Any, pos: int, allowed: int, check: bool) -> tuple[int, int, int, int]:
-    """(end, base offset, last offset delta, record count) of the batch at `pos`; 0 as end: somebody
-    else has to look at it.
+    """Return (end, base offset, last offset delta, record count) of the batch at `pos`.
 
-    That is where it is not whole, of magic 2, small, its header as `read_header` asks, its checksum
-    right (if `check`), or has attributes that are not `allowed`.
+    The end is 0 for a batch that other code must read: incomplete, not of magic 2, large, with an
+    invalid header or (if `check`) checksum, or with attributes beside `allowed`.
     """
     other = int64(0), int64(0), int64(0), int64(0)
     if len(data) - pos < HEADER_BYTES or data[pos + MAGIC] != 2:
@@ -109,10 +105,9 @@ def small_batch(data: Any, pos: int, allowed: int, check: bool) -> tuple[int, in
 
 @compiled
 def read_headers(data: Any, pos: int, allowed: int, check: bool, table: Any) -> tuple[int, int]:
-    """Write position and header of the small batches from `pos` on to `table`, a row for each, as
-    far as they and the rows go.
+    """Write position and header of the small batches from `pos` on to the rows of `table`.
 
-    Returns: how many there are, and where the last one ends.
+    Returns: the number of batches, and the end of the last one.
     """
     count = int64(0)
     while count < len(table):

@@ -135,8 +135,8 @@ def validate_header(
 def needs_record_validation(header: BatchHeader, rules: ValidationRules, now_ms: int) -> bool:
     """Return whether every record of the batch must be read.
 
-    The rules require it, the header's times are not those of a producer that sets them, or the times
-    exceed the topic's bound.
+    The rules require it, the header's times are not those of a producer that sets them, or the
+    times exceed the topic's bound.
     """
     return rules.every_record or (
         not 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + rules.after_max_ms

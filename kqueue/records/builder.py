@@ -209,7 +209,8 @@ def _encode_headers(headers: Iterable[tuple[str, Buffer | None]]) -> bytes:
 def build_batch(records: Iterable[Record], **settings: Any) -> bytearray:
     """Return one batch with these records and their offsets.
 
-    Args: settings: arguments of `BatchBuilder`; `base_offset` defaults to the first record's offset.
+    Args: settings: arguments of `BatchBuilder`; `base_offset` defaults to the first record's
+    offset.
     Raises: as `BatchBuilder.append`.
     """
     records = list(records)

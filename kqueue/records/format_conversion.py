@@ -123,9 +123,9 @@ def down_convert(
 
     Entries of that magic or below are copied unchanged. Headers, sequences and (in magic 0)
     timestamps are dropped, because the format has no fields for them. Control batches are dropped,
-    which leaves gaps in the offsets. Codecs are kept, except zstd and plugins' codecs, whose records
-    become uncompressed. Old clients know no transactions, so they see aborted records too. Checksums
-    are not compared.
+    which leaves gaps in the offsets. Codecs are kept, except zstd and plugins' codecs, whose
+    records become uncompressed. Old clients know no transactions, so they see aborted records too.
+    Checksums are not compared.
 
     Args:
         buf: whole batches; an incomplete last one is skipped.

@@ -1,14 +1,17 @@
 """Message sets: the formats of magic 0 and 1, before record batches.
 
-    entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 | attributes int8
-         | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length int32 (-1 null) | value
+    entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 |
+    attributes int8
+         | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length
+         int32 (-1 null) | value
 
-The checksum covers the bytes from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime (magic 1).
+The checksum covers the bytes from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime
+(magic 1).
 
-An entry with a codec is a wrapper: its value is a compressed set of the same magic, and its offset is
-that of the last inner message. Inner messages of magic 0 have absolute offsets. Those of magic 1 are
-relative to the first, so a broker can assign offsets without recompressing. A wrapper with
-LogAppendTime gives its time to all inner messages. Source: KIP-31, KIP-32.
+An entry with a codec is a wrapper: its value is a compressed set of the same magic, and its
+offset is that of the last inner message. Inner messages of magic 0 have absolute offsets. Those
+of magic 1 are relative to the first, so a broker can assign offsets without recompressing. A
+wrapper with LogAppendTime gives its time to all inner messages. Source: KIP-31, KIP-32.
 """
 
 from __future__ import annotations
@@ -88,7 +91,9 @@ class LegacyEntry(NamedTuple):
 
 
 def read_entry(buf: Buffer, pos: int, end: int) -> LegacyEntry | None:
-    """Return the entry at `pos`; None: it is incomplete. Raises: CorruptBatch: wrong magic or length."""
+    """Return the entry at `pos`; None: it is incomplete. Raises: CorruptBatch: wrong magic or
+    length.
+    """
     if end - pos <= _CRC_START + 1:
         return None
     offset, size, crc, magic, attributes = _START.unpack_from(buf, pos)

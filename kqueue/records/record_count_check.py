@@ -60,7 +60,9 @@ def check_compressed(buf: Buffer, codec_id: int, count: int, limit_bytes: int) -
 
 
 def check_record_lengths(data: Buffer, start: int, end: int, count: int) -> None:
-    """Check that `data[start:end]` looks like `count` records, at least 1. Raises: InvalidRecord."""
+    """Check that `data[start:end]` looks like `count` records, at least 1. Raises:
+    InvalidRecord.
+    """
     read_count = count if count <= LENGTHS_READ_MAX else LENGTHS_READ_FIRST
     try:
         pos = _skip_records(data, start, read_count)

@@ -27,11 +27,10 @@ kqueue.cleanup_policies, kqueue.storage, kqueue.metadata and kqueue.commands."""
 
 
 class PluginsGroup(LazyGroup):
-    """A group that does `list` where no subcommand is named."""
+    """Group whose default subcommand is `list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # only what is for the group itself stays here: an option without a subcommand before it
-        # belongs to `list`
+        """Insert `list` where no subcommand is named; options before it belong to `list`."""
         if not args or (args[0].startswith("-") and args[0] not in self.get_help_option_names(ctx)):
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)

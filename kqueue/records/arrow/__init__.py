@@ -1,8 +1,8 @@
-"""Record batches to columns of Apache Arrow and back, without a Python object for each record.
-Needs pyarrow (`kqueue[arrow]`).
+"""Conversion of record batches to Apache Arrow columns and back, without a Python object per
+record.
 
-With numba (`kqueue[fast]`) the loops over records are compiled; without it they are plain Python,
-and do the same.
+Needs pyarrow (`kqueue[arrow]`). With numba (`kqueue[fast]`) the loops over records are compiled;
+without it they are plain Python, with the same results.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Columns by compiled loops: the arrays that they fill become Arrow's without a copy. Importing it
-needs `kqueue[fast]`.
+"""Compiled engine: kernels fill NumPy arrays that become Arrow's without a copy. Its import needs
+`kqueue[fast]`.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _DATA_FIRST_MAX = 64 << 20
 _DATA_SLACK = 1 << 16
 _OUT_FIRST_MAX = 16 << 20
 _SMALL_AT_ONCE = 4_096
-_PLAIN = LOG_APPEND_TIME | DELETE_HORIZON  # a batch that has no other attributes is read as it stands
+_PLAIN = LOG_APPEND_TIME | DELETE_HORIZON  # attributes of batches that `add_small` reads
 _BASE, _DELTA, _LATEST = 1, 7, 9  # columns of a table of headers
 
 
 def view(data: Buffer) -> NDArray[np.uint8]:
-    """The bytes, read only, so that kernels are compiled for one kind of array."""
-    found = np.frombuffer(data, np.uint8)
-    found.flags.writeable = False
-    return found
+    """Return the bytes as a read-only array, so kernels are compiled for one array type."""
+    array = np.frombuffer(data, np.uint8)
+    array.flags.writeable = False
+    return array
 
 
 class CompiledChunkBuilder:
-    """See `ChunkBuilder`. Memory: what is not filled of its arrays is taken from the system's address
-    space only.
+    """Builds chunks by kernels; see `ChunkBuilder`. Unfilled parts of its arrays cost address space
+    only.
     """
 
     def __init__(self, limits: ChunkLimits) -> None:
@@ -64,12 +64,12 @@ class CompiledChunkBuilder:
         self._limits = limits
         self._runs: list[tuple[int, Any]] = []
         self._state: NDArray[np.int64] = np.zeros(decode_kernels.STATE, np.int64)
-        self._room: _Room | None = None
+        self._arrays: _ChunkArrays | None = None
         self._table: NDArray[np.int64] = np.empty((_SMALL_AT_ONCE, 1 + len(BatchHeader._fields)), np.int64)
         self._bounded: tuple[RecordRange | None, NDArray[np.int64] | None] = None, None
 
     def _limits_with(self, bounds: RecordRange) -> NDArray[np.int64] | None:
-        """Both, as kernels have them; made once for bounds that stay."""
+        """Return limits and bounds as the kernels take them; cached for unchanged bounds."""
         if self._bounded[0] is not bounds:
             limits = self._limits
             fields = [
@@ -90,7 +90,7 @@ class CompiledChunkBuilder:
             yield piece
         self.at = 0
         for number, span in enumerate(spans):
-            if span.header.last_offset >= LONG_MAX:  # what comes before it is taken first
+            if span.header.last_offset >= LONG_MAX:  # the spans before it are added first
                 yield from self._add(data, spans[:number], bounds)
                 self.at = number
                 check_offsets(span.header)
@@ -144,22 +144,22 @@ class CompiledChunkBuilder:
     def _run(
         self, data: Buffer, plan: NDArray[np.int64], tags: Sequence[Any], bounds: RecordRange
     ) -> Generator[ColumnChunk, None, bool]:
-        """Take the records of the batches in `plan`. Returns False: the batch at which the state
-        stands has something that is none.
+        """Add the records of the batches in `plan`. Returns: False: the batch at `state[BATCH]` is
+        invalid.
         """
         state, source, limits = self._state, view(data), self._limits_with(bounds)
         taken: NDArray[np.int64] = np.zeros(len(plan), np.int64)
         state[: decode_kernels.SIZE] = 0
         while True:
-            room = self._room = self._room or _Room(self._limits)
+            chunk = self._arrays = self._arrays or _ChunkArrays(self._limits)
             first = int(state[decode_kernels.BATCH])
-            answer = decode_kernels.decode(source, plan, limits, state, taken, *room.arrays)
+            answer = decode_kernels.decode(source, plan, limits, state, taken, *chunk.arrays)
             for tag, count in zip(tags[first:], taken[first : state[decode_kernels.BATCH] + 1].tolist(), strict=False):
                 if count:
                     self._runs.append((count, tag))
             taken[first : state[decode_kernels.BATCH] + 1] = 0
             if answer == decode_kernels.GROW:
-                room.grow(state[decode_kernels.NEED :])
+                chunk.grow(state[decode_kernels.NEED :])
             elif answer == decode_kernels.FULL:
                 yield self._cut()
             else:
@@ -177,9 +177,9 @@ class CompiledChunkBuilder:
         return self._cut() if self._state[decode_kernels.ROWS] else None
 
     def _cut(self) -> ColumnChunk:
-        assert self._room is not None, "rows are in it"
-        piece = self._room.piece(self._state, self._runs)
-        self._room, self._runs = None, []
+        assert self._arrays is not None, "the chunk has rows"
+        piece = self._arrays.piece(self._state, self._runs)
+        self._arrays, self._runs = None, []
         self._state[decode_kernels.SIZE :] = 0
         return piece
 
@@ -206,26 +206,26 @@ def _planned_all(table: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _inside(table: NDArray[np.int64], bounds: RecordRange) -> NDArray[np.bool_]:
-    """Which batches may hold what is wanted."""
+    """Return a mask of the batches that may have records in the bounds."""
     last = table[:, _BASE] + table[:, _DELTA]
-    found: NDArray[np.bool_] = np.ones(len(table), np.bool_)
+    mask: NDArray[np.bool_] = np.ones(len(table), np.bool_)
     if bounds.start_offset is not None:
-        found &= last >= bounds.start_offset
+        mask &= last >= bounds.start_offset
     if bounds.end_offset is not None:
-        found &= table[:, _BASE] < bounds.end_offset
+        mask &= table[:, _BASE] < bounds.end_offset
     if bounds.since_ms is not None:
-        found &= table[:, _LATEST] >= bounds.since_ms
-    return found
+        mask &= table[:, _LATEST] >= bounds.since_ms
+    return mask
 
 
 def _raise(data: Buffer, header: BatchHeader, start: int, end: int) -> None:
-    """What the plain way says of these records, in its words."""
+    """Raise the error of the Python code for these records."""
     for _ in decode_records(bytes(data[start:end]), header):
         pass
     raise CorruptBatch(f"the {end - start} bytes are not {header.record_count} whole records")
 
 
-class _Room:
+class _ChunkArrays:
     """The arrays of one piece, in the order in which `reading.decode` takes them."""
 
     def __init__(self, limits: ChunkLimits) -> None:
@@ -240,7 +240,7 @@ class _Room:
         ]  # fmt: skip
 
     def grow(self, need: NDArray[np.int64]) -> None:
-        """Make room for as much as `need` says, and as much again where something is short."""
+        """Grow the arrays that are shorter than `need` to twice that length."""
         rows, keys, values, headers, names, header_values = need[:6].tolist()
         lengths = (
             rows, rows, rows + 1, _bit_bytes(rows), keys, rows + 1, _bit_bytes(rows), values,
@@ -299,7 +299,7 @@ def _binary(
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Names as strings, checked by Arrow; where one is no UTF-8, all are made anew."""
+    """Return names as strings. If one is not UTF-8, all are decoded again with replacements."""
     import pyarrow as pa
 
     try:
@@ -312,7 +312,7 @@ def _text(names: pa.Array) -> pa.Array:
 
 
 class CompiledBatchEncoder:
-    """Fills builders with rows. `batch_bytes`, `batch_records`: as for `encode_batches`."""
+    """Fills batch builders with rows. `batch_bytes`, `batch_records`: as for `encode_batches`."""
 
     def __init__(self, rows: EncodeColumns, batch_bytes: int, batch_records: int) -> None:
         self._most = batch_records, max(batch_bytes - BATCH_OVERHEAD, 0)
@@ -326,8 +326,10 @@ class CompiledBatchEncoder:
         )  # fmt: skip
 
     def fill(self, builder: BatchBuilder, at: int) -> bool:
-        """Append the rows from `at` on that one batch takes. False: the plain way says what is
-        wrong, the builder is as it was.
+        """Append the rows from `at` on that fit into one batch.
+
+        Returns: False: a row is invalid and the builder unchanged; the Python engine raises the
+        error.
         """
         while True:
             count, size, base_time, max_time = encode_kernels.encode(*self._columns, at, *self._most, self._out)
@@ -340,7 +342,7 @@ class CompiledBatchEncoder:
 
 
 def hash_all(kernel: str, column: pa.Array, hashes: NDArray[np.uint32]) -> bool:
-    """Fill `hashes` by this kernel of `hashing`. Returns False: the column's positions leave its
+    """Fill `hashes` by a kernel of `hash_kernels`. Returns: False: the column's offsets exceed its
     data.
     """
     if not len(column):
@@ -350,7 +352,9 @@ def hash_all(kernel: str, column: pa.Array, hashes: NDArray[np.uint32]) -> bool:
 
 
 def _buffers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8], int]:
-    """(positions, bits of validity, data, the first value's place in the bits) of a binary column."""
+    """Return (offsets, validity bits, data, index of the first value in the bits) of a binary
+    column.
+    """
     valid, ends, data = column.buffers()
     return (
         _numbers(ends, np.int32, column.offset, len(column) + 1),
@@ -366,7 +370,7 @@ def _list_buffers(lists: pa.ListArray) -> tuple[NDArray[np.int32], NDArray[np.ui
 
 
 def _numbers(buffer: pa.Buffer | None, kind: type[Number], first: int, count: int) -> NDArray[Number]:
-    """`count` numbers of a column's buffer, read only; none where it has none."""
+    """Return `count` numbers of a column's buffer, read-only; none of a missing buffer."""
     found: NDArray[Number] = np.frombuffer(buffer or b"", kind)[first : first + count]
     found.flags.writeable = False
     return found

@@ -1,4 +1,4 @@
-"""What passes between those who have batches and the engines that make columns of them."""
+"""Types that the decoder and its engines share: limits, ranges, batches, chunks of columns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ LONG_MIN = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """How much makes a piece. `rows_max`: at least 1; `bytes_max`: about what it takes, the last
-    row may go beyond; 1 GiB at most.
+    """Limits of one chunk.
 
-    `data_max`: bytes in one column of a piece, which only a single row may pass: Arrow's columns
-    count with 32 bits. Raises ValueError: out of these ranges.
+    Attributes:
+        rows_max: at least 1.
+        bytes_max: approximate memory, at most 1 GiB; the last row may exceed it.
+        data_max: bytes in one column, because Arrow's offsets have 32 bits. Only a single row may
+            exceed it.
+    Raises: ValueError: a limit is out of range.
     """
 
     rows_max: int = ROWS_MAX
@@ -44,11 +47,10 @@ class ChunkLimits:
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Which records are taken: offsets and times (ms) from the first bound on, and below the
-    second; None: no bound.
+    """Range of offsets and times (ms) of the records to decode; None: no bound.
 
-    Records without a time are not taken where a bound of time is given. Raises ValueError: beyond
-    64 bits.
+    Starts are inclusive, ends exclusive. A bound on time excludes records without a time.
+    Raises: ValueError: a bound exceeds 64 bits.
     """
 
     start_offset: int | None = None
@@ -62,7 +64,7 @@ class RecordRange:
                 raise ValueError(f"a bound has 64 bits at most, found {bound}")
 
     def take(self, offset: int, timestamp: int) -> bool:
-        """Whether a record with this offset and time (ms) is one of them."""
+        """Return whether a record with this offset and time (ms) is in the range."""
         if (self.start_offset is not None and offset < self.start_offset) or (
             self.end_offset is not None and offset >= self.end_offset
         ):
@@ -73,8 +75,8 @@ class RecordRange:
 
 
 class BatchSpan(NamedTuple):
-    """A batch of magic 2, whose records, not compressed, are `data[start:end]` of a buffer. `tag`:
-    comes back in `ColumnChunk.runs`.
+    """A batch of magic 2 whose uncompressed records are `data[start:end]`. `tag`: returned in
+    `ColumnChunk.runs`.
     """
 
     header: BatchHeader
@@ -86,10 +88,12 @@ class BatchSpan(NamedTuple):
 class ColumnChunk(NamedTuple):
     """Records as Arrow arrays of one length.
 
-    offset int64; timestamp int64 (ms since 1970; negative: none); key and value binary, null where
-    the record has none; headers list<struct<key: string, value: binary>>, never null, bytes in
-    names that are no UTF-8 are replaced. `runs`: (how many rows, the tag of their batch), in order:
-    what all rows of a batch share.
+    Attributes:
+        offset: int64. timestamp: int64, ms since 1970, negative: none.
+        key, value: binary; null: the record has none.
+        headers: list<struct<key: string, value: binary>>, never null. Invalid UTF-8 in names is
+            replaced.
+        runs: (number of rows, tag of their batch), in order.
     """
 
     offset: pa.Array
@@ -101,11 +105,12 @@ class ColumnChunk(NamedTuple):
 
     @property
     def rows(self) -> int:
+        """Number of rows."""
         return len(self.offset)
 
 
 class CorruptBatchAt(CorruptBatch):
-    """One of many batches has records that are none. `next_offset`: after what stands before it."""
+    """One of several batches has invalid records. `next_offset`: after the batches before it."""
 
     def __init__(self, pos: int, next_offset: int | None, why: CorruptBatch) -> None:
         super().__init__(f"the batch at position {pos}: {why}")
@@ -113,19 +118,19 @@ class CorruptBatchAt(CorruptBatch):
 
 
 class ChunkBuilder(Protocol):
-    """Gathers records until they make a piece. One thread at a time."""
+    """Collects records until they fill a chunk. Thread: one at a time."""
 
     @property
     def at(self) -> int:
-        """Which of the spans that were last added is, or failed to be, read."""
+        """Index of the span, of those last added, that is being read or failed."""
         ...
 
     def add(self, data: Buffer, spans: Sequence[BatchSpan], bounds: RecordRange) -> Iterator[ColumnChunk]:
-        """Take records; pieces come as they are full. To be run to its end before anything else is
-        asked for.
+        """Add the records of `spans`; yield each chunk when it is full.
 
-        `data` is not kept after that. Raises: CorruptBatch: as `decode_records`, with the same
-        words; the records before have been taken, and more may be added.
+        Run the iterator to its end before the next call. `data` is not kept after that.
+        Raises: CorruptBatch: as `decode_records`, with the same words. The records before were
+            added, and more may be added.
         """
         ...
 
@@ -140,27 +145,28 @@ class ChunkBuilder(Protocol):
         check: bool,
         next_offset: int | None,
     ) -> Generator[ColumnChunk, None, tuple[int, int | None]]:
-        """Take the small batches from `pos` on, as many as need no closer look, a control batch or
-        a compressed one for instance.
+        """Add small batches from `pos` on, up to one that needs other code (control, compressed).
 
-        Args: transactional: take those of transactions too. check: compare checksums. next_offset:
-        that at `pos`. `ColumnChunk.runs` has (tag, header). Returns: where it stopped, which may be
-        `pos`, and the next offset there. Raises: CorruptBatchAt; the records before have been taken.
+        `ColumnChunk.runs` has (tag, header).
+        Args:
+            transactional: add batches of transactions too.
+            check: compare checksums.
+            next_offset: the offset at `pos`.
+        Returns: the position where it stopped, possibly `pos`, and the next offset there.
+        Raises: CorruptBatchAt: the records before were added.
         """
         ...
 
     def add_records(self, records: Sequence[Record], tag: Any, bounds: RecordRange) -> Iterator[ColumnChunk]:
-        """Take records that were decoded elsewhere, those of old formats."""
+        """Add decoded records, those of message sets."""
         ...
 
     def take(self) -> ColumnChunk | None:
-        """What is left, None: nothing. The chunk_builder begins anew."""
+        """Return the rest and reset the builder; None: there are no rows."""
         ...
 
 
 def check_offsets(header: BatchHeader) -> None:
-    """Raises CorruptBatch: the next offset is beyond 64 bits, which a column can't hold."""
+    """Raise CorruptBatch if the next offset exceeds 64 bits, which a column can't hold."""
     if header.last_offset >= LONG_MAX:
-        raise CorruptBatch(
-            f"offsets from {header.base_offset} on, {header.last_offset_delta + 1} of them, leave 64 bits"
-        )
+        raise CorruptBatch(f"{header.last_offset_delta + 1} offsets from {header.base_offset} on leave 64 bits")

@@ -1,13 +1,12 @@
-"""The loop from records to columns, compiled: over NumPy views of the bytes of records and of
-Arrow's buffers.
+"""Compiled kernel that decodes records to columns, over NumPy views of Arrow's buffers.
 
-Nothing read from a batch is trusted: each length is compared with what is left before it is
-followed, and where a record does not add up a kernel answers WRONG, exactly where
-`kqueue.records.record` raises. Nothing is written beyond the arrays that are given: a kernel stops
-with GROW before a record that does not fit, and says what would. Needs `kqueue[fast]`.
+Nothing in a batch is trusted: each length is compared with the remaining bytes before it is
+followed. A kernel returns WRONG for an invalid record, exactly where `kqueue.records.record`
+raises. It writes only within the given arrays: before a record that does not fit it returns
+GROW and the needed sizes. Needs `kqueue[fast]`.
 
-Positions of columns, as in Arrow: as many and one more, beginning with 0; a bit for each value that
-is not null, the lowest first.
+Columns have Arrow's layout: offsets are one more than the values and begin with 0; validity has
+a bit per value, lowest first.
 """
 
 from __future__ import annotations

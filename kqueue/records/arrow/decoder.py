@@ -1,4 +1,4 @@
-"""Batches as they are fetched or stand in files, to pieces of columns."""
+"""Decoder of fetched or stored batches to chunks of Arrow columns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from kqueue.records.codecs import Buffer
 from kqueue.records.message_set import LegacyEntry, check_entry, entry_records
 
 Unit = BatchHeader | LegacyEntry
-_GROUP_MAX = 1_024  # batches that are handed on at once
-_SMALL_BYTES = 4_096  # of a batch that may be one of many
+_GROUP_MAX = 1_024  # batches decoded in one call
+_SMALL_BYTES = 4_096  # size up to which `add_small` may read a batch
 
 
 class ColumnDecoder:
-    """Makes pieces of columns from batches, over as many fetches as there are.
+    """Decodes batches of any number of fetches to chunks of columns.
 
-    `bounds`: which records are taken; may be changed between two calls. `next_offset`: after the
-    last batch that was gone through by `feed`, whether its records were taken or not; None: there
-    was none. One thread at a time; the compiled engine lets go of the interpreter's lock.
+    Attributes:
+        bounds: the records to decode; may change between two calls.
+        next_offset: after the last batch that `feed` read; None: it read none.
+    Thread: one at a time. The compiled engine releases the GIL.
     """
 
     def __init__(
@@ -46,8 +47,11 @@ class ColumnDecoder:
         engine: EngineName = "auto",
         data_bytes: int | None = None,
     ) -> None:
-        """Args: check: compare checksums. limit_bytes: what one batch may decompress to. engine,
-        data_bytes: as for `chunk_builder`. Raises: as `chunk_builder`.
+        """Args:
+            check: compare checksums.
+            limit_bytes: most bytes that one batch may decompress to.
+            engine, data_bytes: as for `chunk_builder`.
+        Raises: as `chunk_builder`.
         """
         self.next_offset: int | None = None
         self.bounds = bounds or RecordRange()
@@ -56,14 +60,16 @@ class ColumnDecoder:
         self._limit_bytes = limit_bytes
 
     def feed(self, buf: Buffer, *, aborted: Iterable[tuple[int, int]] = (), tag: Any = None) -> Iterator[ColumnChunk]:
-        """Take what was fetched: batches of any magic, one after another; what is cut off at the
-        end is passed over.
+        """Decode fetched batches of any magic; yield each chunk when it is full.
 
-        Control batches are left out. Pieces come as they are full, `finish` has the rest. To be run
-        to its end; `buf` is not kept. Args: aborted: (producer id, first offset) of the aborted
-        transactions, as Fetch answers them, to be left out. tag: `ColumnChunk.runs` has (tag, header or
-        entry of the batch). Raises: CorruptBatch: names the position in `buf`; the records before
-        the damage have been taken. UnsupportedCodec. PluginError.
+        Control batches and an incomplete last batch are skipped. `finish` yields the rest. Run the
+        iterator to its end; `buf` is not kept. `ColumnChunk.runs` has (tag, header or entry).
+        Args: aborted: (producer id, first offset) of the aborted transactions of the Fetch
+        response;
+            their records are omitted.
+        Raises:
+            CorruptBatch: with the position in `buf`; the records before the damage were decoded.
+            UnsupportedCodec, PluginError.
         """
         transactions = _Aborted(aborted)
         pos: int | None = 0
@@ -88,11 +94,10 @@ class ColumnDecoder:
                 raise group.failure
 
     def add(self, buf: Buffer, unit: Unit, pos: int = 0, tag: Any = None) -> Iterator[ColumnChunk]:
-        """Take the records of one batch, a control batch too, whose header or entry is `unit`; its
-        checksum is not looked at.
+        """Decode one batch, also a control batch, with the header or entry `unit`.
 
-        Raises: as `iter_records`, with the same words; the records before the damage have been
-        taken.
+        The checksum is not compared.
+        Raises: as `iter_records`, with the same words; the records before the damage were decoded.
         """
         if not isinstance(unit, BatchHeader):
             records = entry_records(unit, self._limit_bytes)
@@ -108,24 +113,22 @@ class ColumnDecoder:
             )
 
     def finish(self) -> Iterator[ColumnChunk]:
-        """What is left, perhaps nothing; the decoder may be fed again."""
+        """Yield the rest, if any. The decoder may be used again."""
         while (piece := self._collector.take()) is not None:
             yield piece
 
     def _group(self, buf: Buffer, pos: int, aborted: _Aborted) -> _Group:
-        """The next batches that are wanted: those that can be read in place together, others by
-        themselves.
-        """
+        """Return the next batches to decode: uncompressed ones together, others one by one."""
         group = _Group([], pos, self.next_offset)
         try:
             for at, unit in iter_any_batches(buf, pos):
                 batches = group.batches
                 if batches and (len(batches) == _GROUP_MAX or not _in_place(unit) or not _in_place(batches[0].unit)):
                     return group
-                if at > pos and unit.size <= _SMALL_BYTES:  # perhaps one of many
+                if at > pos and unit.size <= _SMALL_BYTES:  # `add_small` may read it
                     return group
                 if self._is_wanted(buf, at, unit, aborted):
-                    batches.append(_Found(at, unit, group.next_offset))
+                    batches.append(_BatchAt(at, unit, group.next_offset))
                 group.end, group.next_offset = at + unit.size, unit.next_offset
         except CorruptBatch as error:
             group.failure = error
@@ -145,36 +148,36 @@ class ColumnDecoder:
         since, start = self.bounds.since_ms, self.bounds.start_offset
         return (since is None or unit.max_timestamp >= since) and (start is None or unit.last_offset >= start)
 
-    def _add_group(self, buf: Buffer, batches: list[_Found], tag: Any) -> Iterator[ColumnChunk]:
+    def _add_group(self, buf: Buffer, batches: list[_BatchAt], tag: Any) -> Iterator[ColumnChunk]:
         try:
             if len(batches) == 1:
                 yield from self.add(buf, batches[0].unit, batches[0].pos, (tag, batches[0].unit))
             elif batches:
-                yield from self._collector.add(buf, [found.span(tag) for found in batches], self.bounds)
+                yield from self._collector.add(buf, [batch.span(tag) for batch in batches], self.bounds)
         except CorruptBatch as error:
             failed = batches[self._collector.at if len(batches) > 1 else 0]
             raise CorruptBatchAt(failed.pos, failed.next_offset, error) from error
 
 
-class _Found(NamedTuple):
-    """A batch or entry that is wanted, and the offset after what stands before it."""
+class _BatchAt(NamedTuple):
+    """A batch or entry to decode. `next_offset`: the offset after the batch before it."""
 
     pos: int
     unit: Unit
     next_offset: int | None
 
     def span(self, tag: Any) -> BatchSpan:
-        assert isinstance(self.unit, BatchHeader), "others don't come in groups"
+        assert isinstance(self.unit, BatchHeader), "only batches of magic 2 are grouped"
         return BatchSpan(self.unit, self.pos + BATCH_OVERHEAD, self.pos + self.unit.size, (tag, self.unit))
 
 
 @dataclass(slots=True)
 class _Group:
-    """`end`: where to go on, None: nowhere. `failure`: to be raised once the batches have been
-    taken.
+    """Batches to decode next. `end`: position after them, None: the end. `failure`: raised
+    after they are decoded.
     """
 
-    batches: list[_Found]
+    batches: list[_BatchAt]
     end: int | None
     next_offset: int | None
     failure: CorruptBatch | None = None
@@ -185,8 +188,8 @@ def _in_place(unit: Unit) -> bool:
 
 
 class _Aborted:
-    """Which batches belong to aborted transactions, as a consumer finds out: from their list, and
-    the markers that end them.
+    """Finds the batches of aborted transactions, from the list in a Fetch response and the
+    markers.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
@@ -197,12 +200,13 @@ class _Aborted:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is left out any more but control batches."""
+        """Whether only control batches are still omitted."""
         return not self._begin and not self._open
 
     def leave_out(self, buf: Buffer, pos: int, header: BatchHeader) -> bool:
-        """Whether the next batch is one of them, or a control batch. Raises: CorruptBatch: a marker
-        that is none.
+        """Return whether to omit the next batch: aborted, or a control batch.
+
+        Raises: CorruptBatch: an invalid marker.
         """
         while self._begin and self._begin[-1][0] <= header.last_offset:
             self._open.add(self._begin.pop()[1])

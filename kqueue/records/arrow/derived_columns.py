@@ -1,6 +1,4 @@
-"""Columns beside those of the records themselves: what all rows of a batch share, and what follows
-from it.
-"""
+"""Columns derived from a chunk and its batches: batch fields per row, times, sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _SEQUENCE_MAX = 0x7FFFFFFF  # it wraps to 0 after this
 
 
 def tag_column(piece: ColumnChunk, value_of: Callable[[Any], Any], type: pa.DataType) -> pa.Array:
-    """A column with the same value for all rows of a run: `value_of(tag)`, None = null, of `type`."""
+    """Return a column of `type` with `value_of(tag)` for all rows of each run; None: null."""
     return _spread(piece, [value_of(tag) for _, tag in piece.runs], type)
 
 
@@ -32,7 +30,7 @@ def _spread(piece: ColumnChunk, values: Iterable[Any], type: pa.DataType) -> pa.
 
 
 def timestamps(piece: ColumnChunk) -> pa.Array:
-    """The times as timestamp[ms, UTC], null where there is none."""
+    """Return the times as timestamp[ms, UTC]; null: none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -44,8 +42,9 @@ def timestamps(piece: ColumnChunk) -> pa.Array:
 
 
 def sequences(piece: ColumnChunk, unit_of: Callable[[Any], BatchHeader | LegacyEntry]) -> pa.Array:
-    """The sequence numbers int32, null where the producer is not idempotent. `unit_of(tag)`: the
-    header or entry of a batch.
+    """Return the sequence numbers as int32; null: the producer is not idempotent.
+
+    Args: unit_of: returns the header or entry of a batch by its tag.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -60,7 +59,7 @@ def sequences(piece: ColumnChunk, unit_of: Callable[[Any], BatchHeader | LegacyE
 
 
 def _shift(unit: BatchHeader | LegacyEntry) -> int | None:
-    """What, added to an offset, is the sequence number, but for multiples of 2**31."""
+    """Return the sequence number minus the offset, modulo 2**31."""
     if not isinstance(unit, BatchHeader) or unit.base_sequence < 0:
         return None
     return (unit.base_sequence - unit.base_offset) & _SEQUENCE_MAX

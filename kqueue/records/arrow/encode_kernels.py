@@ -1,8 +1,7 @@
-"""The loop from columns to records, compiled: over NumPy views of Arrow's buffers. Needs
-`kqueue[fast]`.
+"""Compiled kernel that encodes columns to records, over NumPy views of Arrow's buffers.
 
-Columns come from the same process, and yet each position is compared with the data before it is
-followed; nothing is written beyond `out`.
+Each offset is compared with the data before it is followed. Nothing is written beyond `out`. Needs
+`kqueue[fast]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns to record batches: what a producer sends, without a Python object for each record."""
+"""Encoder of Arrow columns to record batches, as a producer sends them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ from kqueue.records.varints import VARINTS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_BYTES = 1_000_000  # below what topics take by default
+BATCH_BYTES = 1_000_000  # below the default max.message.bytes
 NO_TIMESTAMP = -1
 _INT_MAX = 2**31 - 1
 _BYTES_TYPES = ("binary", "string", "large_binary", "large_string", "binary_view", "string_view", "null")
-_ROWS_AT_ONCE = 4_096  # of the plain way, which makes objects of them
+_ROWS_AT_ONCE = 4_096  # rows that the Python engine converts to objects in one step
 
 
 class EncodedBatch(NamedTuple):
-    """A batch, and how many of the rows are in it."""
+    """A batch and its number of records."""
 
     batch: bytearray
     records: int
 
 
 class ProducerArgs(TypedDict, total=False):
-    """Those of `BatchBuilder` that a producer has. `base_sequence`: the first batch's, the others
-    follow.
-    """
+    """Producer arguments of `BatchBuilder`. `base_sequence`: of the first batch."""
 
     codec: str
     level: int | None
@@ -42,8 +40,12 @@ class ProducerArgs(TypedDict, total=False):
 
 
 class EncodeColumns(NamedTuple):
-    """Columns as both engines take them: binary, binary, int64 (no nulls); `names` and `contents`
-    (binary) are those of all headers, `lists` says which are whose; None: there are no headers.
+    """Columns in the types that both engines take.
+
+    Attributes:
+        key, value: binary. time: int64, ms, no nulls.
+        lists: offsets of each row's headers in `names` and `contents`; None: there are no headers.
+        names, contents: binary, of all headers.
     """
 
     key: pa.Array
@@ -63,16 +65,22 @@ def encode_batches(
     engine: EngineName = "auto",
     **producer: Unpack[ProducerArgs],
 ) -> Iterator[EncodedBatch]:
-    """Batches of magic 2 with the rows of `columns`, in order, as `BatchBuilder` makes them; each
-    begins at offset 0, as a producer's do.
+    """Yield batches of magic 2 with the rows of `columns`, as `BatchBuilder` builds them.
+
+    Each batch begins at offset 0, like those of a producer.
 
     Args:
-        columns: key and value (bytes or text), headers (list of struct of key and value), timestamp (a timestamp, or ms since 1970). Each
-            may be missing or null, only a header's key may not; other columns are passed over.
-        batch_bytes: of a batch before compression, which only a row that alone has more may pass. batch_records: at least 1.
-        default_ms: the time of rows that have none, -1 = none. engine: as for `chunk_builder`.
-    Raises: ValueError: a column of another type, or a bound out of range. InvalidRecord: a header without a key, times too far apart, a
-    record too large. PluginError: no such codec.
+        columns: key and value (bytes or text), headers (list of struct of key and value), timestamp
+            (a timestamp, or ms since 1970). Each may be missing or null, except a header's key.
+            Other columns are ignored.
+        batch_bytes: most bytes of a batch before compression; only a single row may exceed it.
+        batch_records: at least 1.
+        default_ms: the time of rows without one, -1: none.
+        engine: as for `chunk_builder`.
+    Raises:
+        ValueError: a column has another type, or a limit is out of range.
+        InvalidRecord: a header has no key, times are too far apart, or a record is too large.
+        PluginError: there is no such codec.
     """
     if batch_records < 1 or batch_bytes < 1:
         raise ValueError(f"a batch has 1 record and byte at least, not {batch_records} and {batch_bytes}")
@@ -104,11 +112,11 @@ def _encode_all(
                     sequence = (sequence + builder.count) & _INT_MAX
 
 
-# --- columns as they come
+# --- normalizing columns
 
 
 def _parts(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in as many parts as it takes for each to have columns of less than 2 GiB."""
+    """Yield parts of the rows whose columns have less than 2 GiB each."""
     if table.num_rows > 1 and any(column.nbytes > _INT_MAX for column in table.columns):
         half = table.num_rows // 2
         yield from _parts(table.slice(0, half))
@@ -138,7 +146,7 @@ def _rows_of(table: pa.RecordBatch, default_ms: int) -> EncodeColumns:
 
 
 def binary(column: pa.Array, name: str) -> pa.Array:
-    """A column as bytes. Raises ValueError: it is neither bytes nor text."""
+    """Return a column as binary. Raises: ValueError: it is neither bytes nor text."""
     import pyarrow as pa
 
     kind = str(column.type)
@@ -179,11 +187,11 @@ def _headers(column: pa.Array | None) -> tuple[pa.ListArray | None, pa.Array, pa
     return column, names, contents
 
 
-# --- the plain way
+# --- the Python engine
 
 
 def _fill(builder: BatchBuilder, rows: EncodeColumns, at: int, batch_bytes: int, batch_records: int) -> None:
-    """Append the rows from `at` on that one batch takes. Raises InvalidRecord."""
+    """Append the rows from `at` on that fit into one batch. Raises: InvalidRecord."""
     base_time = None
     for time, key, value, headers in _objects(rows, at):
         base_time = time if base_time is None else base_time
@@ -223,7 +231,7 @@ def _pairs(rows: EncodeColumns, row: int, first: int, after: int) -> list[tuple[
 def _size(
     time_delta: int, delta: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> int:
-    """Bytes of a record in a batch."""
+    """Return the bytes of a record in a batch."""
     size = 1 + len(VARINTS[time_delta]) + len(VARINTS[delta]) + _sized(key) + _sized(value) + len(VARINTS[len(headers)])
     for name, content in headers:
         size += _sized(name.encode("utf-8", "surrogateescape")) + _sized(content)

@@ -1,6 +1,4 @@
-"""Which implementation makes columns: plain Python, or the compiled loops of `kqueue[fast]` where
-they are installed.
-"""
+"""Choice of the engine: plain Python, or compiled loops where `kqueue[fast]` is installed."""
 
 from __future__ import annotations
 
@@ -17,26 +15,31 @@ from kqueue.records.arrow.python_engine import PythonChunkBuilder
 logger = logging.getLogger("kqueue.records")
 EngineName = Literal["auto", "python", "fast"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
-FAST = "kqueue.records.arrow.compiled_engine"  # can't be imported where what it needs is missing
+FAST = "kqueue.records.arrow.compiled_engine"  # its import fails without numba
 FAST_BYTES_MIN = 16 << 20
-"""Importing numba costs a process half a second; less than this is done by then."""
+"""Below it plain Python is done before numba is imported, which takes 0.5 s."""
 
 
 def chunk_builder(limits: ChunkLimits, engine: EngineName = "auto", data_bytes: int | None = None) -> ChunkBuilder:
-    """What gathers records into pieces.
+    """Return a builder of chunks.
 
-    Args: engine: "auto": "fast" where it is installed, else "python". data_bytes: how much there
-    will be; below `FAST_BYTES_MIN` "auto" is "python", unless the other has been loaded already.
-    None: much. Raises: ExtraNeeded: "fast" where `kqueue[fast]` is not installed, or does not work.
-    ValueError: no such engine.
+    Args:
+        engine: "python", "fast", or "auto": "fast" where it is installed, otherwise "python".
+        data_bytes: expected bytes; below `FAST_BYTES_MIN` "auto" is "python" unless the compiled
+            engine is loaded already. None: many.
+    Raises:
+        ExtraNeeded: "fast", and `kqueue[fast]` is not installed or does not work.
+        ValueError: there is no such engine.
     """
     fast = load_compiled_engine(engine, data_bytes)
-    found: ChunkBuilder = PythonChunkBuilder(limits) if fast is None else fast.CompiledChunkBuilder(limits)
-    return found
+    builder: ChunkBuilder = PythonChunkBuilder(limits) if fast is None else fast.CompiledChunkBuilder(limits)
+    return builder
 
 
 def load_compiled_engine(engine: EngineName = "auto", data_bytes: int | None = None) -> Any:
-    """The compiled engine, None: the plain one does it. Args, Raises: as `chunk_builder`."""
+    """Return the module of the compiled engine; None: use plain Python. Args, Raises: as
+    `chunk_builder`.
+    """
     if engine not in ENGINES:
         raise ValueError(f"an engine is one of {', '.join(ENGINES)}, not {engine!r}")
     is_little = data_bytes is not None and data_bytes < FAST_BYTES_MIN and FAST not in sys.modules
@@ -44,7 +47,7 @@ def load_compiled_engine(engine: EngineName = "auto", data_bytes: int | None = N
         return None
     try:
         return importlib.import_module(FAST)
-    except Exception as error:  # whatever an installation that does not work raises
+    except Exception as error:  # a broken installation may raise anything
         if engine == "fast":
             raise ExtraNeeded(
                 f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}"

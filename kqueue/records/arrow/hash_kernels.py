@@ -1,8 +1,7 @@
-"""Hashes of all values of a binary column, compiled: over NumPy views of Arrow's buffers. Importing
-it needs `kqueue[fast]`.
+"""Compiled kernels that hash all values of a binary column, over NumPy views of Arrow's buffers.
 
-`ends` has one more position than there are values; each is compared with the data before it is
-followed.
+`ends` has one more offset than there are values; each is compared with the data before it is
+followed. Needs `kqueue[fast]`.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _crc32(data: Any, start: int, size: int) -> Any:
 
 @compiled
 def murmur2_all(ends: Any, data: Any, hashes: Any) -> bool:
-    """Fill `hashes` (uint32, one for each value). Returns False: a position leaves the data."""
+    """Fill `hashes` (uint32, one per value). Returns: False: an offset exceeds the data."""
     for row in range(len(hashes)):
         start, end = ends[row], ends[row + 1]
         if not 0 <= start <= end <= len(data):

@@ -1,5 +1,5 @@
-"""Columns to partitions: what a partitioner says of each record, without asking it for each where
-it is one of ours. Needs NumPy.
+"""Partitions of whole columns, without a call per record for kqueue's own partitioners. Needs
+NumPy.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-_LOOK_AT_NOTHING = (RandomPartitioner, RoundRobinPartitioner)
-_SIGN = 0x7FFFFFFF  # Java's numbers have a sign, which is left out
+_KEY_INDEPENDENT = (RandomPartitioner, RoundRobinPartitioner)
+_SIGN = 0x7FFFFFFF  # Java clears the sign bit
 
 
 def partitions_of(
@@ -37,20 +37,23 @@ def partitions_of(
     topic: str = "",
     engine: EngineName = "auto",
 ) -> NDArray[np.int64]:
-    """The partition of each record, exactly as `partitioner.partition` says one after the other;
-    its state goes on accordingly.
+    """Return the partition of each record, equal to calls of `partitioner.partition` in order.
+
+    The partitioner's state changes as with those calls.
 
     Args:
-        partitioner: any; those of kqueue itself that place by key, or stick, are not called for each record.
+        partitioner: plugins' partitioners are called once per record.
         count, available, topic: as for `Partitioner.partition`.
-        keys, values: as many each; bytes or text, null where a record has none; less than 2 GiB.
-        engine: as for `columns.engine.chunk_builder`; what makes hashes.
-    Raises: ValueError: columns of another type. PluginError: what a plugin's partitioner does wrong.
+        keys, values: of equal length; bytes or text, null: none; less than 2 GiB.
+        engine: of the hashes, as for `engine.chunk_builder`.
+    Raises:
+        ValueError: a column has another type.
+        PluginError: a plugin's partitioner failed.
     """
     keys, values = binary(keys, "key"), binary(values, "value")
-    place: Callable[..., Any] = _PLACERS.get(type(partitioner), _one_by_one)
-    found: NDArray[np.int64] = place(partitioner, count, keys, values, available or None, topic, engine)
-    return found
+    assign: Callable[..., Any] = _VECTORIZED.get(type(partitioner), _one_by_one)
+    partitions: NDArray[np.int64] = assign(partitioner, count, keys, values, available or None, topic, engine)
+    return partitions
 
 
 def _one_by_one(
@@ -65,7 +68,7 @@ def _one_by_one(
     import numpy as np
 
     partition = partitioner.partition
-    if isinstance(partitioner, _LOOK_AT_NOTHING):
+    if isinstance(partitioner, _KEY_INDEPENDENT):
         chosen = [partition(None, count, available=available, topic=topic) for _ in range(len(keys))]
     else:
         pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
@@ -132,30 +135,30 @@ def _sticking(
         for column, of_null in ((keys, 0), (values, UNKNOWN_VALUE_BYTES))
     )
     runs = list(partitioner.runs(np.cumsum(key_bytes + value_bytes), count, available=available, topic=topic))
-    return np.repeat(np.array([place for place, _ in runs], np.int64), [rows for _, rows in runs])
+    return np.repeat(np.array([partition for partition, _ in runs], np.int64), [rows for _, rows in runs])
 
 
-_PLACERS: dict[type[Any], Callable[..., Any]] = {
+_VECTORIZED: dict[type[Any], Callable[..., Any]] = {
     Murmur2Partitioner: _by_murmur2,
     Crc32Partitioner: _by_crc32,
     Crc32ConsistentPartitioner: _by_crc32,
     StickyPartitioner: _sticking,
 }
-"""By the class itself: what is derived from one may say something else."""
+"""By exact class, because a derived class may choose otherwise."""
 
 
 # --- hashes
 
 
 def murmur2_of(column: pa.Array, engine: EngineName = "auto") -> NDArray[np.int64]:
-    """The murmur2 hash of each value, 0..2**32-1; of a null that of an empty one. See
+    """Return the murmur2 hash of each value, 0..2**32-1; a null has that of an empty value. See
     `partitions_of`.
     """
     return _hashes(column, engine, "murmur2_all", murmur2)
 
 
 def crc32_of(column: pa.Array, engine: EngineName = "auto") -> NDArray[np.int64]:
-    """The CRC-32 of each value, 0..2**32-1; of a null that of an empty one. See `partitions_of`."""
+    """Return the CRC-32 of each value, 0..2**32-1; a null has that of an empty value."""
     return _hashes(column, engine, "crc32_all", zlib.crc32)
 
 
@@ -168,7 +171,7 @@ def _hashes(column: pa.Array, engine: EngineName, kernel: str, plain: Callable[[
         column = pc.fill_null(column, b"")
     fast = load_compiled_engine(engine, column.nbytes)
     if fast is None:
-        different = column.dictionary_encode()  # many rows have few keys
+        different = column.dictionary_encode()  # usually few keys repeat
         of_each: NDArray[np.int64] = np.array([plain(value) for value in different.dictionary.to_pylist()], np.int64)
         return of_each[different.indices.to_numpy()]
     hashes: NDArray[np.uint32] = np.empty(len(column), np.uint32)

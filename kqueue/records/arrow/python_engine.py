@@ -1,5 +1,6 @@
-"""Columns by plain Python: what is done where numba is not installed, and what the compiled engine
-is compared with.
+"""Plain Python engine: builds chunks where numba is not installed, and of message sets.
+
+Tests compare the compiled engine with it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from kqueue.records.record import Headers, Record, decode_records
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_BYTES = 100  # about what a row takes beside its key, value and headers
+ROW_BYTES = 100  # approximate memory of a row without key, value and headers
 NULL_BYTES = 8
 HEADER_OVERHEAD = 16
 
 
 class PythonChunkBuilder:
-    """See `ChunkBuilder`."""
+    """Builds chunks from `Record` objects; see `ChunkBuilder`."""
 
     def __init__(self, limits: ChunkLimits) -> None:
         self.at = 0
@@ -53,7 +54,7 @@ class PythonChunkBuilder:
         check: bool,
         next_offset: int | None,
     ) -> Generator[ColumnChunk, None, tuple[int, int | None]]:
-        """None: they are gone through like all others."""
+        """Add none: the decoder adds small batches like all others."""
         yield from ()
         return pos, next_offset
 
@@ -105,7 +106,7 @@ class PythonChunkBuilder:
     def _cut(self, tag: Any, before: int) -> ColumnChunk:
         self._run(tag, before)
         piece = self.take()
-        assert piece is not None, "there are rows in it"
+        assert piece is not None, "the chunk has rows"
         return piece
 
     def take(self) -> ColumnChunk | None:
@@ -129,20 +130,21 @@ def _raw(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _headers_array(found: list[list[tuple[bytes, bytes | None]]]) -> pa.Array:
+def _headers_array(rows: list[list[tuple[bytes, bytes | None]]]) -> pa.Array:
     import pyarrow as pa
 
     ends = [0]
-    for headers in found:
+    for headers in rows:
         ends.append(ends[-1] + len(headers))
-    names = pa.array([name.decode("utf-8", "replace") for headers in found for name, _ in headers], pa.string())
-    values = pa.array([value for headers in found for _, value in headers], pa.binary())
+    names = pa.array([name.decode("utf-8", "replace") for headers in rows for name, _ in headers], pa.string())
+    values = pa.array([value for headers in rows for _, value in headers], pa.binary())
     return headers_of(pa.array(ends, pa.int32()), names, values)
 
 
 def headers_of(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
-    """The column of headers: `ends` int32, one more than there are rows; `names` strings, `values`
-    binary.
+    """Return the column of headers.
+
+    Args: ends: int32, one more than there are rows. names: string. values: binary.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Compression codecs, by name and by the number that stands in a batch's attributes."""
+"""Compression codecs, by name and by the id in a batch's attributes."""
 
 from __future__ import annotations
 

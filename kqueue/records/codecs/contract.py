@@ -1,7 +1,9 @@
-"""What a compression codec is. Plugins bring theirs under the entry-point group `kqueue.codecs`: an
-instance, which `kqueue.testing.check_codec` tests. One with the id of another, e.g. gzip by another
-library, serves it where the broker's setting `kqueue.codecs` says so. What it does beside this
-contract fails the one batch, with its name (`guard`).
+"""Contract of a compression codec.
+
+Plugins register an instance under the entry-point group `kqueue.codecs`;
+`kqueue.testing.check_codec` tests one. A codec with the id of another, for example gzip by another
+library, serves that id if the broker's setting `kqueue.codecs` names it. A violation of this
+contract fails one batch, with the codec's name (`guarded_codec`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ FRAME_BYTES = 1024  # on average in each frame beyond these
 
 
 class Levels(NamedTuple):
-    """The levels that a codec takes, both ends included, and the one it takes when none is named."""
+    """Compression levels of a codec, both ends included, and its default."""
 
     lowest: int
     highest: int
@@ -24,13 +26,11 @@ class Levels(NamedTuple):
 
 
 class Codec(Protocol):
-    """Compresses the records of a batch as a whole. Without state: one instance serves all threads."""
+    """Compresses the records of a batch as one block. Thread: one stateless instance serves all."""
 
     @property
     def id(self) -> int:
-        """Number in a batch's attributes, 0-7; 0-4 are Kafka's, and only those do other clients
-        understand.
-        """
+        """Number in a batch's attributes, 0-7. Other clients know only Kafka's, 0-4."""
         ...
 
     @property
@@ -40,39 +40,41 @@ class Codec(Protocol):
 
     @property
     def levels(self) -> Levels | None:
-        """None: the codec knows no levels, and `compress` ignores the one it is given."""
+        """Levels that `compress` accepts; None: it ignores the level."""
         ...
 
     def compress(self, data: Buffer, level: int | None = None) -> bytes:
-        """`data` compressed; empty data too; the same data and level, the same bytes. `level` None:
-        the default, else from `levels`.
+        """Return `data` compressed, also if it is empty. Equal arguments give equal bytes.
+
+        Args: level: within `levels`; None: the default.
         """
         ...
 
     def decompress(self, data: Buffer, limit: int) -> bytes:
-        """What was compressed, exactly; `data` comes from strangers.
+        """Return the original bytes. `data` is untrusted.
 
-        Args: limit: the most bytes it may come to, >= 0; never allocates more than about that,
-        whatever `data` claims. Raises: CorruptBatch: damaged, cut off, bytes left over, or above
-        the limit. Nothing else.
+        Args: limit: most bytes of the result, >= 0; about the most that may be allocated, whatever
+            size `data` states.
+        Raises: CorruptBatch: damaged, incomplete, trailing bytes, or above the limit. Nothing else.
         """
         ...
 
 
 def above_limit(name: str, limit: int) -> DecompressedTooLarge:
+    """Return the error for records above the limit."""
     return DecompressedTooLarge(f"{name}: the records come to more than the limit of {limit} bytes")
 
 
 def check_frame_count(name: str, count: int, size: int) -> None:
-    """Bound what many tiny frames, members or blocks may cost: each takes some 10 µs, and may hold
-    nothing.
+    """Bound the number of tiny frames, members or blocks: each costs some 10 µs, even an empty one.
 
-    Args: count: of them so far. size: bytes that they came to. Raises CorruptBatch: too many for so
-    few bytes.
+    Args: count: frames so far. size: bytes that they decompressed to.
+    Raises: CorruptBatch: too many frames for these bytes.
     """
     if count > FRAMES_FREE + size // FRAME_BYTES:
         raise damaged(name, f"{count} frames or blocks hold {size} bytes: too many for so few")
 
 
 def damaged(name: str, why: object) -> CorruptBatch:
+    """Return the error for damaged data of the codec `name`."""
     return CorruptBatch(f"{name}: {why}")

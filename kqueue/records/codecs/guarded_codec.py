@@ -1,5 +1,5 @@
-"""What stands between kqueue and a codec that is not its own: whatever that does wrong fails the
-one batch, with its name.
+"""Guard around a plugin's codec: every error or wrong result fails one batch, with the codec's
+name.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ _ID_MAX = 7
 
 
 class GuardedCodec:
-    """Raises PluginError for all that `codec` does beside the contract; what that is, is told in
-    the log, each kind once.
+    """Raises PluginError for every violation of the contract, and logs each kind once.
 
-    A level that the codec does not have, such as one of the built-in in whose place it serves,
-    means its default.
+    A level outside the codec's levels means its default: it may be one of the built-in codec
+    that it replaces.
     """
 
     def __init__(self, codec: Codec, entry: RegistryEntry[Codec]) -> None:
-        """Raises PluginError: it has no id from 1 to 7, no method or levels as they should be."""
+        """Raises: PluginError: no id from 1 to 7, a missing method, or invalid levels."""
         self._title = entry.title("codec")
         self._check_shape(codec)
         self._codec = codec

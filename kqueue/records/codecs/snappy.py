@@ -1,7 +1,8 @@
 """Snappy: raw blocks, as librdkafka writes them, and the framing of Java's snappy-java ("xerial"),
 which Kafka's clients write.
 
-    xerial: 0x82 "SNAPPY" 0x00 | version int32 = 1 | compatible int32 = 1 | blocks: length int32 | raw snappy block
+    xerial: 0x82 "SNAPPY" 0x00 | version int32 = 1 | compatible int32 = 1 | blocks: length int32
+    | raw snappy block
 
 Both are read; the framing is written, in blocks of 32 KiB. A raw block begins with its decompressed
 size as a varint.

@@ -1,8 +1,10 @@
 """Zstandard frames (RFC 8878), with or without their content size, one or several, skippable ones
 among them.
 
-    frame: magic 0xFD2FB528 | descriptor uint8 | window uint8, unless single segment | dictionary id | content size
-         | blocks: 24 bits little-endian: last 1, type 2, size 21; content | checksum uint32, if the descriptor says so
+    frame: magic 0xFD2FB528 | descriptor uint8 | window uint8, unless single segment |
+    dictionary id | content size
+         | blocks: 24 bits little-endian: last 1, type 2, size 21; content | checksum uint32, if
+         the descriptor says so
 
 The frames are walked before anything is decompressed. So it is known where each ends and what it
 comes to at most, one call with room for just that does the work, and a frame that is cut off is

@@ -1,4 +1,4 @@
-"""Partitioners by name, and the way to hand one to a stock client."""
+"""Partitioners by name, and their adapter for stock clients."""
 
 from __future__ import annotations
 

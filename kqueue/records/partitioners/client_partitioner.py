@@ -1,4 +1,4 @@
-"""A partitioner as stock clients call it."""
+"""Adapter of a partitioner for stock clients."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a partitioner is. Plugins bring theirs under the entry-point group `kqueue.partitioners`: a
-class, or any callable that takes a `random.Random` and returns a partitioner;
-`kqueue.testing.check_partitioner` tests one.
+"""Contract of a partitioner.
+
+Plugins register a class, or a callable that takes a `random.Random` and returns a partitioner,
+under the entry-point group `kqueue.partitioners`; `kqueue.testing.check_partitioner` tests one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Protocol
 
 
 class Partitioner(Protocol):
-    """Chooses the partition of each record of one producer; may keep state from record to record."""
+    """Chooses the partition of each record of one producer. It may keep state between records."""
 
     def partition(
         self,
@@ -22,16 +23,15 @@ class Partitioner(Protocol):
         value: bytes | None = None,
         topic: str = "",
     ) -> int:
-        """The partition of the next record.
+        """Return the partition of the next record, 0..count-1.
 
         Args:
-            key: serialized; None where the record has none.
+            key: serialized; None: the record has none.
             count: partitions of the topic, >= 1.
-            available: those of 0..count-1 that have a leader now, in any order; None or empty = not known, all may do.
-                Who places by key must not look at it: a key keeps its partition while that is away.
-            value: serialized, for who counts bytes; None where the caller does not say, or where it is null.
-            topic: for who keeps state for each topic; "" where the caller does not say.
-        Returns: 0..count-1.
+            available: partitions that have a leader now, in any order; None or empty: not known.
+                A partitioner by key must ignore it, so that a key keeps its partition.
+            value: serialized, for partitioners that count bytes; None: not given, or null.
+            topic: for partitioners with state per topic; "": not given.
         """
         ...
 

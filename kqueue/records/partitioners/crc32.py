@@ -1,4 +1,4 @@
-"""By the CRC-32 of the key, as librdkafka's clients do it."""
+"""Partitioners by the CRC-32 of the key, as in librdkafka."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What stands between kqueue and a partitioner that is not its own: whatever that does wrong fails
-the one record, with its name.
+"""Guard around a plugin's partitioner: every error or wrong result fails one record, with its
+name.
 """
 
 from __future__ import annotations

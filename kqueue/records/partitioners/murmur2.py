@@ -1,4 +1,6 @@
-"""By the murmur2 hash of the key, as Java's clients do it; records without a key stick together."""
+"""Partitioner by the murmur2 hash of the key, as in Java's client; sticky for records without a
+key.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _WORD = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 of 32 bits with the seed that Kafka uses, unsigned. Source: Kafka Utils.murmur2."""
+    """MurmurHash2 of 32 bits with the seed that Kafka uses, unsigned. Source: Kafka
+    Utils.murmur2.
+    """
     size = len(data)
     whole = size // 4
     result = _SEED ^ size
@@ -48,4 +52,5 @@ class Murmur2Partitioner:
         return (murmur2(key) & 0x7FFFFFFF) % count
 
     def new_batch(self, topic: str) -> None:
+        """Let records without a key change the partition."""
         self.keyless.new_batch(topic)

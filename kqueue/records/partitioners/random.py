@@ -1,4 +1,4 @@
-"""Anywhere, whatever the key."""
+"""Random partitioner: ignores the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition after another, whatever the key."""
+"""Round-robin partitioner: ignores the key."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Whatever the key: stay with one partition until a batch is full, so that batches are few and
-large (KIP-480, KIP-794).
+"""Sticky partitioner: ignores the key and stays with one partition until a batch is full.
+
+So batches are few and large.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_columns_are_handed_over_and_not_copied() -> None:
     assert not list(
         chunk_builder.add(batch, [BatchSpan(read_header(batch), BATCH_OVERHEAD, len(batch), None)], RecordRange())
     )
-    room = chunk_builder._room
+    room = chunk_builder._arrays
     assert room is not None
     addresses = [array.ctypes.data for array in room.arrays]
     piece = chunk_builder.take()
@@ -33,7 +33,7 @@ def test_columns_are_handed_over_and_not_copied() -> None:
     assert [piece.offset.buffers()[1].address, piece.timestamp.buffers()[1].address] == addresses[:2]
     assert piece.key.buffers()[0] is None  # no nulls, no bits
     assert chunk_builder.take() is None
-    assert chunk_builder._room is None  # what is handed over is not written again
+    assert chunk_builder._arrays is None  # what is handed over is not written again
 
 
 def test_bounds_may_change() -> None:
