@@ -17,20 +17,20 @@ from kqueue.api import version_profiles
 
 
 @pytest.fixture(params=version_profiles.VERSIONS)
-def persona(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
+def profile(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
     if request.config.getoption("bootstrap"):
         pytest.skip("what another broker serves is its own affair")
     with kqueue.Broker(as_version=request.param, settings=SETTINGS) as broker:
         yield broker
 
 
-def test_records_and_offsets_go_through(persona: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
+def test_records_and_offsets_go_through(profile: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
     topic, group = name("topic"), name("group")
-    protocol_client.create_topic(persona.bootstrap, topic, 1, {})
-    producer = connect.producer(persona.bootstrap)
+    protocol_client.create_topic(profile.bootstrap, topic, 1, {})
+    producer = connect.producer(profile.bootstrap)
     for number in range(5):
         producer.send(topic, b"%d" % number, key=b"k").result()
-    consumer = connect.consumer(persona.bootstrap, topic, group=group)
+    consumer = connect.consumer(profile.bootstrap, topic, group=group)
     assert [record.value for record in collect(consumer, 5)] == [b"%d" % number for number in range(5)]
     consumer.commit()
-    assert persona.groups[group].offsets == {topic: {0: 5}}
+    assert profile.groups[group].offsets == {topic: {0: 5}}

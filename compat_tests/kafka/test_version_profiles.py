@@ -1,6 +1,4 @@
-"""The personas' table against Kafka itself: what a running node tells clients, and what it closes
-their connection at.
-"""
+"""The table of version profiles against Kafka itself: what a node advertises and accepts."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
+        """Whether the value is secret."""
         return self.setting.is_secret
 
 
@@ -57,8 +58,7 @@ def _topic_entry(config: TopicConfig, setting: Setting) -> ConfigEntry:
     synonyms = []
     if setting.name in config.overrides:
         synonyms.append(ConfigSynonym(setting.name, _text(setting, config.overrides[setting.name]), ConfigSource.TOPIC))
-    # broker settings are told with their own numbers: log.retention.hours in hours, though
-    # retention.ms is in ms
+    # broker settings keep their own units: log.retention.hours in hours, beside retention.ms
     for synonym in setting.synonyms:
         synonyms += _broker_override(config.broker, config.broker.catalog.broker[synonym.name])
     if setting.synonyms:

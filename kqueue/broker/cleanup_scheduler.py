@@ -53,6 +53,7 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the offset that the group committed; None: none."""
         found = self._offsets(group).get(topic, {}).get(partition)
         return None if found is None else found.offset
 

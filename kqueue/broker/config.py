@@ -16,8 +16,8 @@ NOT_EMPTY = Validator("not empty", bool)
 
 
 def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
-    """Whether the registry has it; a path is followed when the broker starts. Raises SettingError:
-    it has not, and what it has.
+    """Return whether the registry has `value`; a path is resolved at the start. Raises
+    SettingError: no.
     """
     try:
         return bool(value) and (":" in value or registry.get(value) is not None)
@@ -129,7 +129,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         55 * MiB,
         between(1024, 2 * GiB - 1),
         Scope.BROKER,
-        "Most bytes of records in one Fetch answer.",
+        "Most bytes of records in one Fetch response.",
     ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
@@ -137,7 +137,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1000,
         at_least(0),
         Scope.BROKER,
-        "Fetch sessions that are remembered; beyond that the oldest idle ones give way.",
+        "Fetch sessions in memory; above that the oldest idle ones are evicted.",
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
@@ -145,7 +145,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         60_000,
         at_least(1),
         Scope.BROKER,
-        "How often recovery points are written; what lies past them is checked after a crash.",
+        "How often recovery points are written; records after them are checked after a crash.",
     ),
     Setting(
         "replica.high.watermark.checkpoint.interval.ms",

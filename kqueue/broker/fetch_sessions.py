@@ -58,6 +58,7 @@ class PartitionFetch:
 
     @property
     def key(self) -> Key:
+        """Topic name or id, and partition index."""
         return self.topic, self.index
 
 

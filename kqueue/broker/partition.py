@@ -55,7 +55,8 @@ class PartitionHost(Protocol):
     flush_by_policy: bool  # kafka mode; memory has neither
     verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
 
-    def open_log(self, topic: str, index: int) -> Log: ...
+    def open_log(self, topic: str, index: int) -> Log:
+        """Open the log of a partition. Raises StorageFailed."""
 
 
 class PartitionRead(NamedTuple):
@@ -98,14 +99,17 @@ class Partition:
 
     @property
     def topic(self) -> str:
+        """The topic's name."""
         return self._topic
 
     @property
     def leader(self) -> int:
+        """Node id of the leader: this broker."""
         return self._host.node_id
 
     @property
     def leader_epoch(self) -> int:
+        """Current leader epoch."""
         return self._host.leader_epoch
 
     @property
@@ -153,10 +157,12 @@ class Partition:
 
     @property
     def log_start_offset(self) -> int:
+        """First offset of the log. Raises StorageFailed."""
         return self.log.start_offset
 
     @property
     def log_end_offset(self) -> int:
+        """Offset after the last appended record. Raises StorageFailed."""
         return self.log.end_offset
 
     def check_leader_epoch(self, epoch: int) -> None:

@@ -30,12 +30,10 @@ from kqueue.log.segment import Segment
 
 logger = logging.getLogger("kqueue.broker")
 SLOW_MS = 3_600_000  # a warning follows: the task may hang, and others wait for it
-TASK_BYTES_MAX = (
-    1 << 30
-)  # at a time, or one segment: so that a failure late in a long log does not cost all that was done before
+TASK_BYTES_MAX = 1 << 30  # per task, or one segment: a failure costs at most one task
 Key = tuple[str, int]
 DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
-"""Drops, and calls the last argument when that is done, or was given up."""
+"""Drops, and calls the last argument when the drop is done or given up."""
 
 
 @dataclass(slots=True)
@@ -77,8 +75,8 @@ class _Task:
 class PreDeleteTasks:
     """All tasks of one broker: one per partition, `kqueue.cleanup.work.max` at a time.
 
-    `drop(partition, topic, drop, done)`: what follows where it succeeds. `again(partition)`: have
-    the partition's policies asked again, because there is room now, or more to hand over.
+    Belongs to the owner thread. `drop(partition, topic, drop, done)`: called after success.
+    `plan_again(partition)`: called to plan again when a slot is free, or more segments may go.
     """
 
     def __init__(
@@ -104,7 +102,7 @@ class PreDeleteTasks:
         return 0 if self._stopped else int(self._config["kqueue.cleanup.work.max"]) - len(self._running)
 
     def forget(self, key: Key) -> None:
-        """The partition is gone. What is under way for it ends without any effect."""
+        """Drop all state of a deleted partition. A running task ends without effect."""
         self._waiting.pop(key, None)
         if self._reported:
             self._reported = {
@@ -112,9 +110,11 @@ class PreDeleteTasks:
             }
 
     def start(self, partition: Partition, topic: Topic, policy: str, drop: Drop) -> None:
-        """Have `drop.before_delete` done, and then the drop; where there is no room, when there is.
+        """Run `drop.before_delete`, then drop; without a free slot, later.
 
-        Args: policy: its name, for people. Raises StorageFailed, CorruptData.
+        Args:
+            policy: its title, for logs.
+        Raises: StorageFailed, CorruptData.
         """
         key = (topic.name, partition.index)
         if key in self._running:

@@ -64,6 +64,7 @@ class WatchedOperation:
 
     @property
     def pending(self) -> bool:
+        """Whether the operation is neither complete nor cancelled."""
         return self._done is not None
 
     def cancel(self) -> None:
@@ -173,6 +174,7 @@ class Purgatory:
 
     @property
     def ready(self) -> bool:
+        """Whether `run_ready` has something to run."""
         return bool(self._ready or self._later)
 
     def __len__(self) -> int:

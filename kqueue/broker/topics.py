@@ -76,6 +76,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
+        """Whether the topic is internal: clients must not write to it or delete it."""
         return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition:
@@ -150,9 +151,11 @@ class Topics:
         return len(self._topics)
 
     def names(self) -> list[str]:
+        """Return all names, sorted."""
         return sorted(self._topics)
 
     def find(self, name: str) -> Topic | None:
+        """Return the topic; None: no such topic."""
         return self._topics.get(name)
 
     def get(self, name: str) -> Topic:
@@ -163,6 +166,7 @@ class Topics:
         return topic
 
     def find_by_id(self, id: bytes) -> Topic | None:
+        """Return the topic with this 16-byte id; None: no such topic."""
         return self._by_id.get(id)
 
     def by_id(self, id: bytes) -> Topic:

@@ -1,1 +1,1 @@
-"""One module per served API, named like its messages in `wire.messages`; see `api.handler_table`."""
+"""One module per served API, named like its messages; see `api.handler_table`."""

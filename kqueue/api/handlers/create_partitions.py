@@ -43,6 +43,7 @@ def handle(
 
 
 def error_response(request: CreatePartitionsRequest, version: int, error: BaseException) -> CreatePartitionsResponse:
+    """Return `error` for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(results=[_result(name, error) for name in names])
 

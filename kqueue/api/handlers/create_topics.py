@@ -56,6 +56,7 @@ def handle(
 
 
 def error_response(request: CreateTopicsRequest, version: int, error: BaseException) -> CreateTopicsResponse:
+    """Return `error` for every topic."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreateTopicsResponse(topics=[_refused(name, error) for name in names])
 

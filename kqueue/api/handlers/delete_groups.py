@@ -27,6 +27,7 @@ Outcome = Promise[None] | ErrorCode
 def handle(
     request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse | DelayedOperation[DeleteGroupsResponse]:
+    """Respond when all deletions are stored, or after the commit timeout."""
     return in_slices(context, _handle_sliced(request, context))
 
 

@@ -45,6 +45,7 @@ def handle(
 
 
 def error_response(request: DeleteRecordsRequest, version: int, error: BaseException) -> DeleteRecordsResponse:
+    """Return `error` for every partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

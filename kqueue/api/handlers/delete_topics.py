@@ -62,6 +62,7 @@ def handle(
 
 
 def error_response(request: DeleteTopicsRequest, version: int, error: BaseException) -> DeleteTopicsResponse:
+    """Return `error` for every topic."""
     return DeleteTopicsResponse(responses=[_result(named, error) for named in dict.fromkeys(_asked(request, version))])
 
 

@@ -22,6 +22,7 @@ ENDPOINT_CONTROLLERS = 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    """Return this broker, as controller and only broker."""
     if request.endpoint_type == ENDPOINT_CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
     if request.endpoint_type != ENDPOINT_BROKERS:

@@ -55,6 +55,7 @@ def handle(
 
 
 def error_response(request: DescribeConfigsRequest, version: int, error: BaseException) -> DescribeConfigsResponse:
+    """Return `error` for every resource."""
     return DescribeConfigsResponse(results=[_refused(resource, error) for resource in request.resources])
 
 

@@ -90,6 +90,7 @@ def _respond(folders: Iterable[LogDirDescription]) -> SlicedWork[DescribeLogDirs
 
 
 def error_response(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
+    """Return `error`, below version 3 as a folder without a name."""
     if version >= VERSION_ERROR:
         return DescribeLogDirsResponse(error_code=code_of(error))
     # older responses have no field for it; Kafka's client expects one folder without a name

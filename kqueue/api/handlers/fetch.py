@@ -65,6 +65,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
 
 
 def error_response(request: FetchRequest, version: int, error: BaseException) -> FetchResponse:
+    """Return `error`, below version 7 for every partition."""
     code = code_of(error)
     if version >= VERSION_SESSIONS:
         return FetchResponse(error_code=code)
@@ -139,6 +140,7 @@ class DelayedFetch:
         self.verifications: _Verifications | None = None
 
     def start(self) -> FetchResponse | DelayedOperation[FetchResponse]:
+        """Read the partitions; return the response, or the operation that waits for it."""
         if len(self.fetch_context.fetches) > SLICE_ITEMS:
             return in_slices(self.context, self._start_in_slices())
         return self._started(self._read())

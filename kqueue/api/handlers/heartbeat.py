@@ -20,6 +20,7 @@ VERSIONS = (0, 4)
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    """Renew the member's session."""
     try:
         context.broker.groups.heartbeat(
             request.group_id, request.generation_id, request.member_id, request.group_instance_id

@@ -41,6 +41,7 @@ def handle(
 
 
 def error_response(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
+    """Return `error`."""
     return _refused(error)
 
 

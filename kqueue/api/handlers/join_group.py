@@ -35,6 +35,7 @@ VERSION_SKIP_ASSIGNMENT = 9
 def handle(
     request: JoinGroupRequest, context: RequestContext
 ) -> JoinGroupResponse | DelayedOperation[JoinGroupResponse]:
+    """Respond when the group's next generation is complete."""
     version = context.api_version
     try:
         promise = context.broker.groups.join(

@@ -28,6 +28,7 @@ ITEM_WEIGHT = 20
 def handle(
     request: ListGroupsRequest, context: RequestContext
 ) -> ListGroupsResponse | DelayedOperation[ListGroupsResponse]:
+    """Return the groups that match both filters."""
     return in_slices(context, _handle_sliced(request, context))
 
 

@@ -70,6 +70,7 @@ class TimestampAndOffset(NamedTuple):
 def handle(
     request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]:
+    """Respond when the high watermark covers what was appended before the request."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -113,6 +114,7 @@ def _respond(
 
 
 def error_response(request: ListOffsetsRequest, version: int, error: BaseException) -> ListOffsetsResponse:
+    """Return `error` for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, error) for one in topic.partitions])

@@ -64,6 +64,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 
 
 def error_response(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
+    """Return `error`, for every topic too."""
     topics = [
         MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id)
         for one in request.topics or ()

@@ -35,6 +35,7 @@ VERSIONS = (0, 4)
 def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse | DelayedOperation[OffsetForLeaderEpochResponse]:
+    """Return the end offset of the requested epoch in each partition."""
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -52,6 +53,7 @@ def _handle_sliced(
 def error_response(
     request: OffsetForLeaderEpochRequest, version: int, error: BaseException
 ) -> OffsetForLeaderEpochResponse:
+    """Return `error` for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -28,6 +28,7 @@ VERSION_PROTOCOL = 5
 def handle(
     request: SyncGroupRequest, context: RequestContext
 ) -> SyncGroupResponse | DelayedOperation[SyncGroupResponse]:
+    """Respond with the member's assignment when the group's assignments are in the log."""
     try:
         if context.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
             raise InconsistentGroupProtocol("protocol type and name are required from version 5 on")

@@ -7,7 +7,7 @@ from typing import Any
 from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
-from kqueue.tests.api.harness import Asker, batch
+from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -22,7 +22,9 @@ def want(index: int = 0, offset: int = 0, size: int = 1 << 20, **fields: int) ->
     return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=size, **fields)
 
 
-def request(asker: Asker, version: int, *wanted: FetchPartition, topic: str = "t", **fields: Any) -> FetchRequest:
+def request(
+    asker: SimulatedClient, version: int, *wanted: FetchPartition, topic: str = "t", **fields: Any
+) -> FetchRequest:
     topics = [_named(asker, FetchTopic(partitions=list(wanted)), topic, version)] if wanted else []
     forget = fields.pop("forget", ())
     forgotten = [_named(asker, ForgottenTopic(partitions=list(forget)), topic, version)] if forget else []
@@ -30,7 +32,7 @@ def request(asker: Asker, version: int, *wanted: FetchPartition, topic: str = "t
     return FetchRequest(topics=topics, forgotten_topics_data=forgotten, **{**defaults, **fields})
 
 
-def _named(asker: Asker, data: Any, topic: str, version: int) -> Any:
+def _named(asker: SimulatedClient, data: Any, topic: str, version: int) -> Any:
     if version >= 13:
         found = asker.sim.broker.topics.find(topic)
         data.topic_id = found.id if found is not None else b"\x07" * 16
@@ -39,7 +41,7 @@ def _named(asker: Asker, data: Any, topic: str, version: int) -> Any:
     return data
 
 
-def fetch(asker: Asker, version: int, *wanted: FetchPartition, **fields: Any) -> FetchResponse:
+def fetch(asker: SimulatedClient, version: int, *wanted: FetchPartition, **fields: Any) -> FetchResponse:
     response: FetchResponse = asker.ask(request(asker, version, *wanted, **fields), version)
     return response
 
@@ -61,12 +63,12 @@ def transaction(value: bytes, producer: int, sequence: int = 0) -> bytes:
     return batch(value, producer_id=producer, epoch=0, base_sequence=sequence, transactional=True)
 
 
-def append(asker: Asker, raw: bytes) -> None:
+def append(asker: SimulatedClient, raw: bytes) -> None:
     buf = memoryview(bytearray(raw))
     asker.sim.broker.topics.partition("t", 0).append(buf, read_header(buf), client=False)
 
 
-def end_transaction(asker: Asker, producer: int, *, commits: bool) -> None:
+def end_transaction(asker: SimulatedClient, producer: int, *, commits: bool) -> None:
     builder = BatchBuilder(producer_id=producer, epoch=0, transactional=True, control=True)
     builder.append(1, *control_key_value(COMMIT if commits else ABORT, 0))
     append(asker, bytes(builder.build()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kqueue.tests.api.harness import Asker, Started
+from kqueue.tests.api.harness import PendingRequest, SimulatedClient
 from kqueue.wire.messages.heartbeat import HeartbeatRequest
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -18,9 +18,9 @@ from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAs
 RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
 
-def world(**settings: Any) -> Asker:
+def world(**settings: Any) -> SimulatedClient:
     """A broker with topic ``t`` of two partitions, whose groups don't wait for more members."""
-    asker = Asker(
+    asker = SimulatedClient(
         {"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}}
     )
     asker.sim.topic("t", 2)
@@ -38,7 +38,7 @@ def join_request(version: int, member_id: str = "", **fields: Any) -> JoinGroupR
     return JoinGroupRequest(member_id=member_id, **{**given, **fields})
 
 
-def join(asker: Asker, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
+def join(asker: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
     """Join as a client does: again with the id, if one was given."""
     started = start_join(asker, version, member_id, **fields)
     asker.sim.advance(0)
@@ -46,7 +46,7 @@ def join(asker: Asker, version: int = 9, member_id: str = "", **fields: Any) -> 
     return response
 
 
-def start_join(asker: Asker, version: int = 9, member_id: str = "", **fields: Any) -> Started:
+def start_join(asker: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> PendingRequest:
     started = asker.start(join_request(version, member_id, **fields), version)
     asker.sim.settle()
     if started.response is not None and started.response.error_code == 79:
@@ -70,31 +70,31 @@ def sync_request(version: int, joined: Any, made: dict[str, bytes] | None = None
 
 
 def sync(
-    asker: Asker, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any
+    asker: SimulatedClient, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any
 ) -> SyncGroupResponse:
     response: SyncGroupResponse = asker.ask(sync_request(version, joined, made, **fields), version)
     return response
 
 
-def stable(asker: Asker, **fields: Any) -> JoinGroupResponse:
+def stable(asker: SimulatedClient, **fields: Any) -> JoinGroupResponse:
     """A group of one member, whose assignment is ``mine``."""
     joined = join(asker, **fields)
     sync(asker, joined, {joined.member_id: b"mine"}, group_id=fields.get("group_id", "g"))
     return joined
 
 
-def heartbeat(asker: Asker, joined: Any, version: int = 4, **fields: Any) -> int:
+def heartbeat(asker: SimulatedClient, joined: Any, version: int = 4, **fields: Any) -> int:
     given = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
     code: int = asker.ask(HeartbeatRequest(**{**given, **fields}), version).error_code
     return code
 
 
-def leave(asker: Asker, *members: MemberIdentity, version: int = 5, group_id: str = "g") -> Any:
+def leave(asker: SimulatedClient, *members: MemberIdentity, version: int = 5, group_id: str = "g") -> Any:
     return asker.ask(LeaveGroupRequest(group_id=group_id, members=list(members)), version)
 
 
 def commit_request(
-    asker: Asker, version: int, offsets: dict[tuple[str, int], int], metadata: str | None = "", **fields: Any
+    asker: SimulatedClient, version: int, offsets: dict[tuple[str, int], int], metadata: str | None = "", **fields: Any
 ) -> OffsetCommitRequest:
     """Topics that are not there have an id of their own from version 10 on."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -112,7 +112,7 @@ def commit_request(
 
 
 def commit(
-    asker: Asker, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any
+    asker: SimulatedClient, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any
 ) -> dict[tuple[int, int], int]:
     """Position of the topic in the request and partition -> error code."""
     response = asker.ask(commit_request(asker, version, offsets, **fields), version)
@@ -127,7 +127,7 @@ def codes(response: Any) -> dict[tuple[int, int], int]:
     }
 
 
-def committed(asker: Asker, group_id: str = "g") -> dict[tuple[str, int], int]:
+def committed(asker: SimulatedClient, group_id: str = "g") -> dict[tuple[str, int], int]:
     found = asker.sim.broker.groups.offsets(group_id)
     return {
         (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()

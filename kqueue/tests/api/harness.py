@@ -23,7 +23,7 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, P
 NOW_MS = 1_700_000_000_000  # where a simulation begins
 
 
-class Started:
+class PendingRequest:
     """A request under way; `response` is None until it is answered. `frame` is its buffer, which
     the server uses for the next one.
     """
@@ -33,17 +33,17 @@ class Started:
         self.frame = frame
 
 
-class Asker:
+class SimulatedClient:
     """One client of one broker. `sim` is the broker's world: topics, time, jobs."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, *, sim: Simulation | None = None) -> None:
         self.sim = sim or Simulation({"kqueue.storage": "memory", **(settings or {})})
 
-    def start(self, request: Any, version: int, **call: Any) -> Started:
+    def start(self, request: Any, version: int, **call: Any) -> PendingRequest:
         """Begin a request; what is due now is not run yet."""
         api = BY_MODULE[type(request).__module__.rpartition(".")[2]]
         served = handler_table.lookup(api.key, version)
-        started = Started(bytearray(encode(request, version)))
+        started = PendingRequest(bytearray(encode(request, version)))
         received = decode(api.request_class, version, started.frame)
         try:
             outcome = served.handle(received, RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call))
@@ -90,7 +90,7 @@ class Asker:
 
 
 def produce_request(
-    asker: Asker,
+    asker: SimulatedClient,
     topic: str,
     records: bytes | None,
     version: int = 9,
@@ -124,14 +124,14 @@ def old_set(magic: int, *values: bytes, codec_id: int = 0) -> bytes:
     )
 
 
-def stored(asker: Asker, topic: str = "t", partition: int = 0) -> list[Record]:
+def stored(asker: SimulatedClient, topic: str = "t", partition: int = 0) -> list[Record]:
     """Every record of the log, committed or not."""
     log = asker.sim.broker.topics.partition(topic, partition).log
     data = log.read(0, 1 << 30, end_offset=log.end_offset, min_one_batch=True).read() if log.end_offset else b""
     return [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
 
 
-def values(asker: Asker, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+def values(asker: SimulatedClient, topic: str = "t", partition: int = 0) -> list[bytes | None]:
     """The values of `stored`."""
     return [record.value for record in stored(asker, topic, partition)]
 
@@ -143,6 +143,15 @@ def versions_of(module: str) -> Iterable[int]:
 
 
 __all__ = [
-    "NOW_MS", "Asker", "ErrorCode", "ProduceResponse", "Started", "batch", "old_set", "produce_request", "stored",
-    "values", "versions_of",
+    "NOW_MS",
+    "ErrorCode",
+    "PendingRequest",
+    "ProduceResponse",
+    "SimulatedClient",
+    "batch",
+    "old_set",
+    "produce_request",
+    "stored",
+    "values",
+    "versions_of",
 ]  # fmt: skip

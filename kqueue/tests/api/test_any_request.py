@@ -17,7 +17,7 @@ from kqueue.base.errors import AnswerNotExpected, KqueueError
 from kqueue.schema import encode
 from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, StructType, record_data
 from kqueue.schema.structs import Field, schema_of
-from kqueue.tests.api.harness import Asker, batch, old_set
+from kqueue.tests.api.harness import SimulatedClient, batch, old_set
 
 NAMES = [*"tttttttt", "u", "nobody", "new", "", "..", "a b", "__consumer_offsets", "g", "1"]
 EDGES = {"b": 7, "h": 15, "i": 31, "q": 63}
@@ -77,8 +77,8 @@ def _of(field: Field, version: int) -> st.SearchStrategy[Any]:
     return st.none() | found if version in field.nullable else found
 
 
-def world() -> Asker:
-    asker = Asker(
+def world() -> SimulatedClient:
+    asker = SimulatedClient(
         {"kqueue.max.partitions": 60, "offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
     )
     for name in ("t", "u"):

@@ -22,7 +22,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.schema import counted_reader, writer
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.api.harness import Asker, batch
+from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.costliest import LONG, TAGS, Body, Case, cases
 
 ITEMS = 4000
@@ -54,8 +54,8 @@ class CallCounter:
             self.count += 1
 
 
-def world() -> tuple[Asker, Topic]:
-    asker = Asker(
+def world() -> tuple[SimulatedClient, Topic]:
+    asker = SimulatedClient(
         sim=Simulation(
             {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1, "kqueue.max.partitions": 50}
         )
@@ -65,7 +65,9 @@ def world() -> tuple[Asker, Topic]:
     return asker, topic
 
 
-def longest_turn(asker: Asker, row: handler_table.ApiHandler, version: int, body: bytes, items_max: int) -> int:
+def longest_turn(
+    asker: SimulatedClient, row: handler_table.ApiHandler, version: int, body: bytes, items_max: int
+) -> int:
     """Calls in the turn that took most, from the decoded request to the response."""
     request, _ = counted_reader(row.api.request_class, version)(memoryview(bytearray(body)), 0, items_max)
     waiting, answers, turn = asker.sim.broker.purgatory, list[Any](), CallCounter()
@@ -117,10 +119,10 @@ def test_no_turn_is_long(row: handler_table.ApiHandler, version: int, monkeypatc
     ],
 )
 def test_a_small_request_for_everything_is_answered_in_slices(
-    name: str, version: int, make: Callable[[Asker], object], monkeypatch: pytest.MonkeyPatch
+    name: str, version: int, make: Callable[[SimulatedClient], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
-    asker = Asker({"kqueue.max.partitions": 10_000})
+    asker = SimulatedClient({"kqueue.max.partitions": 10_000})
     make(asker)
     row = handler_table.load(name)
     request = row.api.request_class(topics=None)

@@ -11,14 +11,14 @@ from kqueue.records.batch import COMMIT, control_key_value
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.message_set import STEP_MESSAGES
 from kqueue.tests.api.fetch_client import append, fetch, one, parts, request, values, want
-from kqueue.tests.api.harness import NOW_MS, Asker, batch
+from kqueue.tests.api.harness import NOW_MS, SimulatedClient, batch
 
 MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker()
+def asker() -> SimulatedClient:
+    asker = SimulatedClient()
     asker.sim.topic("t", 3)
     return asker
 
@@ -29,7 +29,7 @@ def magics(raw: bytes) -> set[int]:
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_below_4_batches_become_message_sets(asker: Asker, version: int, codec: str) -> None:
+def test_below_4_batches_become_message_sets(asker: SimulatedClient, version: int, codec: str) -> None:
     asker.produce("t", batch(b"a" * 50, b"b" * 50, codec=codec))
     asker.produce("t", batch(b"c" * 50, codec=codec))
     raw = bytes(one(fetch(asker, version, want())).records or b"")
@@ -46,13 +46,13 @@ def test_below_4_batches_become_message_sets(asker: Asker, version: int, codec: 
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_records_before_the_offset_are_left_out(asker: Asker, version: int) -> None:
+def test_records_before_the_offset_are_left_out(asker: SimulatedClient, version: int) -> None:
     asker.produce("t", batch(b"a", b"b", b"c"))
     assert values(one(fetch(asker, version, want(offset=1)))) == [b"b", b"c"]
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_below_3_sizes_are_hard_and_a_message_is_cut(asker: Asker, version: int) -> None:
+def test_below_3_sizes_are_hard_and_a_message_is_cut(asker: SimulatedClient, version: int) -> None:
     for partition in (0, 1):
         asker.produce("t", batch(b"x" * 1000), partition=partition)
     for data in parts(fetch(asker, version, want(0, size=100), want(1, size=100))):
@@ -62,7 +62,7 @@ def test_below_3_sizes_are_hard_and_a_message_is_cut(asker: Asker, version: int)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_below_4_zstd_comes_uncompressed(asker: Asker, version: int) -> None:
+def test_below_4_zstd_comes_uncompressed(asker: SimulatedClient, version: int) -> None:
     asker.produce("t", batch(b"a" * 100))
     asker.produce("t", batch(b"b" * 100, codec="zstd"))
     data = one(fetch(asker, version, want()))
@@ -71,14 +71,14 @@ def test_below_4_zstd_comes_uncompressed(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 9, 10])
-def test_from_4_on_it_is(asker: Asker, version: int) -> None:
+def test_from_4_on_it_is(asker: SimulatedClient, version: int) -> None:
     """kafka-python 2.0 asks with 4 and reads zstd; Kafka sends it."""
     asker.produce("t", batch(b"b" * 100, codec="zstd"))
     assert values(one(fetch(asker, version, want()))) == [b"b" * 100]
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_control_batches_are_passed_over_so_that_nobody_stands_still(asker: Asker, version: int) -> None:
+def test_control_batches_are_skipped_so_that_clients_proceed(asker: SimulatedClient, version: int) -> None:
     for _ in range(3):
         builder = BatchBuilder(producer_id=1, epoch=0, transactional=True, control=True)
         builder.append(1, *control_key_value(COMMIT, 0))
@@ -90,14 +90,14 @@ def test_control_batches_are_passed_over_so_that_nobody_stands_still(asker: Aske
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_from_4_on_batches_stay_as_they_are(asker: Asker, version: int) -> None:
+def test_from_4_on_batches_stay_as_they_are(asker: SimulatedClient, version: int) -> None:
     asker.produce("t", batch(b"a", b"b", codec="gzip"))
     assert magics(bytes(one(fetch(asker, version, want())).records or b"")) == {2}
 
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_many_records_are_converted_in_slices(asker: Asker, version: int, codec: str) -> None:
+def test_many_records_are_converted_in_slices(asker: SimulatedClient, version: int, codec: str) -> None:
     count = SLICE_ITEMS * STEP_MESSAGES + 1
     asker.sim.topic("long", max_message_bytes="10000000")
     builder = BatchBuilder(codec)
@@ -111,7 +111,7 @@ def test_many_records_are_converted_in_slices(asker: Asker, version: int, codec:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_answer_converts_a_bounded_number_of_bytes(asker: Asker, version: int) -> None:
+def test_one_answer_converts_a_bounded_number_of_bytes(asker: SimulatedClient, version: int) -> None:
     size = BYTES_MAX // 5
     for _ in range(7):
         asker.produce("t", batch(b"x" * size))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from kqueue.tests.api.fetch_client import append, end_transaction, fetch, one, parts, transaction, values, want
-from kqueue.tests.api.harness import Asker, batch
+from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.error_codes import ErrorCode
 
 MODERN = range(4, 19)
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker()
+def asker() -> SimulatedClient:
+    asker = SimulatedClient()
     asker.sim.topic("t", 3)
     return asker
 
 
 @pytest.mark.parametrize("version", range(9, 19))
-def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
+def test_clients_of_another_epoch_are_told(asker: SimulatedClient, version: int) -> None:
     asker.sim.broker.leader_epoch = 5
     response = fetch(
         asker, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5)
@@ -40,7 +40,7 @@ def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-def test_a_client_whose_log_parted_from_ours_is_told_where(asker: Asker, version: int) -> None:
+def test_a_client_whose_log_parted_from_ours_is_told_where(asker: SimulatedClient, version: int) -> None:
     broker = asker.sim.broker
     for epoch, count in ((2, 3), (5, 2)):
         broker.leader_epoch = epoch
@@ -57,7 +57,7 @@ def test_a_client_whose_log_parted_from_ours_is_told_where(asker: Asker, version
 
 
 @pytest.mark.parametrize("version", MODERN)
-def test_read_committed_stops_at_open_transactions_and_lists_aborted_ones(asker: Asker, version: int) -> None:
+def test_read_committed_stops_at_open_transactions_and_lists_aborted_ones(asker: SimulatedClient, version: int) -> None:
     """Transactions are not served, but a log that Kafka wrote may hold them."""
     append(asker, transaction(b"aborted", 1))  # 0
     append(asker, transaction(b"open", 2))  # 1

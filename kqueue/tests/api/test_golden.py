@@ -15,7 +15,7 @@ from kqueue.api import handler_table
 from kqueue.broker.topics import NewTopic
 from kqueue.records.batch import read_header
 from kqueue.schema import decode
-from kqueue.tests.api.harness import Asker
+from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.golden import FOLDER
 from kqueue.wire.apis import BY_KEY
 from kqueue.wire.error_codes import ErrorCode
@@ -55,8 +55,8 @@ def of(name: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("exchange", found, ids=repr)
 
 
-def world(**settings: Any) -> Asker:
-    return Asker(
+def world(**settings: Any) -> SimulatedClient:
+    return SimulatedClient(
         {"node.id": 0, "num.partitions": 1, **{key.replace("_", "."): value for key, value in settings.items()}}
     )
 

@@ -9,19 +9,21 @@ from typing import Any
 from kqueue.groups import records
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataValue, MemberMetadata
-from kqueue.tests.api.harness import Asker
+from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.test_golden import ALL, Exchange, of, world
 
 OK = 0
 TRANSACTION = 1
 
 
-def put(asker: Asker, group_id: str, value: GroupMetadataValue) -> None:
+def put(asker: SimulatedClient, group_id: str, value: GroupMetadataValue) -> None:
     """Let the group be what a record says."""
     asker.sim.broker.groups.load(0, [(records.group_key(group_id), records.group_value(value))])
 
 
-def put_member(asker: Asker, request: Any, generation: int, assignment: bytes = b"", protocol: str = "range") -> None:
+def put_member(
+    asker: SimulatedClient, request: Any, generation: int, assignment: bytes = b"", protocol: str = "range"
+) -> None:
     """Let the one who asks be the only member of its group."""
     member = MemberMetadata(
         member_id=request.member_id,

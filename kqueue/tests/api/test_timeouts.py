@@ -14,7 +14,7 @@ from kqueue.api.request_context import CHANGE_WAIT_MS_MIN
 from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
-from kqueue.tests.api.harness import Asker, batch, produce_request
+from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -25,11 +25,11 @@ from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 
-def _create(asker: Asker, version: int) -> Any:
+def _create(asker: SimulatedClient, version: int) -> Any:
     return CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
 
 
-def _delete(asker: Asker, version: int) -> Any:
+def _delete(asker: SimulatedClient, version: int) -> Any:
     return (
         DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
         if version >= 6
@@ -37,13 +37,13 @@ def _delete(asker: Asker, version: int) -> Any:
     )
 
 
-def _delete_records(asker: Asker, version: int) -> Any:
+def _delete_records(asker: SimulatedClient, version: int) -> Any:
     return DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])]
     )
 
 
-def _fetch(asker: Asker, version: int) -> Any:
+def _fetch(asker: SimulatedClient, version: int) -> Any:
     topic = FetchTopic(partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)])
     if version >= 13:
         topic.topic_id = asker.sim.broker.topics.get("t").id
@@ -52,13 +52,13 @@ def _fetch(asker: Asker, version: int) -> Any:
     return FetchRequest(topics=[topic], min_bytes=1000)
 
 
-def _list_offsets(asker: Asker, version: int) -> Any:
+def _list_offsets(asker: SimulatedClient, version: int) -> Any:
     return ListOffsetsRequest(
         topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
     )
 
 
-REQUESTS: dict[str, Callable[[Asker, int], Any]] = {
+REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "CreatePartitions": lambda asker, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
     ),
@@ -71,7 +71,7 @@ REQUESTS: dict[str, Callable[[Asker, int], Any]] = {
     "ListOffsets": _list_offsets,
     "Produce": lambda asker, version: produce_request(asker, "t", batch(b"c"), version),
 }
-DONE: dict[str, Callable[[Asker], object]] = {
+DONE: dict[str, Callable[[SimulatedClient], object]] = {
     "CreatePartitions": lambda asker: len(asker.sim.broker.topics.get("t").partitions) == 2,
     "CreateTopics": lambda asker: asker.sim.broker.topics.find("new"),
     "DeleteRecords": lambda asker: asker.sim.broker.topics.partition("t", 0).log_start_offset == 1,
@@ -118,7 +118,7 @@ def codes(part: Any) -> Iterator[int]:
 def test_a_request_without_time_is_served(
     row: handler_table.ApiHandler, version: int, field: str, time_ms: int
 ) -> None:
-    asker = Asker(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
+    asker = SimulatedClient(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
     asker.sim.topic("t")
     asker.produce("t", batch(b"a", b"b"))
     request = REQUESTS[row.api.name](asker, version)

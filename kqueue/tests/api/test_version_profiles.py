@@ -6,7 +6,7 @@ from kqueue.api import handler_table, version_profiles
 from kqueue.api.request_context import RequestContext
 from kqueue.api.version_profiles import KAFKA, VERSIONS, MissingVersions, VersionProfile
 from kqueue.base.errors import SettingError, UnsupportedVersion
-from kqueue.tests.api.harness import Asker
+from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.apis import ALL, BY_KEY
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
@@ -45,46 +45,46 @@ def test_what_each_kafka_is_known_for() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_lookup_finds_what_is_told_and_refuses_the_rest(version: str) -> None:
-    persona = VersionProfile(version)
-    for row in persona.advertised:
+    profile = VersionProfile(version)
+    for row in profile.advertised:
         for number in range(row.low, row.high + 1):
             if (version, BY_KEY[row.key].name) in version_profiles.ACCEPTED_FROM and number < 3:
                 continue
-            found = persona.lookup(row.key, number)
+            found = profile.lookup(row.key, number)
             assert found.api is BY_KEY[row.key]
             assert found.versions[0] <= number <= found.versions[1]
-            assert persona.lookup(row.key, number) is found
+            assert profile.lookup(row.key, number) is found
         if BY_KEY[row.key].name != "ApiVersions":
             for number in {row.low - 1, row.high + 1, 32767}:
                 with pytest.raises(
                     UnsupportedVersion, match=f"{BY_KEY[row.key].name} is served from version .* as version {version}"
                 ):
-                    persona.lookup(row.key, number)
-    told = {row.key for row in persona.advertised}
+                    profile.lookup(row.key, number)
+    told = {row.key for row in profile.advertised}
     for key in (*(api.key for api in ALL if api.key not in told), 999, -1):
         with pytest.raises(UnsupportedVersion, match="not served"):
-            persona.lookup(key, 0)
+            profile.lookup(key, 0)
 
 
 def test_4_tells_of_produce_from_0_and_takes_it_from_3() -> None:
-    persona = VersionProfile("4.3")
+    profile = VersionProfile("4.3")
     for number in range(3):
         with pytest.raises(UnsupportedVersion):
-            persona.lookup(0, number)
-    assert persona.lookup(0, 3).versions == (3, 13)
+            profile.lookup(0, number)
+    assert profile.lookup(0, 3).versions == (3, 13)
     assert VersionProfile("3.9").lookup(0, 0).versions == (0, 11)
 
 
 @pytest.mark.parametrize(("version", "high"), [("2.8", 3), ("3.9", 4), ("4.3", 4)])
 def test_a_newer_api_versions_is_told_that_kafkas_range(version: str, high: int) -> None:
-    persona = VersionProfile(version)
-    broker = Asker().sim.broker
-    answer = persona.lookup(18, high + 1).handle(ApiVersionsRequest(), RequestContext(broker, high + 1))
+    profile = VersionProfile(version)
+    broker = SimulatedClient().sim.broker
+    answer = profile.lookup(18, high + 1).handle(ApiVersionsRequest(), RequestContext(broker, high + 1))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, high)]
-    answer = persona.lookup(18, high).handle(NAMED, RequestContext(broker, high))
+    answer = profile.lookup(18, high).handle(NAMED, RequestContext(broker, high))
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
-        tuple(row) for row in persona.advertised
+        tuple(row) for row in profile.advertised
     ]
 
 
@@ -131,3 +131,7 @@ def test_the_table_names_apis_as_the_protocol_does() -> None:
     for columns in KAFKA.values():
         assert any(columns)
         assert all(found is None or 0 <= found[0] <= found[1] for found in columns)
+
+
+def test_a_profile_keeps_the_weight_of_items() -> None:
+    assert VersionProfile("4.3").lookup(11, 9).item_weight == handler_table.lookup(11, 9).item_weight > 1

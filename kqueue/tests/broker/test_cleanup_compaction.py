@@ -201,7 +201,7 @@ def test_segments_are_not_dropped_while_they_are_compacted() -> None:
     assert partition.log_start_offset == 10
 
 
-def test_a_log_that_fails_to_clean_is_set_aside_and_the_rest_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_fails_to_clean_is_skipped_and_others_are_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     """S5.2"""
     storage = FaultyStorage()
     sim = Simulation(SETTINGS, storage=storage)

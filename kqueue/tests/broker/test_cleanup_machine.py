@@ -2,8 +2,8 @@
 retention, compaction, deletion of records, work before a drop that fails by chance, clean stops,
 crashes, power cuts in the middle of anything, and time that goes on or back.
 
-S5.1, S5.2: nothing goes that may stay, nothing stays that must go, nothing comes that was not
-there, and nothing goes that was not handed over first, where a policy asks for that.
+S5.1, S5.2: no record is deleted that may stay or kept that must go, none appears that was not
+appended, and none is deleted before its pre-delete task, where a policy has one.
 """
 
 from __future__ import annotations

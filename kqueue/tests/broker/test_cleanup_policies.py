@@ -51,7 +51,7 @@ def test_what_all_groups_have_consumed_goes() -> None:
     assert sim.broker.topics.partition("jobs", 0).log_start_offset == 8, "nothing times out without delete"
 
 
-def test_what_nobody_consumes_times_out_beside_delete() -> None:
+def test_unconsumed_records_expire_beside_delete() -> None:
     """S5.4"""
     sim = Simulation(SETTINGS)
     settings = {**SEGMENT, "kqueue_consumed_groups": "mail", "retention_ms": "60000"}
@@ -120,7 +120,7 @@ def test_no_policy_can_harm_what_is_not_safe_yet(greed: Drop) -> None:
         assert records(partition)[-1].value == b"not flushed"
 
 
-def test_a_policy_that_raises_is_told_of_once_and_its_log_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_policy_that_raises_is_logged_once_and_its_log_not_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("one half of nothing")
 
@@ -138,7 +138,7 @@ def test_a_policy_that_raises_is_told_of_once_and_its_log_left_alone(caplog: pyt
 
 
 @pytest.mark.parametrize("nonsense", [5, "delete", Drop("5", "a text"), Compact(upto_offset="5")])  # type: ignore[arg-type]
-def test_what_is_no_plan_is_no_plan(nonsense: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_plan_is_rejected(nonsense: object, caplog: pytest.LogCaptureFixture) -> None:
     with policy("nonsense", lambda *_: nonsense):
         sim = Simulation(SETTINGS)
         partition = sim.topic("t", cleanup_policy="nonsense", **SEGMENT).partition(0)

@@ -50,7 +50,7 @@ def test_old_segments_go_by_time_and_in_the_end_the_active_one(storage: str) -> 
         assert (offsets(partition), partition.log_start_offset, partition.log_end_offset) == ([], 10, 10)
 
 
-def test_when_all_is_too_old_an_empty_segment_is_left_and_appends_go_on() -> None:
+def test_when_all_records_expire_an_empty_segment_remains_and_appends_succeed() -> None:
     """S5.1: the active segment is rolled when all of it has expired."""
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", retention_ms="60000", **SEGMENT).partition(0)
@@ -99,7 +99,7 @@ def test_files_wait_under_their_deleted_names_and_readers_are_undisturbed() -> N
     assert sim.logs._folder_of(("t", 0)).log_starts == {("t", 0): 6}  # type: ignore[union-attr]
 
 
-def test_a_topic_deleted_meanwhile_is_no_trouble(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_deleted_during_a_round_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     sim = Simulation(SETTINGS)
     topic = sim.topic("t", retention_bytes="0", **SEGMENT)
     fill(sim, topic.partition(0), 6)
@@ -117,7 +117,7 @@ def test_a_topic_deleted_meanwhile_is_no_trouble(caplog: pytest.LogCaptureFixtur
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_logs_that_nobody_has_opened_since_the_start_expire_too() -> None:
+def test_logs_not_opened_since_the_start_expire_too() -> None:
     """S5.1"""
     sim = Simulation(SETTINGS)
     topic = sim.topic("t", 3, retention_ms="60000", **SEGMENT)
@@ -143,9 +143,7 @@ def test_a_partition_that_can_not_be_opened_does_not_stop_the_others(caplog: pyt
     assert sim.broker.topics.partition("b", 0).log_start_offset == 4
 
 
-def test_files_that_somebody_has_removed_do_not_stop_the_others(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_removed_from_outside_do_not_stop_other_logs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sim = Simulation(SETTINGS, storage=LocalStorage(tmp_path))
     for name in ("a", "b"):
         fill(sim, sim.topic(name, cleanup_policy="compact,delete", retention_ms="60000", **SEGMENT).partition(0), 4)
@@ -161,7 +159,7 @@ def test_files_that_somebody_has_removed_do_not_stop_the_others(
     assert sum("a-0: can't be cleaned" in record.message for record in caplog.records) == 1
 
 
-def test_a_round_over_many_partitions_is_gone_in_turns_and_no_other_begins_meanwhile() -> None:
+def test_a_round_over_many_partitions_takes_turns_and_none_overlaps_it() -> None:
     sim = Simulation(SETTINGS)
     partitions = sim.topic("t", partitions=120, retention_ms="1000", **SEGMENT).partitions
     for partition in partitions:

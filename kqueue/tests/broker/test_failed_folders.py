@@ -38,7 +38,7 @@ def restart_with(sim: Simulation, folder: str, *, clean: bool) -> Simulation:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_cant_be_opened_stops_nobody_else(clean: bool) -> None:
+def test_a_log_that_cannot_be_opened_does_not_affect_others(clean: bool) -> None:
     """S5.3"""
     sim = restart_with(stopped(), "a-0", clean=clean)
     assert values(sim.broker.topics.partition("b", 0)) == [b"b"]

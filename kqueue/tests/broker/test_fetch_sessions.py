@@ -163,7 +163,7 @@ def test_without_slots_or_partitions_there_is_no_session() -> None:
     assert begin(sessions, 0) == 0
 
 
-def test_a_young_session_gives_way_to_nobody() -> None:
+def test_a_young_session_is_not_evicted() -> None:
     sessions, clock = make(slots=1)
     id = begin(sessions, 1)
     clock.advance(EVICTABLE_AFTER_MS)

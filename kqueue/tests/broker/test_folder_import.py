@@ -77,7 +77,7 @@ def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
     assert "v2-gzip" in sim.restarted().broker.topics.names()
 
 
-def test_of_topics_whose_settings_nobody_knows_everything_is_kept(tmp_path: Path) -> None:
+def test_all_records_of_topics_with_unknown_settings_are_kept(tmp_path: Path) -> None:
     """Kafka 2.8 kept settings in ZooKeeper: its records are years old, and may have been meant to
     stay. S5.1
     """
@@ -102,7 +102,7 @@ def test_who_says_how_long_records_are_kept_means_topics_that_are_taken_over_too
     sim.stop()
 
 
-def test_nothing_is_adopted_while_a_data_folder_is_offline() -> None:
+def test_nothing_is_imported_while_a_data_folder_is_offline() -> None:
     """What it holds would be missing for ever."""
     sim = Simulation()
     sim.topic("orders")
@@ -134,7 +134,7 @@ def test_the_settings_of_kafkas_topics_are_taken_over(tmp_path: Path) -> None:
     assert not topics.get("v2-gzip").log_config.compacted
 
 
-def test_a_setting_that_only_kafka_knows_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_that_only_kafka_has_is_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     noted = [topic("a"), setting("a", "internal.segment.bytes", "500"), setting("a", "cleanup.policy", "compact")]
     visit_of_kafka(storage, noted, {"a-0": ID})

@@ -69,7 +69,7 @@ def facts(storage: Storage) -> dict[bytes, tuple[str, int, dict[str, str]]]:
 
 
 def test_topics_with_partitions_and_settings() -> None:
-    """S3.6: settings may come before their topic; those of brokers are nobody's topic."""
+    """S3.6: settings may come before their topic; settings of brokers belong to no topic."""
     values = [setting("a", "segment.ms", "5"), topic("a"), partition(0), partition(2), partition(1)]
     values += [setting("a", "cleanup.policy", "compact")]
     values += [
@@ -121,7 +121,7 @@ def test_the_newest_snapshot_is_read_and_the_log_from_there_on() -> None:
 
 
 def test_what_is_damaged_ends_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """S5.3: a torn end is none, and damage is told."""
+    """S5.3: a torn end is ignored, and damage is logged."""
     storage = MemoryStorage()
     write(storage, [topic("a"), partition(0), partition(1)])
     file = storage.open(LOG)

@@ -95,7 +95,7 @@ def ask(sim: Simulation, partition: Partition) -> None:
 # --- what goes
 
 
-def test_segments_go_once_the_work_was_done_and_just_those(policy: Keeping) -> None:
+def test_only_the_segments_of_a_finished_task_are_deleted(policy: Keeping) -> None:
     sim = sim_with()
     partition = topic(sim)
     assert bases(partition) == [0, 2, 4]
@@ -292,7 +292,7 @@ def test_as_many_at_a_time_as_the_setting_says(policy: Keeping) -> None:
     assert sim.broker.cleanup.pre_delete_tasks.free_slots == 0
 
 
-def test_a_failure_lets_the_others_go_on(policy: Keeping) -> None:
+def test_a_failure_does_not_stop_other_tasks(policy: Keeping) -> None:
     sim = sim_with()
     partitions = [topic(sim, name) for name in "ab"]
 
@@ -342,7 +342,9 @@ def test_compaction_keeps_away_meanwhile(policy: Keeping) -> None:
 
 
 @pytest.mark.parametrize("upto", [2, 3, 4, 6])
-def test_records_deleted_meanwhile_are_no_trouble(policy: Keeping, caplog: pytest.LogCaptureFixture, upto: int) -> None:
+def test_records_deleted_during_a_task_are_no_error(
+    policy: Keeping, caplog: pytest.LogCaptureFixture, upto: int
+) -> None:
     sim = sim_with()
     partition = topic(sim)
     ask(sim, partition)

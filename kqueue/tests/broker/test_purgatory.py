@@ -154,7 +154,7 @@ def test_keys_for_later_turns_are_woken_one_in_each(waiting: Purgatory) -> None:
     assert waiting.run_ready() == 0
 
 
-def test_a_retry_may_leave_another_wait(waiting: Purgatory, timers: Timers) -> None:
+def test_a_retry_may_return_another_operation(waiting: Purgatory, timers: Timers) -> None:
     answers = list[str]()
     second = DelayedOperation(("b",), 5.0, lambda expired: "late" if expired else "done")
     waiter = waiting.add(DelayedOperation(("a",), None, lambda expired: second), answers.append)

@@ -101,7 +101,7 @@ def test_a_storage_and_a_store_are_filled_and_the_folder_is_left_alone(broker: k
     assert {key: entry.value for key, entry in store.read("/").items()} == metadata.with_prefix("")
 
 
-def test_a_folder_that_nobody_may_write_to_will_do(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_a_valid_snapshot(broker: kqueue.Broker, tmp_path: Path) -> None:
     folder = tmp_path / "snapshot"
     broker.snapshot(folder)
     for path in (*folder.rglob("*"), folder):

@@ -82,7 +82,7 @@ def test_a_topic_under_way_is_joined_by_those_who_need_it_and_refused_to_those_w
     assert sim.result(first) is sim.broker.topics.get("orders")
 
 
-def test_a_deleted_topic_is_gone_with_its_folders_and_may_be_made_anew() -> None:
+def test_a_deleted_topic_loses_its_folders_and_can_be_created_again() -> None:
     sim = Simulation()
     topic = sim.topic("orders", 2)
     sim.result(sim.broker.topics.delete("orders"))

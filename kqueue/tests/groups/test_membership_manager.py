@@ -334,7 +334,7 @@ def test_several_leave_each_with_an_answer() -> None:
     assert world.groups.describe("g").protocol_type == "consumer"
 
 
-def test_nobody_can_leave_a_group_that_is_not_there() -> None:
+def test_leaving_an_unknown_group_is_an_error() -> None:
     world = World()
     assert [type(answer) for answer in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")])] == [
         errors.UnknownMember

@@ -5,7 +5,7 @@ import pytest
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
 from kqueue.schema import decode, encode
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -16,7 +16,7 @@ def request(name: str = "kqueue-test", version: str = "1.0") -> ApiVersionsReque
 
 @pytest.mark.parametrize("version", versions_of("api_versions"))
 def test_tells_exactly_what_the_table_serves(version: int) -> None:
-    response = Asker().ask(request(), version)
+    response = SimulatedClient().ask(request(), version)
     assert response.error_code == ErrorCode.NONE
     told = [(row.api_key, row.min_version, row.max_version) for row in response.api_keys]
     assert told == [(row.api.key, *row.versions) for row in handler_table.all_handlers()]
@@ -26,7 +26,7 @@ def test_tells_exactly_what_the_table_serves(version: int) -> None:
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: int) -> None:
     served = handler_table.lookup(18, version)
-    response = served.handle(ApiVersionsRequest(), RequestContext(Asker().sim.broker, version))
+    response = served.handle(ApiVersionsRequest(), RequestContext(SimulatedClient().sim.broker, version))
     response = decode(ApiVersionsResponse, 0, encode(response, 0))
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, 4)]
@@ -50,7 +50,7 @@ def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: i
 )
 def test_software_names_follow_kafkas_pattern_from_version_3_on(name: str, version: str, fine: bool) -> None:
     for api_version in (3, 4):
-        response = Asker().ask(request(name, version), api_version)
+        response = SimulatedClient().ask(request(name, version), api_version)
         assert response.error_code == (ErrorCode.NONE if fine else ErrorCode.INVALID_REQUEST)
         assert bool(response.api_keys) is fine
-    assert Asker().ask(request(name, version), 2).error_code == ErrorCode.NONE
+    assert SimulatedClient().ask(request(name, version), 2).error_code == ErrorCode.NONE

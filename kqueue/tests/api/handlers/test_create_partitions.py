@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -12,7 +12,10 @@ from kqueue.wire.messages.create_partitions import (
 
 
 def grow(
-    asker: Asker, *topics: tuple[str, int, list[list[int]] | None], version: int = 3, validate_only: bool = False
+    asker: SimulatedClient,
+    *topics: tuple[str, int, list[list[int]] | None],
+    version: int = 3,
+    validate_only: bool = False,
 ) -> dict[str, tuple[int, str | None]]:
     asked = [
         CreatePartitionsTopic(
@@ -28,7 +31,7 @@ def grow(
 
 @pytest.mark.parametrize("version", versions_of("create_partitions"))
 def test_topics_grow(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     topic = asker.sim.topic("a", 1)
     asker.sim.topic("b", 2)
     assert grow(asker, ("a", 3, None), ("b", 3, [[1]]), version=version) == {"a": (0, None), "b": (0, None)}
@@ -52,7 +55,7 @@ def test_topics_grow(version: int) -> None:
 def test_what_can_not_be_is_refused(
     name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool
 ) -> None:
-    asker = Asker({"kqueue.max.partitions": 50})
+    asker = SimulatedClient({"kqueue.max.partitions": 50})
     asker.sim.topic("a", 2)
     told_code, words = grow(asker, (name, count, placed), validate_only=validate_only)[name]
     assert told_code == code
@@ -61,21 +64,21 @@ def test_what_can_not_be_is_refused(
 
 
 def test_validate_only_changes_nothing() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a", 2)
     assert grow(asker, ("a", 3, None), validate_only=True) == {"a": (0, None)}
     assert len(asker.sim.broker.topics.get("a").partitions) == 2
 
 
 def test_a_topic_that_stands_twice_is_refused_once() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a", 2)
     assert grow(asker, ("a", 3, None), ("a", 4, None))["a"][0] == ErrorCode.INVALID_REQUEST
     assert len(asker.sim.broker.topics.get("a").partitions) == 2
 
 
 def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a", 1)
     asker.sim.jobs.submit = lambda job: None
     started = asker.start(

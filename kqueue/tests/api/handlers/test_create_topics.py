@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -30,7 +30,9 @@ def topic(
     )
 
 
-def create(asker: Asker, *topics: CreatableTopic, version: int = 7, **fields: Any) -> dict[str, CreatableTopicResult]:
+def create(
+    asker: SimulatedClient, *topics: CreatableTopic, version: int = 7, **fields: Any
+) -> dict[str, CreatableTopicResult]:
     response = asker.ask(CreateTopicsRequest(topics=list(topics), **fields), version)
     assert len({result.name for result in response.topics}) == len(response.topics)
     return {result.name: result for result in response.topics}
@@ -38,7 +40,7 @@ def create(asker: Asker, *topics: CreatableTopic, version: int = 7, **fields: An
 
 @pytest.mark.parametrize("version", versions_of("create_topics"))
 def test_creates_topics(version: int) -> None:
-    asker = Asker({"num.partitions": 5})
+    asker = SimulatedClient({"num.partitions": 5})
     results = create(asker, topic("a", 3, 1, retention_ms="77"), topic("b"), version=version)
     assert {name: result.error_code for name, result in results.items()} == {"a": 0, "b": 0}
     a, b = asker.sim.broker.topics.get("a"), asker.sim.broker.topics.get("b")
@@ -60,13 +62,13 @@ def test_creates_topics(version: int) -> None:
 
 
 def test_an_unknown_setting_is_refused_in_kafkas_words() -> None:
-    (result,) = create(Asker(), topic("a", retention_msec="77")).values()
+    (result,) = create(SimulatedClient(), topic("a", retention_msec="77")).values()
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert result.error_message == "Unknown topic config name: retention.msec; did you mean 'retention.ms'?"
 
 
 def test_waits_until_the_topic_is_stored() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     started = asker.start(CreateTopicsRequest(topics=[topic("a")]), 7)
     assert started.response is None
     asker.sim.jobs.step()
@@ -102,7 +104,7 @@ def test_waits_until_the_topic_is_stored() -> None:
 )
 @pytest.mark.parametrize("validate_only", [True, False])
 def test_what_can_not_be_is_refused_alone(asked: CreatableTopic, code: ErrorCode, validate_only: bool) -> None:
-    asker = Asker({"kqueue.max.partitions": 50})
+    asker = SimulatedClient({"kqueue.max.partitions": 50})
     asker.sim.topic("old.one")
     results = create(asker, asked, topic("fine"), validate_only=validate_only)
     refused = results[asked.name]
@@ -115,13 +117,13 @@ def test_what_can_not_be_is_refused_alone(asked: CreatableTopic, code: ErrorCode
 
 
 def test_partitions_may_be_assigned_by_hand() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     assert create(asker, topic("a", placed=[(1, [1]), (0, [1])]))["a"].num_partitions == 2
     assert len(asker.sim.broker.topics.get("a").partitions) == 2
 
 
 def test_a_topic_that_stands_twice_is_refused_once() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     results = create(asker, topic("twice"), topic("once"), topic("twice", 3))
     assert {name: result.error_code for name, result in results.items()} == {
         "twice": ErrorCode.INVALID_REQUEST,
@@ -132,7 +134,7 @@ def test_a_topic_that_stands_twice_is_refused_once() -> None:
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_validate_only_tells_what_would_be(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     told = create(asker, topic("a", 4), validate_only=True, version=version)["a"]
     assert (told.error_code, told.topic_id) == (0, bytes(16))
     assert told.num_partitions == (4 if version >= 5 else -1)
@@ -141,7 +143,7 @@ def test_validate_only_tells_what_would_be(version: int) -> None:
 
 
 def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.jobs.submit = lambda job: None
     started = asker.start(CreateTopicsRequest(topics=[topic("slow"), topic("")], timeout_ms=1500), 7)
     asker.sim.advance(1499)
@@ -154,7 +156,7 @@ def test_what_is_not_stored_in_time_is_told() -> None:
 
 
 def test_a_store_that_fails_is_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")

@@ -17,7 +17,7 @@ from kqueue.broker.partition import Partition
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.api.harness import Asker, Started, batch, produce_request, values, versions_of
+from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -25,26 +25,26 @@ ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker()
+def asker() -> SimulatedClient:
+    asker = SimulatedClient()
     asker.sim.topic("t", 2)
     return asker
 
 
 @pytest.mark.parametrize("acks", [2, -2, 5, 32767])
 @pytest.mark.parametrize("version", versions_of("produce"))
-def test_other_acks_are_refused_for_every_partition(asker: Asker, version: int, acks: int) -> None:
+def test_other_acks_are_refused_for_every_partition(asker: SimulatedClient, version: int, acks: int) -> None:
     assert asker.produce("t", batch(b"a"), version=version, acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert values(asker) == []
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
-def test_acks_0_is_never_answered(asker: Asker, version: int) -> None:
+def test_acks_0_is_never_answered(asker: SimulatedClient, version: int) -> None:
     assert asker.produce("t", batch(b"a"), version=version, acks=0) is None
     assert values(asker) == [b"a"]
 
 
-def test_an_error_with_acks_0_ends_the_connection(asker: Asker) -> None:
+def test_an_error_with_acks_0_ends_the_connection(asker: SimulatedClient) -> None:
     request = produce_request(asker, "nobody", batch(b"a"), acks=0)
     with pytest.raises(AnswerNotExpected, match="nobody") as caught:
         asker.start(request, 9)
@@ -56,7 +56,7 @@ def test_an_error_with_acks_0_ends_the_connection(asker: Asker) -> None:
 
 
 def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     partition = asker.sim.topic("t").partition(0)
     asker.sim.settle()
     all_of_them = asker.start(produce_request(asker, "t", batch(b"a"), acks=-1), 9)
@@ -70,7 +70,7 @@ def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
 
 
 def test_what_is_not_flushed_in_time_is_told_with_its_offset() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     asker.sim.topic("t")
     asker.sim.settle()
     asker.sim.jobs.submit = lambda job: None  # a disk that never answers
@@ -84,7 +84,7 @@ def test_what_is_not_flushed_in_time_is_told_with_its_offset() -> None:
 
 
 def test_of_two_partitions_only_the_one_that_is_late_is_told_so() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     topic = asker.sim.topic("t", 2)
     asker.sim.settle()
     request = produce_request(asker, "t", batch(b"a"), timeout_ms=1530)
@@ -111,7 +111,7 @@ def test_a_disk_that_fails_is_told() -> None:
             super().sync_folder(folder)
 
     storage = Failing()
-    asker = Asker(sim=Simulation(ON_DISK, storage=storage))
+    asker = SimulatedClient(sim=Simulation(ON_DISK, storage=storage))
     asker.sim.topic("t")
     storage.broken = True
     assert asker.produce("t", batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -119,7 +119,7 @@ def test_a_disk_that_fails_is_told() -> None:
 
 
 def test_a_topic_deleted_under_a_waiting_request_is_told() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     asker.sim.topic("t")
     asker.sim.settle()
     started = asker.start(produce_request(asker, "t", batch(b"a")), 9)
@@ -131,7 +131,7 @@ def test_a_topic_deleted_under_a_waiting_request_is_told() -> None:
 
 
 def test_nothing_of_the_frame_is_kept_while_waiting() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     asker.sim.topic("t")
     asker.sim.settle()
     started = asker.start(produce_request(asker, "t", batch(b"a")), 9)
@@ -144,7 +144,7 @@ def test_nothing_of_the_frame_is_kept_while_waiting() -> None:
 
 @pytest.mark.parametrize("version", versions_of("produce"))
 def test_who_leads_instead_is_told_where_the_version_can(
-    asker: Asker, version: int, monkeypatch: pytest.MonkeyPatch
+    asker: SimulatedClient, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(self: Partition, *_: Any, **__: Any) -> None:
         raise NotLeader("somebody else leads")
@@ -173,7 +173,7 @@ def long_batch(count: int = 1001, key: bytes | None = b"k") -> bytes:
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("settings", [{}, ON_DISK], ids=["memory", "disk"])
 def test_a_long_batch_is_answered_once_it_is_appended(acks: int, settings: dict[str, object]) -> None:
-    asker = Asker(settings)
+    asker = SimulatedClient(settings)
     asker.sim.topic("t", cleanup_policy="compact")
     started = asker.start(produce_request(asker, "t", long_batch(), acks=acks, timeout_ms=0), 9)
     after = asker.start(produce_request(asker, "t", batch(b"after"), acks=acks), 9)
@@ -187,7 +187,7 @@ def test_a_long_batch_is_answered_once_it_is_appended(acks: int, settings: dict[
 
 
 def test_a_long_batch_that_is_refused_names_its_records() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", cleanup_policy="compact")
     answer = asker.produce("t", long_batch(key=None))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
@@ -195,13 +195,13 @@ def test_a_long_batch_that_is_refused_names_its_records() -> None:
     assert values(asker) == []
 
 
-def test_a_long_batch_with_acks_0_is_appended(asker: Asker) -> None:
+def test_a_long_batch_with_acks_0_is_appended(asker: SimulatedClient) -> None:
     asker.sim.topic("c", cleanup_policy="compact")
     assert asker.produce("c", long_batch(), acks=0) is None
     assert len(values(asker, "c")) == 1001
 
 
-def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: Asker) -> None:
+def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: SimulatedClient) -> None:
     topic = asker.sim.topic("c", cleanup_policy="compact")
     asker.start(produce_request(asker, "c", long_batch()), 9)
     for waiters in list(asker.sim.broker.purgatory._by_key.values()):
@@ -214,19 +214,19 @@ def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(asker: 
 @pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])
 def test_a_request_of_very_many_partitions_waits_until_files_can_be_opened(config: dict[str, str]) -> None:
     storage = FaultyStorage()
-    asker = Asker(sim=Simulation({}, storage=storage))
+    asker = SimulatedClient(sim=Simulation({}, storage=storage))
     sim = asker.sim
     topic = sim.topic("t", SLICE_ITEMS + 100, **config)
     sim.settle()
 
-    def ask() -> Started:
+    def ask() -> PendingRequest:
         partitions = [PartitionProduceData(index=one.index, records=batch(b"x")) for one in topic.partitions]
         request = ProduceRequest(
             acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=partitions)]
         )
         return asker.start(request, 9)
 
-    def codes(started: Started) -> set[int]:
+    def codes(started: PendingRequest) -> set[int]:
         return {one.error_code for one in started.response.responses[0].partition_responses}
 
     for end in (1, 2):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kqueue.tests.api.fetch_client import fetch, one, request, values, want
-from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
+from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -27,17 +27,17 @@ def told(response: DeleteRecordsResponse) -> list[tuple[int, int]]:
     return [(one.error_code, one.low_watermark) for topic in response.topics for one in topic.partitions]
 
 
-def delete(asker: Asker, version: int, *offsets: int, **fields: Any) -> list[tuple[int, int]]:
+def delete(asker: SimulatedClient, version: int, *offsets: int, **fields: Any) -> list[tuple[int, int]]:
     return told(asker.ask(wish(*offsets, **fields), version))
 
 
-def waits(started: Started) -> bool:
+def waits(started: PendingRequest) -> bool:
     return started.response is None
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker({"kqueue.storage": "local"})
+def asker() -> SimulatedClient:
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t", 2)
     for value in (b"a", b"b", b"c"):
         asker.produce("t", batch(value, value))
@@ -45,7 +45,7 @@ def asker() -> Asker:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_records_before_an_offset_go(asker: Asker, version: int) -> None:
+def test_records_before_an_offset_go(asker: SimulatedClient, version: int) -> None:
     """S5.1: DeleteRecords moves the log start; what lies below is out of range, what lies above is
     there.
     """
@@ -57,14 +57,14 @@ def test_records_before_an_offset_go(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_minus_one_means_all_that_consumers_see(asker: Asker, version: int) -> None:
+def test_minus_one_means_all_that_consumers_see(asker: SimulatedClient, version: int) -> None:
     assert delete(asker, version, -1, -1) == [(0, 6), (0, 0)]
     asker.produce("t", batch(b"new"))
     assert values(one(fetch(asker, 11, want(offset=6)))) == [b"new"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_log_start_never_goes_back(asker: Asker, version: int) -> None:
+def test_the_log_start_never_goes_back(asker: SimulatedClient, version: int) -> None:
     assert delete(asker, version, 4) == [(0, 4)]
     assert delete(asker, version, 2) == [(0, 4)]
     assert asker.sim.broker.topics.partition("t", 0).log_start_offset == 4
@@ -72,12 +72,12 @@ def test_the_log_start_never_goes_back(asker: Asker, version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [7, -2, 2**63 - 1, -(2**63)])
-def test_offsets_that_nobody_can_see_are_out_of_range(asker: Asker, version: int, offset: int) -> None:
+def test_offsets_outside_the_log_are_out_of_range(asker: SimulatedClient, version: int, offset: int) -> None:
     assert delete(asker, version, offset, 0) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1), (0, 0)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_partition_is_answered_for_itself(asker: Asker, version: int) -> None:
+def test_each_partition_is_answered_for_itself(asker: SimulatedClient, version: int) -> None:
     asker.sim.topic("compacted", cleanup_policy="compact")
     asker.sim.topic("both", cleanup_policy="compact,delete")
     asker.produce("both", batch(b"x"))
@@ -87,12 +87,12 @@ def test_each_partition_is_answered_for_itself(asker: Asker, version: int) -> No
     assert delete(asker, version, 1, topic="both") == [(0, 1)]
 
 
-def test_the_brokers_own_topics_are_left_alone(asker: Asker) -> None:
+def test_the_brokers_own_topics_are_left_alone(asker: SimulatedClient) -> None:
     asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
     assert delete(asker, 2, 0, topic="__consumer_offsets") == [(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
 
 
-def test_nobody_sees_the_new_start_before_it_is_on_the_disk(asker: Asker) -> None:
+def test_the_new_start_is_invisible_until_it_is_on_disk(asker: SimulatedClient) -> None:
     started = asker.start(wish(4), 2)
     partition = asker.sim.broker.topics.partition("t", 0)
     assert waits(started)
@@ -102,14 +102,14 @@ def test_nobody_sees_the_new_start_before_it_is_on_the_disk(asker: Asker) -> Non
     assert partition.log_start_offset == 4
 
 
-def test_a_disk_that_is_too_slow_is_told(asker: Asker) -> None:
+def test_a_disk_that_is_too_slow_is_told(asker: SimulatedClient) -> None:
     started = asker.start(wish(4, timeout_ms=1500), 2)
     asker.sim.clock.advance(1500)
     asker.sim.broker.timers.run_due(asker.sim.clock.monotonic_ms())
     assert told(started.response) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
 
 
-def test_a_partition_that_is_deleted_meanwhile(asker: Asker) -> None:
+def test_a_partition_that_is_deleted_meanwhile(asker: SimulatedClient) -> None:
     started = asker.start(wish(4), 2)
     deletion = asker.sim.broker.topics.delete("t")
     asker.sim.settle()
@@ -117,7 +117,7 @@ def test_a_partition_that_is_deleted_meanwhile(asker: Asker) -> None:
     assert told(started.response)[0][0] in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_a_fetch_that_waits_below_the_new_start_hears_of_it(asker: Asker) -> None:
+def test_a_fetch_that_waits_below_the_new_start_hears_of_it(asker: SimulatedClient) -> None:
     waiting = asker.start(request(asker, 11, want(offset=5), max_wait_ms=10_000, min_bytes=1 << 20), 11)
     asker.sim.settle()
     assert waits(waiting)
@@ -127,7 +127,7 @@ def test_a_fetch_that_waits_below_the_new_start_hears_of_it(asker: Asker) -> Non
 
 def test_segments_that_lie_wholly_below_are_removed() -> None:
     """S5.1: the files of what is gone follow, after file.delete.delay.ms."""
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t", segment_bytes="200", file_delete_delay_ms="1000")
     for number in range(6):
         asker.produce("t", batch(b"x" * 100, time_ms=1_700_000_000_000 + number))
@@ -152,7 +152,7 @@ def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
     from kqueue.tests.api.handlers.test_list_offsets import LATEST
     from kqueue.tests.api.handlers.test_list_offsets import one as listed
 
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t")
     append(asker, transaction(b"open", 1))
     append(asker, batch(b"plain"))
@@ -164,7 +164,7 @@ def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 7])
-def test_records_that_are_appended_and_not_flushed_are_deleted_too(asker: Asker, offset: int) -> None:
+def test_records_that_are_appended_and_not_flushed_are_deleted_too(asker: SimulatedClient, offset: int) -> None:
     """The log start moves once they are flushed, and never passes the high watermark."""
     partition = asker.sim.broker.topics.partition("t", 0)
     asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
@@ -177,6 +177,6 @@ def test_records_that_are_appended_and_not_flushed_are_deleted_too(asker: Asker,
     assert partition.high_watermark == 7
 
 
-def test_an_offset_above_the_log_end_is_out_of_range(asker: Asker) -> None:
+def test_an_offset_above_the_log_end_is_out_of_range(asker: SimulatedClient) -> None:
     asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
     assert delete(asker, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 
 ZERO = bytes(16)
 
 
-def delete(asker: Asker, *named: str | bytes | DeleteTopicState, version: int = 6) -> list[DeletableTopicResult]:
+def delete(
+    asker: SimulatedClient, *named: str | bytes | DeleteTopicState, version: int = 6
+) -> list[DeletableTopicResult]:
     if version < 6:
         request = DeleteTopicsRequest(topic_names=[name for name in named if isinstance(name, str)], timeout_ms=1000)
     else:
@@ -26,7 +28,7 @@ def state(one: str | bytes | DeleteTopicState) -> DeleteTopicState:
 
 @pytest.mark.parametrize("version", versions_of("delete_topics"))
 def test_deletes_by_name_each_for_itself(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     id = asker.sim.topic("a").id
     asker.sim.topic("kept")
     gone, lost = delete(asker, "a", "nobody", version=version)
@@ -39,7 +41,7 @@ def test_deletes_by_name_each_for_itself(version: int) -> None:
 
 
 def test_deletes_by_id() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     id = asker.sim.topic("a").id
     gone, lost = delete(asker, id, b"\x01" * 16)
     assert (gone.name, gone.topic_id, gone.error_code) == ("a", id, 0)
@@ -48,7 +50,7 @@ def test_deletes_by_id() -> None:
 
 
 def test_is_answered_when_the_deletion_is_stored() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
     assert started.response is None
@@ -57,7 +59,7 @@ def test_is_answered_when_the_deletion_is_stored() -> None:
 
 
 def test_a_topic_is_named_in_one_way_and_once() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     id = asker.sim.topic("a").id
     asker.sim.topic("b")
     both, neither, twice = delete(
@@ -68,7 +70,7 @@ def test_a_topic_is_named_in_one_way_and_once() -> None:
 
 
 def test_deleting_one_topic_at_the_same_time_from_two_sides_deletes_it_once() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     started = [asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5) for _ in range(2)]
     asker.sim.settle()
@@ -79,7 +81,7 @@ def test_deleting_one_topic_at_the_same_time_from_two_sides_deletes_it_once() ->
 
 
 def test_internal_topics_stay() -> None:
-    asker = Asker({"offsets.topic.num.partitions": 1})
+    asker = SimulatedClient({"offsets.topic.num.partitions": 1})
     asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
     (refused,) = delete(asker, "__consumer_offsets")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -88,7 +90,7 @@ def test_internal_topics_stay() -> None:
 
 @pytest.mark.parametrize("version", versions_of("delete_topics"))
 def test_deletion_may_be_switched_off(version: int) -> None:
-    asker = Asker({"delete.topic.enable": False})
+    asker = SimulatedClient({"delete.topic.enable": False})
     asker.sim.topic("a")
     (refused,) = delete(asker, "a", version=version)
     # older clients do not know the code that was made for it
@@ -97,7 +99,7 @@ def test_deletion_may_be_switched_off(version: int) -> None:
 
 
 def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     asker.sim.jobs.submit = lambda job: None
     started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1500), 5)

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.mark.parametrize("version", versions_of("describe_cluster"))
 def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
-    asker = Asker({"node.id": 7, "broker.rack": "shelf"})
+    asker = SimulatedClient({"node.id": 7, "broker.rack": "shelf"})
     asker.sim.broker.endpoints = lambda listener: (f"host-of-{listener}", 1234)
     response = asker.ask(DescribeClusterRequest(), version, listener="INSIDE")
     assert (response.error_code, response.error_message) == (0, None)
@@ -27,7 +27,7 @@ def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
 
 
 def test_tells_what_may_be_done_if_asked() -> None:
-    response = Asker().ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
+    response = SimulatedClient().ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
     assert response.cluster_authorized_operations == 8096
 
 
@@ -35,7 +35,7 @@ def test_tells_what_may_be_done_if_asked() -> None:
     ("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
 def test_other_endpoints_than_brokers_are_refused(kind: int, code: ErrorCode) -> None:
-    response = Asker().ask(DescribeClusterRequest(endpoint_type=kind), 1)
+    response = SimulatedClient().ask(DescribeClusterRequest(endpoint_type=kind), 1)
     assert response.error_code == code
     assert response.error_message
     assert response.brokers == []

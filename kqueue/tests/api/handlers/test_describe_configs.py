@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -18,7 +18,7 @@ KAFKAS_TOPIC_SETTINGS = 33
 
 
 def describe(
-    asker: Asker, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any
+    asker: SimulatedClient, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any
 ) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
     (result,) = asker.ask(DescribeConfigsRequest(resources=[resource], **fields), version).results
@@ -26,7 +26,7 @@ def describe(
     return result  # type: ignore[no-any-return]
 
 
-def one(asker: Asker, kind: int, name: str, key: str, **fields: Any) -> DescribeConfigsResourceResult:
+def one(asker: SimulatedClient, kind: int, name: str, key: str, **fields: Any) -> DescribeConfigsResourceResult:
     result = describe(asker, kind, name, [key], **fields)
     assert (result.error_code, result.error_message) == (0, "")
     (config,) = result.configs
@@ -39,7 +39,7 @@ def synonyms(config: DescribeConfigsResourceResult) -> list[tuple[str, str | Non
 
 @pytest.mark.parametrize("version", versions_of("describe_configs"))
 def test_a_topic_setting_at_every_version(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a", retention_ms="5")
     asked = {"include_synonyms": True} if version >= 1 else {}
     asked |= {"include_documentation": True} if version >= 3 else {}
@@ -57,7 +57,7 @@ def test_a_topic_setting_at_every_version(version: int) -> None:
 
 
 def test_a_topic_has_all_of_kafkas_settings() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     result = describe(asker, TOPIC, "a")
     names = [config.name for config in result.configs]
@@ -70,7 +70,7 @@ def test_a_topic_has_all_of_kafkas_settings() -> None:
 
 
 def test_a_brokers_setting_gives_the_topics_default() -> None:
-    asker = Asker({"log.retention.hours": 2, "log.retention.minutes": 3})
+    asker = SimulatedClient({"log.retention.hours": 2, "log.retention.minutes": 3})
     asker.sim.topic("a")
     config = one(asker, TOPIC, "a", "retention.ms", include_synonyms=True)
     assert (config.value, config.config_source) == ("180000", 4)
@@ -83,19 +83,19 @@ def test_a_brokers_setting_gives_the_topics_default() -> None:
 
 @pytest.mark.parametrize("keys", [None, []])
 def test_no_names_are_all_names(keys: list[str] | None) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     assert len(describe(asker, TOPIC, "a", keys).configs) >= KAFKAS_TOPIC_SETTINGS
 
 
 def test_unknown_names_are_left_out() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a")
     assert [config.name for config in describe(asker, TOPIC, "a", ["nope", "flush.ms"]).configs] == ["flush.ms"]
 
 
 def test_the_brokers_settings() -> None:
-    asker = Asker({"num.partitions": 3})
+    asker = SimulatedClient({"num.partitions": 3})
     config = one(asker, BROKER, "1", "num.partitions", include_synonyms=True, include_documentation=True)
     assert (config.value, config.read_only, config.config_source, config.config_type) == ("3", True, 4, 3)
     assert synonyms(config) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
@@ -106,15 +106,15 @@ def test_the_brokers_settings() -> None:
 
 
 def test_the_cluster_wide_defaults_are_empty() -> None:
-    result = describe(Asker(), BROKER, "")
+    result = describe(SimulatedClient(), BROKER, "")
     assert (result.error_code, result.configs) == (0, [])
 
 
 @pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
 def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> None:
-    result = describe(Asker(), kind, "any")
+    result = describe(SimulatedClient(), kind, "any")
     assert (result.error_code, result.configs) == (0, [])
-    assert describe(Asker(), kind, "").error_code == ErrorCode.INVALID_REQUEST
+    assert describe(SimulatedClient(), kind, "").error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> N
     ],
 )
 def test_what_is_not_there_is_refused_alone(kind: int, name: str, code: ErrorCode) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     resources = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None),
         DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=["node.id"]),

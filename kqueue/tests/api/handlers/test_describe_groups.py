@@ -6,14 +6,14 @@ from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from kqueue.api.handlers import describe_groups
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.group_client import RANGE, commit, join, stable, world
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 
 VERSIONS = versions_of("describe_groups")
 
 
-def describe(asker: Asker, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
+def describe(asker: SimulatedClient, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
     request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations)
     found: list[DescribedGroup] = asker.ask(request, version).groups
     return found

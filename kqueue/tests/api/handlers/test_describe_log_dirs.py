@@ -11,7 +11,7 @@ from kqueue.log.manager import LogDirDescription, LogManager
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -22,7 +22,9 @@ from kqueue.wire.messages.describe_log_dirs import (
 VERSIONS = versions_of("describe_log_dirs")
 
 
-def describe(asker: Asker, version: int, wanted: dict[str, list[int]] | None = None) -> DescribeLogDirsResponse:
+def describe(
+    asker: SimulatedClient, version: int, wanted: dict[str, list[int]] | None = None
+) -> DescribeLogDirsResponse:
     topics = (
         None
         if wanted is None
@@ -44,8 +46,8 @@ def sizes(response: DescribeLogDirsResponse) -> dict[tuple[str, int], int]:
     return found
 
 
-def world(storage: Storage) -> Asker:
-    asker = Asker(sim=Simulation(storage=storage))
+def world(storage: Storage) -> SimulatedClient:
+    asker = SimulatedClient(sim=Simulation(storage=storage))
     asker.sim.topic("t", 2)
     asker.sim.topic("u")
     asker.produce("t", batch(b"a"))
@@ -53,7 +55,7 @@ def world(storage: Storage) -> Asker:
 
 
 @pytest.fixture
-def asker() -> Asker:
+def asker() -> SimulatedClient:
     return world(MemoryStorage())
 
 
@@ -72,24 +74,24 @@ def test_each_folder_tells_its_partitions_and_its_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_only_what_was_asked_for_is_told(asker: Asker, version: int) -> None:
+def test_only_what_was_asked_for_is_told(asker: SimulatedClient, version: int) -> None:
     assert set(sizes(describe(asker, version, {"t": [1, 7], "nobody": [0]}))) == {("t", 1)}
     assert sizes(describe(asker, version, {})) == {}
     assert len(describe(asker, version, {}).results) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sizes_are_those_of_logs_that_are_not_open_too(asker: Asker, version: int) -> None:
+def test_sizes_are_those_of_logs_that_are_not_open_too(asker: SimulatedClient, version: int) -> None:
     before = sizes(describe(asker, version))
     asker.sim.stop()
-    again = Asker(sim=asker.sim.restarted())
+    again = SimulatedClient(sim=asker.sim.restarted())
     assert sizes(describe(again, version)) == before
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_folder_that_is_offline_says_so_and_the_others_answer(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3.1"""
-    asker = Asker()
+    asker = SimulatedClient()
     told = [
         LogDirDescription("/a", None, StorageFailed("/a is offline"), None, None, {}),
         LogDirDescription("/b", "id", None, None, 7, {("t", 3): 11, ("s", 0): 5}),
@@ -106,7 +108,7 @@ def test_a_folder_that_is_offline_says_so_and_the_others_answer(version: int, mo
 
 
 def test_memory_has_no_bounds_that_could_be_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t")
     asker.produce("t", batch(b"a"))
     response: Any = describe(asker, 4)
@@ -120,7 +122,7 @@ def test_a_folder_that_could_not_be_opened_is_offline() -> None:
     clock, rng = ManualClock(), random.Random(1)
     LogManager(storages, clock=clock, rng=rng).close()
     storages[1].write_atomic("meta.properties", b"garbage\n")
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.broker.logs = LogManager(storages, clock=clock, rng=rng)
     assert [folder.error_code for folder in describe(asker, 4).results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
 
@@ -135,7 +137,7 @@ def test_folders_are_listed_in_jobs_of_their_own_and_only_for_what_is_asked_for(
 
     asker = world(Listed(str(tmp_path)))
     asker.sim.stop()
-    again = Asker(sim=asker.sim.restarted())
+    again = SimulatedClient(sim=asker.sim.restarted())
     listed.clear()
     started = again.start(DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1])]), 4)
     assert started.response is None

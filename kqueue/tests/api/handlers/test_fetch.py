@@ -8,7 +8,7 @@ from kqueue.api import handler_table
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.fetch_client import fetch, one, parts, request, values, want
-from kqueue.tests.api.harness import Asker, batch, produce_request, versions_of
+from kqueue.tests.api.harness import SimulatedClient, batch, produce_request, versions_of
 from kqueue.wire.error_codes import ErrorCode
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
@@ -16,14 +16,14 @@ MODERN = range(4, 19)
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker()
+def asker() -> SimulatedClient:
+    asker = SimulatedClient()
     asker.sim.topic("t", 3)
     return asker
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_gives_what_is_there_from_the_offset_on(asker: Asker, version: int) -> None:
+def test_gives_what_is_there_from_the_offset_on(asker: SimulatedClient, version: int) -> None:
     """S4.1: from the batch that holds the offset on."""
     for value in (b"a", b"b", b"c"):
         asker.produce("t", batch(value))
@@ -42,7 +42,7 @@ def test_gives_what_is_there_from_the_offset_on(asker: Asker, version: int) -> N
 
 
 @pytest.mark.parametrize("version", MODERN)
-def test_batches_go_out_as_they_came_in(asker: Asker, version: int) -> None:
+def test_batches_go_out_as_they_came_in(asker: SimulatedClient, version: int) -> None:
     sent = batch(b"a" * 100, b"b" * 100, codec="gzip", producer_id=5, epoch=0, base_sequence=0)
     asker.produce("t", sent)
     got = bytes(one(fetch(asker, version, want())).records or b"")
@@ -52,7 +52,7 @@ def test_batches_go_out_as_they_came_in(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_the_end_of_the_log_is_empty_and_what_lies_outside_is_an_error(asker: Asker, version: int) -> None:
+def test_the_end_of_the_log_is_empty_and_what_lies_outside_is_an_error(asker: SimulatedClient, version: int) -> None:
     asker.produce("t", batch(b"a"))
     empty, above, below = parts(fetch(asker, version, want(offset=1), want(1, 9), want(2, -1)))
     assert (empty.error_code, empty.high_watermark, bytes(empty.records or b"?")) == (0, 1, b"") or empty.records == b""
@@ -63,7 +63,7 @@ def test_the_end_of_the_log_is_empty_and_what_lies_outside_is_an_error(asker: As
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> None:
+def test_what_is_not_there_is_told_for_itself(asker: SimulatedClient, version: int) -> None:
     asker.produce("t", batch(b"a"))
     fine, lost = parts(fetch(asker, version, want(), want(9)))
     assert (values(fine), lost.error_code) == ([b"a"], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: Asker, version: int) -> None:
+def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: SimulatedClient, version: int) -> None:
     response = handler_table.error_response(request(asker, version, want(0), want(1)), version, ZeroDivisionError())
     assert [data.error_code for data in parts(response)] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
 
@@ -81,7 +81,7 @@ def test_before_sessions_an_unexpected_error_is_told_at_each_partition(asker: As
 
 
 @pytest.mark.parametrize("version", range(3, 19))
-def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, version: int) -> None:
+def test_the_first_batch_comes_however_large_and_no_second_one(asker: SimulatedClient, version: int) -> None:
     """S4.3, S4.4b: the sizes asked for bound an answer, but a batch that is larger does not stop
     its reader.
     """
@@ -96,7 +96,7 @@ def test_the_first_batch_comes_however_large_and_no_second_one(asker: Asker, ver
 
 
 @pytest.mark.parametrize("version", MODERN)
-def test_batches_are_given_whole_as_far_as_they_fit(asker: Asker, version: int) -> None:
+def test_batches_are_given_whole_as_far_as_they_fit(asker: SimulatedClient, version: int) -> None:
     """S4.3, S4.4b: max.partition.fetch.bytes, fetch.max.bytes."""
     size = len(batch(b"x" * 100))
     for _ in range(5):
@@ -107,14 +107,14 @@ def test_batches_are_given_whole_as_far_as_they_fit(asker: Asker, version: int) 
 
 
 def test_the_broker_bounds_an_answer_too() -> None:
-    asker = Asker({"fetch.max.bytes": 1024})
+    asker = SimulatedClient({"fetch.max.bytes": 1024})
     asker.sim.topic("t", 1)
     for _ in range(5):
         asker.produce("t", batch(b"x" * 400))
     assert len(values(one(fetch(asker, 12, want())))) == 2
 
 
-def test_hostile_numbers_are_answered(asker: Asker) -> None:
+def test_hostile_numbers_are_answered(asker: SimulatedClient) -> None:
     asker.produce("t", batch(b"a"))
     for size in (-1, 0, -(2**31), 2**31 - 1):
         for fields in ({"max_bytes": size}, {"min_bytes": size, "max_wait_ms": 0}, {"max_wait_ms": min(size, 0)}):
@@ -124,14 +124,14 @@ def test_hostile_numbers_are_answered(asker: Asker) -> None:
 # --- waiting
 
 
-def test_waits_for_the_first_record(asker: Asker) -> None:
+def test_waits_for_the_first_record(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500), 12)
     assert started.response is None
     asker.produce("t", batch(b"a"), partition=1)
     assert {data.partition_index: values(data) for data in parts(started.response)} == {0: [], 1: [b"a"]}
 
 
-def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
+def test_waits_until_there_are_min_bytes(asker: SimulatedClient) -> None:
     """S4.3: fetch.min.bytes."""
     size = len(batch(b"x" * 100))
     started = asker.start(request(asker, 12, want(0), want(1), max_wait_ms=500, min_bytes=size * 3), 12)
@@ -143,7 +143,7 @@ def test_waits_until_there_are_min_bytes(asker: Asker) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_is_answered_at_the_latest_when_time_is_over(asker: Asker, version: int) -> None:
+def test_is_answered_at_the_latest_when_time_is_over(asker: SimulatedClient, version: int) -> None:
     """S4.3: fetch.max.wait.ms."""
     asker.produce("t", batch(b"a"))
     started = asker.start(request(asker, version, want(), max_wait_ms=500, min_bytes=10_000), version)
@@ -153,18 +153,18 @@ def test_is_answered_at_the_latest_when_time_is_over(asker: Asker, version: int)
     assert values(one(started.response)) == [b"a"]
 
 
-def test_min_bytes_above_max_bytes_is_enough_at_max_bytes(asker: Asker) -> None:
+def test_min_bytes_above_max_bytes_is_enough_at_max_bytes(asker: SimulatedClient) -> None:
     asker.produce("t", batch(b"x" * 100))
     started = asker.start(request(asker, 12, want(), max_wait_ms=500, min_bytes=10**6, max_bytes=50), 12)
     assert values(one(started.response)) == [b"x" * 100]
 
 
-def test_an_error_does_not_wait(asker: Asker) -> None:
+def test_an_error_does_not_wait(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, want(), want(1, 99), max_wait_ms=500), 12)
     assert [data.error_code for data in parts(started.response)] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
-def test_a_partition_that_is_not_there_does_not_keep_the_others_from_waiting(asker: Asker) -> None:
+def test_a_partition_that_is_not_there_does_not_keep_the_others_from_waiting(asker: SimulatedClient) -> None:
     """Else a client whose topic went would ask again and again until it hears of it."""
     started = asker.start(request(asker, 12, want(), want(9), max_wait_ms=500), 12)
     assert started.response is None
@@ -173,15 +173,15 @@ def test_a_partition_that_is_not_there_does_not_keep_the_others_from_waiting(ask
     assert asker.start(request(asker, 12, want(9), max_wait_ms=500), 12).response is not None  # nothing to wait for
 
 
-def test_a_topic_deleted_under_a_waiting_fetch_is_told_at_once(asker: Asker) -> None:
+def test_a_topic_deleted_under_a_waiting_fetch_is_told_at_once(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, want(), max_wait_ms=500), 12)
     asker.sim.result(asker.sim.broker.topics.delete("t"))
     asker.sim.settle()
     assert one(started.response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_made_anew_is_found_again_by_a_session() -> None:
-    asker = Asker()
+def test_a_recreated_topic_is_found_by_a_session() -> None:
+    asker = SimulatedClient()
     asker.sim.topic("t")
     session = fetch(asker, 12, want(), session_epoch=0).session_id
     asker.sim.result(asker.sim.broker.topics.delete("t"))
@@ -191,7 +191,7 @@ def test_a_topic_made_anew_is_found_again_by_a_session() -> None:
 
 
 def test_consumers_see_only_what_is_flushed() -> None:
-    asker = Asker(ON_DISK)
+    asker = SimulatedClient(ON_DISK)
     partition = asker.sim.topic("t").partition(0)
     asker.sim.settle()
     asker.start(produce_request(asker, "t", batch(b"a"), acks=1), 9)
@@ -202,14 +202,14 @@ def test_consumers_see_only_what_is_flushed() -> None:
     assert (one(waiting.response).high_watermark, values(one(waiting.response))) == (1, [b"a"])
 
 
-def test_nothing_of_the_frame_is_kept_while_waiting(asker: Asker) -> None:
+def test_nothing_of_the_frame_is_kept_while_waiting(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, want(), max_wait_ms=500), 12)
     started.frame.clear()  # BufferError, if anybody still looked at it
     asker.produce("t", batch(b"a"))
     assert values(one(started.response)) == [b"a"]
 
 
-def test_a_disk_that_failed_is_told(asker: Asker) -> None:
+def test_a_disk_that_failed_is_told(asker: SimulatedClient) -> None:
     asker.produce("t", batch(b"a"))
     asker.sim.broker.topics.partition("t", 0).log._fail(StorageFailed("the disk is gone"))
     assert one(fetch(asker, 12, want())).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -219,7 +219,7 @@ def test_a_disk_that_failed_is_told(asker: Asker) -> None:
 
 
 @pytest.mark.parametrize("version", range(7, 19))
-def test_a_session_names_only_what_changed(asker: Asker, version: int) -> None:
+def test_a_session_names_only_what_changed(asker: SimulatedClient, version: int) -> None:
     first = fetch(asker, version, want(0), want(1), want(2), session_epoch=0)
     assert first.session_id > 0
     assert [data.partition_index for data in parts(first)] == [0, 1, 2]
@@ -238,7 +238,7 @@ def test_a_session_names_only_what_changed(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7, 19))
-def test_unknown_sessions_and_wrong_epochs_are_refused(asker: Asker, version: int) -> None:
+def test_unknown_sessions_and_wrong_epochs_are_refused(asker: SimulatedClient, version: int) -> None:
     session = fetch(asker, version, want(), session_epoch=0).session_id
     assert (
         fetch(asker, version, session_id=session, session_epoch=7).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -249,12 +249,12 @@ def test_unknown_sessions_and_wrong_epochs_are_refused(asker: Asker, version: in
     )
 
 
-def test_a_session_by_name_does_not_go_on_by_id(asker: Asker) -> None:
+def test_a_session_by_name_does_not_go_on_by_id(asker: SimulatedClient) -> None:
     session = fetch(asker, 12, want(), session_epoch=0).session_id
     assert fetch(asker, 13, session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_a_waiting_fetch_whose_session_went_on_is_refused(asker: Asker) -> None:
+def test_a_waiting_fetch_whose_session_went_on_is_refused(asker: SimulatedClient) -> None:
     session = fetch(asker, 12, want(), session_epoch=0).session_id
     slow = asker.start(request(asker, 12, session_id=session, session_epoch=1, max_wait_ms=500), 12)
     fetch(asker, 12, session_id=session, session_epoch=2)
@@ -262,7 +262,7 @@ def test_a_waiting_fetch_whose_session_went_on_is_refused(asker: Asker) -> None:
     assert slow.response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_busy_partitions_of_a_session_take_turns(asker: Asker) -> None:
+def test_busy_partitions_of_a_session_take_turns(asker: SimulatedClient) -> None:
     for partition in range(3):
         for _ in range(3):
             asker.produce("t", batch(b"x" * 100), partition=partition)
@@ -276,7 +276,7 @@ def test_busy_partitions_of_a_session_take_turns(asker: Asker) -> None:
 
 @pytest.mark.parametrize("version", range(7, 13))
 def test_a_session_tells_again_of_a_partition_after_an_error(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t")
     asker.produce("t", batch(b"a" * 100))
     response = fetch(asker, version, want(offset=2), session_epoch=0)
@@ -286,14 +286,14 @@ def test_a_session_tells_again_of_a_partition_after_an_error(version: int) -> No
 
 
 def test_slots_are_bounded() -> None:
-    asker = Asker({"max.incremental.fetch.session.cache.slots": 1})
+    asker = SimulatedClient({"max.incremental.fetch.session.cache.slots": 1})
     asker.sim.topic("t")
     assert fetch(asker, 12, want(), session_epoch=0).session_id > 0
     second = fetch(asker, 12, want(), session_epoch=0)
     assert (second.error_code, second.session_id, len(parts(second))) == (0, 0, 1)
 
 
-def test_following_a_log_gives_each_record_once(asker: Asker) -> None:
+def test_following_a_log_gives_each_record_once(asker: SimulatedClient) -> None:
     """Produce and fetch in turns, as a consumer follows, over segments that roll."""
     asker.sim.topic("rolling", segment_bytes="500")
     got: list[bytes | None] = []

@@ -7,7 +7,7 @@ import pytest
 from kqueue.api import slices
 from kqueue.api.handlers import fetch as fetch_api
 from kqueue.tests.api.fetch_client import append, fetch, parts, request, values, want
-from kqueue.tests.api.harness import Asker, batch
+from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchTopic
 
@@ -15,10 +15,10 @@ COUNT = 100
 
 
 @pytest.fixture
-def asker(monkeypatch: pytest.MonkeyPatch) -> Asker:
+def asker(monkeypatch: pytest.MonkeyPatch) -> SimulatedClient:
     monkeypatch.setattr(fetch_api, "SLICE_ITEMS", 20)
     monkeypatch.setattr(slices, "SLICE_ITEMS", 4)
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", COUNT)
     return asker
 
@@ -28,7 +28,9 @@ def wanted(count: int = COUNT) -> list:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("version", [3, 12, 18])
-def test_gives_what_an_unsliced_fetch_gives(asker: Asker, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gives_what_an_unsliced_fetch_gives(
+    asker: SimulatedClient, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for index in (0, 57, 99):
         asker.produce("t", batch(b"%d" % index), partition=index)
     asked = [*wanted(), want(COUNT)]
@@ -39,7 +41,7 @@ def test_gives_what_an_unsliced_fetch_gives(asker: Asker, version: int, monkeypa
     assert [part.partition_index for part in parts(sliced) if part.error_code] == [COUNT]
 
 
-def test_limits_hold_over_all_slices(asker: Asker) -> None:
+def test_limits_hold_over_all_slices(asker: SimulatedClient) -> None:
     for index in range(COUNT):
         asker.produce("t", batch(b"x" * 100), partition=index)
     size = len(batch(b"x" * 100))
@@ -47,7 +49,7 @@ def test_limits_hold_over_all_slices(asker: Asker) -> None:
     assert [index for index, part in enumerate(parts(response)) if part.records] == list(range(10))
 
 
-def test_reads_one_slice_a_turn(asker: Asker) -> None:
+def test_reads_one_slice_a_turn(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, *wanted()), 12)
     turns = 0
     while started.response is None:
@@ -56,7 +58,7 @@ def test_reads_one_slice_a_turn(asker: Asker) -> None:
     assert turns >= COUNT // (fetch_api.PARTITIONS_PER_STEP * 4)
 
 
-def test_what_is_appended_between_slices_answers_it(asker: Asker) -> None:
+def test_what_is_appended_between_slices_answers_it(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, *wanted(), max_wait_ms=10_000), 12)
     assert asker.sim.broker.purgatory.ready
     append(asker, batch(b"between"))
@@ -64,7 +66,7 @@ def test_what_is_appended_between_slices_answers_it(asker: Asker) -> None:
     assert [values(part) for part in parts(started.response) if part.records] == [[b"between"]]
 
 
-def test_waits_for_more_as_any_fetch(asker: Asker) -> None:
+def test_waits_for_more_as_any_fetch(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 12, *wanted(), max_wait_ms=10_000), 12)
     asker.sim.settle()
     assert started.response is None
@@ -72,7 +74,7 @@ def test_waits_for_more_as_any_fetch(asker: Asker) -> None:
     assert [values(part) for part in parts(started.response) if part.records] == [[b"new"]]
 
 
-def test_unknown_partitions_cost_no_traceback(asker: Asker) -> None:
+def test_unknown_partitions_cost_no_traceback(asker: SimulatedClient) -> None:
     """An exception with its traceback holds the frames of the pass, and with them every result, in
     a reference cycle.
     """

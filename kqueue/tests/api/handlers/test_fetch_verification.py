@@ -11,31 +11,31 @@ from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches
 from kqueue.tests.api.fetch_client import append, end_transaction, fetch, one, parts, request, transaction, values, want
 from kqueue.tests.api.group_client import commit, committed
-from kqueue.tests.api.harness import Asker, Started, batch, old_set, versions_of
+from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, old_set, versions_of
 from kqueue.wire.error_codes import ErrorCode
 
 LOG = "t-0/00000000000000000000.log"
 
 
-def restarted(asker: Asker, **settings: Any) -> Asker:
+def restarted(asker: SimulatedClient, **settings: Any) -> SimulatedClient:
     asker.sim.stop()
-    return Asker(sim=asker.sim.restarted(lambda old: old.update(settings)))
+    return SimulatedClient(sim=asker.sim.restarted(lambda old: old.update(settings)))
 
 
-def flip(asker: Asker, path: str, position: int) -> None:
+def flip(asker: SimulatedClient, path: str, position: int) -> None:
     data = bytearray(asker.sim.storage.read(path))
     data[position] ^= 1
     asker.sim.storage.write_atomic(path, bytes(data))
 
 
-def waits(started: Started) -> bool:
+def waits(started: PendingRequest) -> bool:
     return started.response is None
 
 
 @pytest.fixture
-def asker() -> Asker:
+def asker() -> SimulatedClient:
     """Three batches on the disk in each of two partitions, offsets 0 to 5."""
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t", 2, segment_bytes="200")
     for partition in (0, 1):
         for value in (b"a", b"b", b"c"):
@@ -43,16 +43,16 @@ def asker() -> Asker:
     return restarted(asker)
 
 
-def hurt(asker: Asker) -> Asker:
+def hurt(asker: SimulatedClient) -> SimulatedClient:
     """The same, with the middle batch of partition 0 damaged."""
     asker.sim.stop()
     start = [position for position, _ in iter_batches(asker.sim.storage.read(LOG))][1]
     flip(asker, LOG, start + 70)
-    return Asker(sim=asker.sim.restarted())
+    return SimulatedClient(sim=asker.sim.restarted())
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_old_data_is_checked_and_then_served(asker: Asker, version: int) -> None:
+def test_old_data_is_checked_and_then_served(asker: SimulatedClient, version: int) -> None:
     started = asker.start(request(asker, version, want(), want(1)), version)
     assert waits(started)
     assert len(asker.sim.jobs.pending) == 2
@@ -63,20 +63,20 @@ def test_old_data_is_checked_and_then_served(asker: Asker, version: int) -> None
     assert parts(again.response) == parts(started.response)
 
 
-def test_new_data_is_not(asker: Asker) -> None:
+def test_new_data_is_not(asker: SimulatedClient) -> None:
     fetch(asker, 11, want(), want(1))
     asker.produce("t", batch(b"new"))
     started = asker.start(request(asker, 11, want(offset=6)), 11)
     assert values(one(started.response)) == [b"new"]
 
 
-def test_nothing_is_checked_where_nobody_wants_it(asker: Asker) -> None:
+def test_nothing_is_verified_when_verification_is_off(asker: SimulatedClient) -> None:
     asker = restarted(asker, **{"kqueue.verify.reads": False})
     assert values(one(asker.start(request(asker, 11, want()), 11).response))[:2] == [b"a", b"a"]
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_damage_is_told_for_its_partition_alone(asker: Asker, version: int) -> None:
+def test_damage_is_told_for_its_partition_alone(asker: SimulatedClient, version: int) -> None:
     asker = hurt(asker)
     first = [values(data) for data in parts(fetch(asker, version, want(), want(1)))]
     assert first[0] == [b"a", b"a"]
@@ -87,7 +87,7 @@ def test_damage_is_told_for_its_partition_alone(asker: Asker, version: int) -> N
     assert LOG in str(damage)
 
 
-def test_who_skips_what_is_damaged_goes_on(asker: Asker) -> None:
+def test_who_skips_what_is_damaged_goes_on(asker: SimulatedClient) -> None:
     asker = hurt(asker)
     assert one(fetch(asker, 11, want(offset=3))).error_code == ErrorCode.CORRUPT_MESSAGE
     assert values(one(fetch(asker, 11, want(offset=4)))) == [b"c", b"c"]
@@ -95,11 +95,11 @@ def test_who_skips_what_is_damaged_goes_on(asker: Asker) -> None:
     assert values(one(fetch(asker, 11, want(offset=6)))) == [b"d"]
 
 
-def test_a_client_that_does_not_wait_gets_old_data_all_the_same(asker: Asker) -> None:
+def test_a_client_that_does_not_wait_gets_old_data_all_the_same(asker: SimulatedClient) -> None:
     assert values(one(fetch(asker, 11, want(), max_wait_ms=0)))[:2] == [b"a", b"a"]
 
 
-def test_what_is_too_little_waits_its_time_and_no_longer(asker: Asker) -> None:
+def test_what_is_too_little_waits_its_time_and_no_longer(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 11, want(), max_wait_ms=500, min_bytes=1 << 20), 11)
     asker.sim.advance(499)
     assert waits(started)
@@ -107,7 +107,7 @@ def test_what_is_too_little_waits_its_time_and_no_longer(asker: Asker) -> None:
     assert values(one(started.response))[:2] == [b"a", b"a"]
 
 
-def test_new_data_ends_the_wait_for_more(asker: Asker) -> None:
+def test_new_data_ends_the_wait_for_more(asker: SimulatedClient) -> None:
     size = len(batch(b"a", b"a"))
     started = asker.start(request(asker, 11, want(offset=4), max_wait_ms=500, min_bytes=size + 1), 11)
     asker.sim.settle()
@@ -117,7 +117,7 @@ def test_new_data_ends_the_wait_for_more(asker: Asker) -> None:
     assert values(one(started.response)) == [b"c", b"c", b"new"]
 
 
-def test_a_disk_that_takes_too_long_is_not_waited_for_without_end(asker: Asker) -> None:
+def test_a_disk_that_takes_too_long_is_not_waited_for_without_end(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 11, want(), max_wait_ms=500), 11)
     clock, timers = asker.sim.clock, asker.sim.broker.timers
     clock.advance(VERIFICATION_WAIT_MS - 1)
@@ -131,7 +131,7 @@ def test_a_disk_that_takes_too_long_is_not_waited_for_without_end(asker: Asker) 
     assert values(one(asker.start(request(asker, 11, want()), 11).response))[:2] == [b"a", b"a"]
 
 
-def test_a_disk_that_fails_is_told(asker: Asker) -> None:
+def test_a_disk_that_fails_is_told(asker: SimulatedClient) -> None:
     started = asker.start(request(asker, 11, want(), want(1)), 11)
     job = asker.sim.jobs.pending.popleft()
     job.finish(None, StorageFailed("the disk fails"))
@@ -141,8 +141,8 @@ def test_a_disk_that_fails_is_told(asker: Asker) -> None:
     assert values(one(fetch(asker, 11, want())))[:2] == [b"a", b"a"]  # the next one tries again
 
 
-def test_a_session_hears_of_damage_and_of_what_comes_after(asker: Asker) -> None:
-    """S4.3: in a session too, where only what is new is told."""
+def test_a_session_hears_of_damage_and_of_what_comes_after(asker: SimulatedClient) -> None:
+    """S4.3: in a session too, whose responses hold only changes."""
     asker = hurt(asker)
     full = fetch(asker, 11, want(), session_epoch=0)
     bad = fetch(asker, 11, want(offset=2), session_id=full.session_id, session_epoch=1)
@@ -152,7 +152,7 @@ def test_a_session_hears_of_damage_and_of_what_comes_after(asker: Asker) -> None
     assert parts(fetch(asker, 11, want(offset=6), session_id=full.session_id, session_epoch=3)) == []
 
 
-def test_many_that_wait_share_one_check(asker: Asker) -> None:
+def test_many_that_wait_share_one_check(asker: SimulatedClient) -> None:
     started = [asker.start(request(asker, 11, want()), 11) for _ in range(5)]
     assert len(asker.sim.jobs.pending) == 1
     asker.sim.settle()
@@ -161,7 +161,7 @@ def test_many_that_wait_share_one_check(asker: Asker) -> None:
 
 def test_what_an_open_transaction_held_back_is_checked_when_it_ends() -> None:
     """The last stable offset sets free what was on the disk before, while a fetch waits."""
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t")
     append(asker, transaction(b"held", 7))
     asker = restarted(asker)
@@ -173,9 +173,9 @@ def test_what_an_open_transaction_held_back_is_checked_when_it_ends() -> None:
     assert values(one(started.response))[0] == b"held"
 
 
-def test_old_versions_are_not_given_what_is_damaged(asker: Asker) -> None:
+def test_old_versions_are_not_given_what_is_damaged(asker: SimulatedClient) -> None:
     """Down-converted, and through markers that old clients never see."""
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t")
     end_transaction(asker, 7, commits=True)
     asker.produce("t", old_set(1, b"old"), version=2)
@@ -185,8 +185,8 @@ def test_old_versions_are_not_given_what_is_damaged(asker: Asker) -> None:
 
 
 def test_group_offsets_are_checked_when_they_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
-    """S4.5: a damaged commit is not believed; the ones before and after it are."""
-    asker = Asker({"kqueue.storage": "local", "offsets.topic.num.partitions": 1})
+    """S4.5: a damaged commit is ignored; the ones before and after it are used."""
+    asker = SimulatedClient({"kqueue.storage": "local", "offsets.topic.num.partitions": 1})
     asker.sim.topic("t")
     for offset in (1, 2):
         commit(asker, {("t", 0): offset})
@@ -194,6 +194,6 @@ def test_group_offsets_are_checked_when_they_are_loaded(caplog: pytest.LogCaptur
     path = "__consumer_offsets-0/00000000000000000000.log"
     starts = [position for position, _ in iter_batches(asker.sim.storage.read(path))]
     flip(asker, path, starts[-1] + 80)
-    asker = Asker(sim=asker.sim.restarted())
+    asker = SimulatedClient(sim=asker.sim.restarted())
     assert committed(asker) == {("t", 0): 1}
     assert any("__consumer_offsets" in line and "lost" in line for line in caplog.messages)

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 
 
 @pytest.mark.parametrize("version", versions_of("init_producer_id"))
 def test_each_producer_gets_its_own_id_with_epoch_0(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     answers = [asker.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
     assert {answer.error_code for answer in answers} == {0}
     assert {answer.producer_epoch for answer in answers} == {0}
@@ -19,7 +19,7 @@ def test_each_producer_gets_its_own_id_with_epoch_0(version: int) -> None:
 
 
 def test_the_first_waits_until_a_block_of_ids_is_stored() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     first, second = (asker.start(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     assert first.response is None
     asker.sim.settle()
@@ -30,10 +30,10 @@ def test_the_first_waits_until_a_block_of_ids_is_stored() -> None:
 
 
 def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     before = asker.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
     asker.sim.stop()
-    after = Asker(sim=asker.sim.restarted()).ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+    after = SimulatedClient(sim=asker.sim.restarted()).ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
     assert after > before
 
 
@@ -46,18 +46,20 @@ def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
     ],
 )
 def test_transactional_ids_are_refused(version: int, fields: dict[str, str], code: ErrorCode) -> None:
-    answer = Asker().ask(InitProducerIdRequest(**fields), version)
+    answer = SimulatedClient().ask(InitProducerIdRequest(**fields), version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
 @pytest.mark.parametrize(("id", "epoch", "fine"), [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])
 def test_id_and_epoch_come_together(id: int, epoch: int, fine: bool) -> None:
-    answer = Asker().ask(InitProducerIdRequest(transactional_id=None, producer_id=id, producer_epoch=epoch), 3)
+    answer = SimulatedClient().ask(
+        InitProducerIdRequest(transactional_id=None, producer_id=id, producer_epoch=epoch), 3
+    )
     assert answer.error_code == (0 if fine else ErrorCode.INVALID_REQUEST)
 
 
 def test_a_store_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")

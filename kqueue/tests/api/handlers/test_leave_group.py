@@ -47,7 +47,7 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", MANY)
-def test_nobody_can_leave_a_group_that_is_not_there(version: int) -> None:
+def test_leaving_an_unknown_group_is_an_error(version: int) -> None:
     response = leave(world(), MemberIdentity(member_id="x", group_instance_id="i"), version=version)
     assert response.error_code == ErrorCode.NONE
     assert [(one.member_id, one.group_instance_id, one.error_code) for one in response.members] == [
@@ -62,7 +62,7 @@ def test_a_group_needs_a_name(version: int) -> None:
     assert response == LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
 
-def test_nobody_leaving_is_no_error() -> None:
+def test_an_empty_list_of_members_is_no_error() -> None:
     assert leave(world()) == LeaveGroupResponse()
 
 

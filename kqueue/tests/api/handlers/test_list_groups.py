@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from kqueue.tests.api.group_client import commit, stable, world
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 VERSIONS = versions_of("list_groups")
 
 
-def two_groups() -> Asker:
+def two_groups() -> SimulatedClient:
     asker = world()
     commit(asker, {("t", 0): 1}, group_id="simple")
     stable(asker)

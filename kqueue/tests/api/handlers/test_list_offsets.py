@@ -7,7 +7,7 @@ import pytest
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.fetch_client import append, end_transaction, transaction
-from kqueue.tests.api.harness import Asker, Started, batch, produce_request, versions_of
+from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -23,7 +23,7 @@ NOWHERE = (0, -1, -1, -1)
 
 
 def ask(
-    asker: Asker, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0
+    asker: SimulatedClient, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0
 ) -> ListOffsetsResponse:
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))]
@@ -33,7 +33,7 @@ def ask(
 
 
 def one(
-    asker: Asker, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any
+    asker: SimulatedClient, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any
 ) -> ListOffsetsPartitionResponse:
     isolation = fields.pop("isolation", 0)
     asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
@@ -42,15 +42,15 @@ def one(
     return data  # type: ignore[no-any-return]
 
 
-def place(asker: Asker, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int, int]:
+def place(asker: SimulatedClient, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int, int]:
     data = one(asker, version, timestamp, **fields)
     return data.error_code, data.timestamp, data.offset, data.leader_epoch
 
 
 @pytest.fixture
-def asker() -> Asker:
+def asker() -> SimulatedClient:
     """Records at NOW, NOW+1 (offsets 0, 1), NOW+100 (2) and NOW+50 (3)."""
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", 2)
     asker.sim.broker.leader_epoch = 3
     asker.produce("t", batch(b"a", b"b"))
@@ -60,7 +60,7 @@ def asker() -> Asker:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_ends_and_times(asker: Asker, version: int) -> None:
+def test_ends_and_times(asker: SimulatedClient, version: int) -> None:
     epoch = 3 if version >= 4 else -1
     assert place(asker, version, LATEST) == (0, -1, 4, epoch)
     assert place(asker, version, EARLIEST) == (0, -1, 0, epoch)
@@ -70,7 +70,7 @@ def test_ends_and_times(asker: Asker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_an_empty_partition(asker: Asker, version: int) -> None:
+def test_an_empty_partition(asker: SimulatedClient, version: int) -> None:
     epoch = 3 if version >= 4 else -1
     assert place(asker, version, LATEST, index=1) == (0, -1, 0, epoch)
     assert place(asker, version, EARLIEST, index=1) == (0, -1, 0, epoch)
@@ -90,7 +90,7 @@ def test_an_empty_partition(asker: Asker, version: int) -> None:
     ],
 )
 def test_other_places_come_with_their_versions(
-    asker: Asker, version: int, timestamp: int, since: int, expected: tuple[int, int, int, int]
+    asker: SimulatedClient, version: int, timestamp: int, since: int, expected: tuple[int, int, int, int]
 ) -> None:
     if version >= since:
         assert place(asker, version, timestamp) == expected
@@ -98,17 +98,17 @@ def test_other_places_come_with_their_versions(
         assert place(asker, version, timestamp) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 
 
-def test_the_greatest_time_of_an_empty_log_is_nowhere(asker: Asker) -> None:
+def test_the_greatest_time_of_an_empty_log_is_nowhere(asker: SimulatedClient) -> None:
     assert place(asker, 11, GREATEST_TIME, index=1) == NOWHERE
 
 
-def test_earliest_is_the_log_start(asker: Asker) -> None:
+def test_earliest_is_the_log_start(asker: SimulatedClient) -> None:
     asker.sim.broker.topics.partition("t", 0).log.advance_start(2)
     assert place(asker, 5, EARLIEST) == (0, -1, 2, 3)
     assert place(asker, 5, NOW_MS) == (0, NOW_MS + 100, 2, 3)
 
 
-def test_each_offset_has_the_epoch_that_wrote_it(asker: Asker) -> None:
+def test_each_offset_has_the_epoch_that_wrote_it(asker: SimulatedClient) -> None:
     asker.sim.broker.leader_epoch = 8
     asker.produce("t", batch(b"e", time_ms=NOW_MS + 500))
     assert place(asker, 5, NOW_MS + 100) == (0, NOW_MS + 100, 2, 3)
@@ -119,7 +119,7 @@ def test_each_offset_has_the_epoch_that_wrote_it(asker: Asker) -> None:
 
 @pytest.mark.parametrize("version", range(2, 12))
 def test_read_committed_clients_see_no_further_than_the_last_stable_offset(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t")
     append(asker, transaction(b"open", 1))
     append(asker, batch(b"plain"))
@@ -132,7 +132,7 @@ def test_read_committed_clients_see_no_further_than_the_last_stable_offset(versi
 
 
 @pytest.mark.parametrize("version", versions_of("list_offsets"))
-def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> None:
+def test_what_is_not_there_is_told_for_itself(asker: SimulatedClient, version: int) -> None:
     asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 9)]
     fine, lost = ask(asker, version, *asked).topics[0].partitions
     assert fine.error_code == 0
@@ -141,14 +141,14 @@ def test_what_is_not_there_is_told_for_itself(asker: Asker, version: int) -> Non
     assert one(asker, version, LATEST, topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_partition_that_stands_twice_is_refused(asker: Asker) -> None:
+def test_a_partition_that_stands_twice_is_refused(asker: SimulatedClient) -> None:
     asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
     codes = [data.error_code for data in ask(asker, 5, *asked).topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", range(4, 12))
-def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
+def test_clients_of_another_epoch_are_told(asker: SimulatedClient, version: int) -> None:
     assert one(asker, version, LATEST, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert one(asker, version, LATEST, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert one(asker, version, LATEST, current_leader_epoch=3).error_code == 0
@@ -169,7 +169,7 @@ def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
     ],
 )
 def test_version_0_tells_where_segments_begin(timestamp: int, count: int, expected: list[int]) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", segment_bytes="160")
     asker.produce("t", batch(b"a", b"b"))  # one segment each
     asker.produce("t", batch(b"c" * 80, time_ms=NOW_MS + 20))
@@ -178,12 +178,12 @@ def test_version_0_tells_where_segments_begin(timestamp: int, count: int, expect
     assert (data.error_code, data.old_style_offsets) == (0, expected)
 
 
-def test_version_0_knows_two_places_only(asker: Asker) -> None:
+def test_version_0_knows_two_places_only(asker: SimulatedClient) -> None:
     assert one(asker, 0, GREATEST_TIME).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("version", range(7, 12))
-def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: Asker, version: int) -> None:
+def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: SimulatedClient, version: int) -> None:
     """S4.2: not one before the log start, and for read_committed clients none beyond the last
     stable offset.
     """
@@ -203,7 +203,7 @@ def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int)
     """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in
     a remote tier.
     """
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t")
     asker.sim.broker.leader_epoch = 2
     append(asker, batch(b"a", b"b", b"c"))
@@ -234,11 +234,11 @@ WAITING += [(version, GREATEST_TIME) for version in range(7, 12)]
 
 
 @pytest.fixture
-def unflushed() -> Asker:
+def unflushed() -> SimulatedClient:
     """One record flushed and one, of a later time, appended with acks=1 since; partition 1 is
     empty.
     """
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t", 2)
     asker.produce("t", batch(b"a", time_ms=NOW_MS - 100))
     asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
@@ -250,7 +250,7 @@ def list_request(timestamp: int, index: int = 0, **fields: Any) -> ListOffsetsRe
     return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])], **fields)
 
 
-def answer(started: Started) -> tuple[int, int]:
+def answer(started: PendingRequest) -> tuple[int, int]:
     data = started.response.topics[0].partitions[0]
     return data.error_code, data.offset
 
@@ -258,7 +258,7 @@ def answer(started: Started) -> tuple[int, int]:
 @pytest.mark.parametrize(("version", "timestamp"), WAITING)
 @pytest.mark.parametrize("isolation", [0, 1])
 def test_it_waits_for_the_flush_of_what_was_appended_before(
-    unflushed: Asker, version: int, timestamp: int, isolation: int
+    unflushed: SimulatedClient, version: int, timestamp: int, isolation: int
 ) -> None:
     started = unflushed.start(list_request(timestamp, isolation_level=isolation if version >= 2 else 0), version)
     assert started.response is None
@@ -269,14 +269,14 @@ def test_it_waits_for_the_flush_of_what_was_appended_before(
     assert answer(started) == (0, 2 if timestamp == LATEST else 1)
 
 
-def test_version_0_waits_too(unflushed: Asker) -> None:
+def test_version_0_waits_too(unflushed: SimulatedClient) -> None:
     started = unflushed.start(list_request(LATEST), 0)
     assert started.response is None
     unflushed.sim.settle()
     assert started.response.topics[0].partitions[0].old_style_offsets == [2]
 
 
-def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Asker) -> None:
+def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: SimulatedClient) -> None:
     started = unflushed.start(list_request(LATEST), 7)
     unflushed.sim.broker.purgatory.run_ready()
     unflushed.start(produce_request(unflushed, "t", batch(b"c"), acks=1), 9)
@@ -289,17 +289,19 @@ def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Asker) 
 @pytest.mark.parametrize(
     ("timestamp", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
 )
-def test_what_the_end_does_not_change_is_answered_at_once(unflushed: Asker, timestamp: int, version: int) -> None:
+def test_what_the_end_does_not_change_is_answered_at_once(
+    unflushed: SimulatedClient, timestamp: int, version: int
+) -> None:
     assert unflushed.start(list_request(timestamp), version).response is not None
 
 
-def test_a_flushed_partition_is_answered_at_once(unflushed: Asker) -> None:
+def test_a_flushed_partition_is_answered_at_once(unflushed: SimulatedClient) -> None:
     assert answer(unflushed.start(list_request(LATEST, 1), 7)) == (0, 0)
 
 
 @pytest.mark.parametrize("mode", [{"kqueue.flush": "kafka", "kqueue.storage": "local"}, {"kqueue.storage": "memory"}])
 def test_other_modes_never_wait(mode: dict[str, object]) -> None:
-    asker = Asker(mode)
+    asker = SimulatedClient(mode)
     asker.sim.topic("t", 1)
     asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
     assert answer(asker.start(list_request(LATEST), 7)) == (0, 1)
@@ -315,7 +317,7 @@ def test_other_modes_never_wait(mode: dict[str, object]) -> None:
     ],
 )
 def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(
-    unflushed: Asker, version: int, fields: dict[str, int], wait_ms: int, code: ErrorCode
+    unflushed: SimulatedClient, version: int, fields: dict[str, int], wait_ms: int, code: ErrorCode
 ) -> None:
     sim = unflushed.sim
     started = unflushed.start(list_request(LATEST, **fields), version)
@@ -329,7 +331,7 @@ def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(
 
 def test_after_a_failed_flush_the_answer_is_what_consumers_see() -> None:
     storage = FaultyStorage()
-    asker = Asker(sim=Simulation({}, storage=storage))
+    asker = SimulatedClient(sim=Simulation({}, storage=storage))
     asker.sim.topic("t", 1)
     asker.produce("t", batch(b"a"))
     storage.fail("sync", lambda path: path.endswith(".log"))
@@ -339,7 +341,7 @@ def test_after_a_failed_flush_the_answer_is_what_consumers_see() -> None:
     assert answer(started) == (0, 1)
 
 
-def test_a_partition_that_is_deleted_meanwhile_is_unknown(unflushed: Asker) -> None:
+def test_a_partition_that_is_deleted_meanwhile_is_unknown(unflushed: SimulatedClient) -> None:
     sim = unflushed.sim
     started = unflushed.start(list_request(LATEST), 7)
     deleted = sim.broker.topics.delete("t")

@@ -4,7 +4,7 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.base.errors import StorageFailed
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
@@ -19,7 +19,7 @@ def by_name(response: MetadataResponse) -> dict[str | None, MetadataResponseTopi
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_tells_brokers_and_the_leader_of_each_partition(version: int) -> None:
-    asker = Asker({"node.id": 4, "broker.rack": "r"})
+    asker = SimulatedClient({"node.id": 4, "broker.rack": "r"})
     asker.sim.broker.endpoints = lambda listener: (listener.lower(), 9)
     topic = asker.sim.topic("orders", 3)
     response = asker.ask(named("orders"), version, listener="OUTSIDE")
@@ -45,7 +45,7 @@ def test_tells_brokers_and_the_leader_of_each_partition(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_null_is_all_topics_and_in_version_0_so_is_an_empty_list(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     for name in ("b", "a"):
         asker.sim.topic(name)
     all_topics = MetadataRequest(topics=None) if version else MetadataRequest(topics=[])
@@ -57,7 +57,7 @@ def test_null_is_all_topics_and_in_version_0_so_is_an_empty_list(version: int) -
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_topics_are_found_by_id(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     topic = asker.sim.topic("orders")
     ids = [topic.id, b"\x01" * 16]
     response = asker.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=id, name=None) for id in ids]), version)
@@ -76,14 +76,14 @@ def test_ids_are_refused_where_the_version_has_them_but_may_not_use_them(version
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"\x01" * 16, name="")])
     served = handler_table.load("metadata")
     with pytest.raises(Exception, match="by id") as caught:
-        Asker().ask(request, version)
+        SimulatedClient().ask(request, version)
     response = served.error_response(request, version, caught.value)
     assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_a_topic_that_is_asked_for_comes_to_be_and_the_answer_has_its_leaders(version: int) -> None:
-    asker = Asker({"num.partitions": 2})
+    asker = SimulatedClient({"num.partitions": 2})
     started = asker.start(named("new"), version)
     assert started.response is None  # it waits until the topic is stored
     asker.sim.settle()
@@ -93,7 +93,7 @@ def test_a_topic_that_is_asked_for_comes_to_be_and_the_answer_has_its_leaders(ve
 
 
 def test_a_topic_asked_for_twice_is_created_once() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     started = [asker.start(named("new", "new"), 9) for _ in range(2)]
     asker.sim.settle()
     for one in started:
@@ -107,7 +107,7 @@ def test_a_topic_asked_for_twice_is_created_once() -> None:
 def test_no_topic_is_created_against_the_setting_or_the_clients_word(
     settings: dict[str, bool], fields: dict[str, bool]
 ) -> None:
-    asker = Asker(settings)
+    asker = SimulatedClient(settings)
     (topic,) = asker.ask(named("new", **fields), 9).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert asker.sim.broker.topics.find("new") is None
@@ -116,18 +116,18 @@ def test_no_topic_is_created_against_the_setting_or_the_clients_word(
 @pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250, "../../etc"])
 @pytest.mark.parametrize("creates", [True, False])
 def test_impossible_names_are_told_as_such(name: str, creates: bool) -> None:
-    (topic,) = Asker().ask(named(name, allow_auto_topic_creation=creates), 9).topics
+    (topic,) = SimulatedClient().ask(named(name, allow_auto_topic_creation=creates), 9).topics
     assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, name)
 
 
 def test_a_name_that_collides_is_refused() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("a.b")
     assert by_name(asker.ask(named("a_b"), 9))["a_b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_the_offsets_topic_comes_when_asked_for_other_internal_ones_never() -> None:
-    asker = Asker({"offsets.topic.num.partitions": 3})
+    asker = SimulatedClient({"offsets.topic.num.partitions": 3})
     topics = by_name(asker.ask(named("__consumer_offsets", "__transaction_state"), 9))
     offsets, transactions = topics["__consumer_offsets"], topics["__transaction_state"]
     assert (offsets.error_code, offsets.is_internal, len(offsets.partitions)) == (0, True, 3)
@@ -135,7 +135,7 @@ def test_the_offsets_topic_comes_when_asked_for_other_internal_ones_never() -> N
 
 
 def test_a_creation_that_takes_too_long_is_told_as_not_yet_available() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.jobs.submit = lambda job: None  # a disk that never answers
     started = asker.start(named("new"), 9)
     asker.sim.advance(4_999)
@@ -146,7 +146,7 @@ def test_a_creation_that_takes_too_long_is_told_as_not_yet_available() -> None:
 
 
 def test_a_creation_that_fails_is_told() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")
@@ -158,7 +158,7 @@ def test_a_creation_that_fails_is_told() -> None:
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_operations_are_told_if_asked(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("orders")
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
     response = asker.ask(named("orders", include_topic_authorized_operations=True, **cluster), version)
@@ -168,7 +168,7 @@ def test_operations_are_told_if_asked(version: int) -> None:
 
 
 def test_a_partition_whose_disk_failed_has_no_leader() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     partition = asker.sim.topic("orders", 2).partition(1)
     partition.log._fail(StorageFailed("an fsync failed"))
     assert all(one.leader_id == 1 for one in asker.ask(named("orders"), 9).topics[0].partitions), (

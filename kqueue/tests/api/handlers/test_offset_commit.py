@@ -82,7 +82,7 @@ def test_a_generation_of_no_group_is_told_in_the_versions_own_way(version: int) 
     assert commit(world(), {("t", 0): 5}, version, generation_id_or_member_epoch=1, member_id="m") == {(0, 0): expected}
 
 
-def test_nobody_commits_while_the_assignment_is_made() -> None:
+def test_no_commit_succeeds_during_a_rebalance() -> None:
     asker = world()
     joined = join(asker)
     fields = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kqueue.tests.api.group_client import commit, committed, leave, stable, world
-from kqueue.tests.api.harness import Asker
+from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.leave_group import MemberIdentity
 from kqueue.wire.messages.offset_delete import (
@@ -27,7 +27,7 @@ def request(group_id: str, wanted: dict[str, list[int]]) -> OffsetDeleteRequest:
     )
 
 
-def delete(asker: Asker, wanted: dict[str, list[int]], group_id: str = "g") -> Any:
+def delete(asker: SimulatedClient, wanted: dict[str, list[int]], group_id: str = "g") -> Any:
     response = asker.ask(request(group_id, wanted), 0)
     if response.error_code:
         return response.error_code
@@ -68,7 +68,7 @@ def test_the_answer_comes_when_it_is_on_disk_and_a_restart_keeps_it() -> None:
     asker.sim.settle()
     assert started.response.topics[0].partitions[0].error_code == 0
     asker.sim.stop()
-    assert committed(Asker(sim=asker.sim.restarted()), "g") == {("t", 1): 2}
+    assert committed(SimulatedClient(sim=asker.sim.restarted()), "g") == {("t", 1): 2}
 
 
 def test_what_is_not_on_disk_in_time_is_told() -> None:

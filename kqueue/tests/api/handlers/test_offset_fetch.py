@@ -7,7 +7,7 @@ import pytest
 from kqueue.api.handlers import offset_fetch
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.group_client import commit, commit_request, world
-from kqueue.tests.api.harness import Asker, versions_of
+from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -23,7 +23,7 @@ NONE: Answer = (-1, -1, "", 0)
 
 
 def request(
-    asker: Asker, version: int, wanted: PartitionFetch | None, group_id: str = "g", **fields: Any
+    asker: SimulatedClient, version: int, wanted: PartitionFetch | None, group_id: str = "g", **fields: Any
 ) -> OffsetFetchRequest:
     if version < 8:
         old = (
@@ -35,7 +35,9 @@ def request(
     return OffsetFetchRequest(groups=[group_of(asker, version, wanted, group_id)], **fields)
 
 
-def group_of(asker: Asker, version: int, wanted: PartitionFetch | None, group_id: str = "g") -> OffsetFetchRequestGroup:
+def group_of(
+    asker: SimulatedClient, version: int, wanted: PartitionFetch | None, group_id: str = "g"
+) -> OffsetFetchRequestGroup:
     if wanted is None:
         return OffsetFetchRequestGroup(group_id=group_id, topics=None)
     topics = []
@@ -46,7 +48,7 @@ def group_of(asker: Asker, version: int, wanted: PartitionFetch | None, group_id
     return OffsetFetchRequestGroup(group_id=group_id, topics=topics)
 
 
-def answers(asker: Asker, topics: Any) -> dict[tuple[str, int], Answer]:
+def answers(asker: SimulatedClient, topics: Any) -> dict[tuple[str, int], Answer]:
     """Topic and partition -> offset, leader epoch, metadata, code."""
     names = {topic.id: topic.name for topic in asker.sim.broker.topics}
     return {
@@ -62,7 +64,7 @@ def answers(asker: Asker, topics: Any) -> dict[tuple[str, int], Answer]:
 
 
 def fetch(
-    asker: Asker, version: int, wanted: PartitionFetch | None, group_id: str = "g", **fields: Any
+    asker: SimulatedClient, version: int, wanted: PartitionFetch | None, group_id: str = "g", **fields: Any
 ) -> dict[tuple[str, int], Answer]:
     response = asker.ask(request(asker, version, wanted, group_id, **fields), version)
     if version < 8:
@@ -73,7 +75,7 @@ def fetch(
     return answers(asker, group.topics)
 
 
-def committed() -> Asker:
+def committed() -> SimulatedClient:
     asker = world()
     asker.sim.topic("u")
     commits = commit_request(asker, 9, {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}, "note")

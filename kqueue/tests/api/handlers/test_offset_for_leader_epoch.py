@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.tests.api.harness import Asker, batch, versions_of
+from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -14,9 +14,9 @@ UNKNOWN = (0, -1, -1)
 
 
 @pytest.fixture
-def asker() -> Asker:
+def asker() -> SimulatedClient:
     """Offsets 0 and 1 are of epoch 2, offset 2 of epoch 5, and 6 is now."""
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", 2)
     for epoch, values in ((2, (b"a", b"b")), (5, (b"c",))):
         asker.sim.broker.leader_epoch = epoch
@@ -26,7 +26,7 @@ def asker() -> Asker:
 
 
 def end(
-    asker: Asker, epoch: int, *, version: int = 4, current: int = -1, index: int = 0, topic: str = "t"
+    asker: SimulatedClient, epoch: int, *, version: int = 4, current: int = -1, index: int = 0, topic: str = "t"
 ) -> tuple[int, int, int]:
     asked = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])])
@@ -41,25 +41,27 @@ def end(
     ("epoch", "expected"),
     [(2, (0, 2, 2)), (3, (0, 2, 2)), (5, (0, 5, 3)), (6, (0, 6, 3)), (7, UNKNOWN), (-1, UNKNOWN), (1, (0, 1, 0))],
 )
-def test_tells_where_an_epoch_ended(asker: Asker, version: int, epoch: int, expected: tuple[int, int, int]) -> None:
+def test_tells_where_an_epoch_ended(
+    asker: SimulatedClient, version: int, epoch: int, expected: tuple[int, int, int]
+) -> None:
     if version == 0:
         expected = (expected[0], -1, expected[2])
     assert end(asker, epoch, version=version) == expected
 
 
-def test_an_empty_partition_ends_where_it_begins(asker: Asker) -> None:
+def test_an_empty_partition_ends_where_it_begins(asker: SimulatedClient) -> None:
     assert end(asker, 6, index=1) == (0, 6, 0)
     assert end(asker, 5, index=1) == UNKNOWN
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_clients_of_another_epoch_are_told(asker: Asker, version: int) -> None:
+def test_clients_of_another_epoch_are_told(asker: SimulatedClient, version: int) -> None:
     assert end(asker, 2, version=version, current=5)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert end(asker, 2, version=version, current=7)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert end(asker, 2, version=version, current=6) == (0, 2, 2)
 
 
 @pytest.mark.parametrize("version", versions_of("offset_for_leader_epoch"))
-def test_what_is_not_there_is_told(asker: Asker, version: int) -> None:
+def test_what_is_not_there_is_told(asker: SimulatedClient, version: int) -> None:
     assert end(asker, 2, version=version, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert end(asker, 2, version=version, topic="nobody") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -15,21 +15,30 @@ from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
-from kqueue.tests.api.harness import NOW_MS, Asker, batch, old_set, produce_request, stored, values, versions_of
+from kqueue.tests.api.harness import (
+    NOW_MS,
+    SimulatedClient,
+    batch,
+    old_set,
+    produce_request,
+    stored,
+    values,
+    versions_of,
+)
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 @pytest.fixture
-def asker() -> Asker:
-    asker = Asker()
+def asker() -> SimulatedClient:
+    asker = SimulatedClient()
     asker.sim.topic("t", 2)
     return asker
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_appends_and_tells_where(asker: Asker, version: int, acks: int) -> None:
+def test_appends_and_tells_where(asker: SimulatedClient, version: int, acks: int) -> None:
     asker.produce("t", batch(b"before"))
     answer = asker.produce("t", batch(b"a", b"b"), version=version, acks=acks)
     assert (answer.index, answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 0, 1, -1)
@@ -46,7 +55,7 @@ def test_appends_and_tells_where(asker: Asker, version: int, acks: int) -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
-def test_old_clients_send_message_sets(asker: Asker, version: int, magic: int, codec_id: int) -> None:
+def test_old_clients_send_message_sets(asker: SimulatedClient, version: int, magic: int, codec_id: int) -> None:
     answer = asker.produce("t", old_set(magic, b"a", b"b", codec_id=codec_id), version=version)
     assert (answer.error_code, answer.base_offset) == (0, 0)
     assert answer.log_append_time_ms == -1
@@ -61,7 +70,7 @@ def test_old_clients_send_message_sets(asker: Asker, version: int, magic: int, c
     "records", [old_set(0, b"a"), old_set(1, b"a"), b"", None, batch(b"a") * 2, batch(b"a", base_offset=5)]
 )
 @pytest.mark.parametrize("version", range(3, 14))
-def test_from_version_3_on_it_is_exactly_one_batch(asker: Asker, version: int, records: bytes | None) -> None:
+def test_from_version_3_on_it_is_exactly_one_batch(asker: SimulatedClient, version: int, records: bytes | None) -> None:
     answer = asker.produce("t", records, version=version)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
     assert bool(answer.error_message) is (version >= 8)
@@ -69,7 +78,7 @@ def test_from_version_3_on_it_is_exactly_one_batch(asker: Asker, version: int, r
 
 
 def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_for_its_last() -> None:
-    asker = Asker({"kqueue.storage": "local"})
+    asker = SimulatedClient({"kqueue.storage": "local"})
     asker.sim.topic("t")
     two = old_set(1, b"a", codec_id=1) + old_set(1, b"b", codec_id=2)
     started = asker.start(produce_request(asker, "t", two, 2), 2)
@@ -79,14 +88,14 @@ def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_fo
     assert values(asker) == [b"a", b"b"]
 
 
-def test_of_a_set_with_one_bad_batch_nothing_is_appended(asker: Asker) -> None:
+def test_of_a_set_with_one_bad_batch_nothing_is_appended(asker: SimulatedClient) -> None:
     answer = asker.produce("t", batch(b"a") + batch(b"b", control=True), version=2)
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert values(asker) == []
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
-def test_each_partition_succeeds_or_fails_for_itself(asker: Asker, version: int) -> None:
+def test_each_partition_succeeds_or_fails_for_itself(asker: SimulatedClient, version: int) -> None:
     request = produce_request(asker, "t", batch(b"fine"), version)
     request.topic_data[0].partition_data += [
         PartitionProduceData(index=7, records=batch(b"lost")),
@@ -108,7 +117,7 @@ def test_each_partition_succeeds_or_fails_for_itself(asker: Asker, version: int)
 # --- what the topic's settings ask for
 
 
-def test_zstd_needs_version_7(asker: Asker) -> None:
+def test_zstd_needs_version_7(asker: SimulatedClient) -> None:
     zstd = batch(b"a" * 100, codec="zstd")
     for version in range(3, 7):
         assert asker.produce("t", zstd, version=version).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -116,7 +125,7 @@ def test_zstd_needs_version_7(asker: Asker) -> None:
 
 
 def test_too_large_a_batch_is_refused() -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", max_message_bytes="200")
     assert asker.produce("t", batch(b"x" * 200)).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert asker.produce("t", old_set(1, b"x" * 200), version=2).error_code == ErrorCode.MESSAGE_TOO_LARGE
@@ -125,7 +134,7 @@ def test_too_large_a_batch_is_refused() -> None:
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_a_compacted_topic_wants_keys(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", cleanup_policy="compact")
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
@@ -139,7 +148,7 @@ def test_a_compacted_topic_wants_keys(version: int) -> None:
     assert asker.produce("t", batch(b"a"), version=version).error_code == 0
 
 
-def test_times_out_of_bounds_are_refused(asker: Asker) -> None:
+def test_times_out_of_bounds_are_refused(asker: SimulatedClient) -> None:
     assert asker.produce("t", batch(b"a", time_ms=NOW_MS + 3_600_001)).error_code == ErrorCode.INVALID_TIMESTAMP
     asker.sim.topic("strict", message_timestamp_before_max_ms="10")
     assert asker.produce("strict", batch(b"a", time_ms=NOW_MS - 11)).error_code == ErrorCode.INVALID_TIMESTAMP
@@ -147,7 +156,7 @@ def test_times_out_of_bounds_are_refused(asker: Asker) -> None:
 
 @pytest.mark.parametrize("version", versions_of("produce"))
 def test_a_topic_may_stamp_its_own_times(version: int) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", message_timestamp_type="LogAppendTime")
     asker.sim.clock.advance(500)
     answer = asker.produce("t", batch(b"a", time_ms=5), version=version)
@@ -158,7 +167,7 @@ def test_a_topic_may_stamp_its_own_times(version: int) -> None:
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("sent", ["none", "gzip", "zstd"])
 def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
-    asker = Asker()
+    asker = SimulatedClient()
     asker.sim.topic("t", compression_type=codec)
     asker.produce("t", batch(b"a" * 500, b"b" * 500, codec=sent, producer_id=4, epoch=2, base_sequence=0))
     log = asker.sim.broker.topics.partition("t", 0).log
@@ -174,7 +183,7 @@ def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_clients_do_not_write_to_internal_topics(version: int) -> None:
-    asker = Asker({"offsets.topic.num.partitions": 1})
+    asker = SimulatedClient({"offsets.topic.num.partitions": 1})
     asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
     assert (
         asker.produce("__consumer_offsets", batch(b"a"), version=version).error_code
@@ -185,7 +194,7 @@ def test_clients_do_not_write_to_internal_topics(version: int) -> None:
 # --- producers
 
 
-def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(asker: Asker) -> None:
+def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(asker: SimulatedClient) -> None:
     first = batch(b"a", b"b", producer_id=9, epoch=0, base_sequence=0)
     for _ in range(2):
         answer = asker.produce("t", first)
@@ -193,7 +202,7 @@ def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(asker: As
     assert values(asker) == [b"a", b"b"]
 
 
-def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(asker: Asker) -> None:
+def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(asker: SimulatedClient) -> None:
     asker.produce("t", batch(b"a", producer_id=9, epoch=1, base_sequence=0))
     gap = asker.produce("t", batch(b"b", producer_id=9, epoch=1, base_sequence=5))
     assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -203,7 +212,7 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(asker: Asker) -> Non
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_transactions_are_refused(asker: Asker, version: int) -> None:
+def test_transactions_are_refused(asker: SimulatedClient, version: int) -> None:
     refused = ErrorCode.UNSUPPORTED_VERSION
     assert asker.produce("t", batch(b"a"), version=version, transactional_id="mine").error_code == refused
     transactional = batch(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0)
@@ -219,7 +228,7 @@ def test_any_bytes_are_answered(data: bytes, version: int) -> None:
     assert (answer.error_code == 0) == (answer.base_offset >= 0)
 
 
-ANY = Asker()
+ANY = SimulatedClient()
 ANY.sim.topic("t")
 
 
@@ -232,7 +241,7 @@ def test_damaged_batches_are_answered(cut: int, flip: int, version: int, magic: 
     assert answer.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_request_of_nothing_is_answered_with_nothing(asker: Asker) -> None:
+def test_a_request_of_nothing_is_answered_with_nothing(asker: SimulatedClient) -> None:
     assert asker.ask(ProduceRequest(acks=-1, topic_data=[]), 9).responses == []
     assert (
         asker.ask(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t")]), 9).responses[0].partition_responses
@@ -240,7 +249,7 @@ def test_a_request_of_nothing_is_answered_with_nothing(asker: Asker) -> None:
     )
 
 
-def test_the_handler_costs_little_beside_the_append(asker: Asker) -> None:
+def test_the_handler_costs_little_beside_the_append(asker: SimulatedClient) -> None:
     """A guard against work that creeps into the hot path: counted in calls, so that the machine's
     load does not matter.
     """
