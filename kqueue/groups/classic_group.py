@@ -1,6 +1,4 @@
-"""One classic group: its members, what they share, and its state. Pure data: no clock of its own,
-no log, no waking.
-"""
+"""One classic group: its members, their common protocol, and its state. Data only: no clock, no log."""
 
 from __future__ import annotations
 
@@ -16,10 +14,11 @@ from kqueue.groups.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberM
 
 
 class ClassicGroup:
-    """The members of a group and their generation.
+    """The members of a group and their generation. Source: Kafka ClassicGroup.
 
-    `state_since_ms` (wall clock; None when nobody knows) is when the present state began.
-    `subscribed` is None when nobody can say which topics the members read.
+    Attributes:
+        state_since_ms: when the state began (wall clock); None if unknown.
+        subscribed: topics that the members read; None if unknown.
     """
 
     __slots__ = (
@@ -59,34 +58,32 @@ class ClassicGroup:
         self.static_ids: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending: dict[str, LazyTimer] = {}
-        """Ids that were handed out and whose holders have not joined with them yet."""
+        """Member ids that were assigned but not joined with yet, and their deadlines."""
         self.unsynced: set[str] = set()
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation without a SyncGroup yet."""
         self.subscribed: frozenset[str] | None = None
         self.new_member_added = False
-        """Somebody new came during the initial wait, which is then extended."""
+        """A member was added during the initial rebalance delay, which is then extended."""
         self.remaining_initial_delay_ms = 0
-        """By how much the initial wait may still be extended."""
+        """By how much the initial rebalance delay may still be extended."""
         self.waiting_to_join_count = 0
-        """How many members wait for the join phase to end."""
+        """How many members wait for the end of the join phase."""
         self.join_deadline = join_deadline
         self.sync_deadline = sync_deadline
         self.member_bytes = 0
-        """What the members count towards the bounds (see `limits`)."""
+        """Size of the members in bytes, see `limits`."""
         self._limits = limits
         self._members_per_protocol: dict[str, int] = {}
 
     # --- state
 
     def transition(self, event: GroupEvent, now_ms: int) -> None:
-        """Go to the state that follows; `now_ms` is the wall clock."""
+        """Go to the next state; `now_ms` is the wall clock."""
         self.previous_state, self.state = self.state, after(self.state, event)
         self.state_since_ms = now_ms
 
     def restore(self, value: GroupMetadataValue) -> None:
-        """Be what the log says, apart from the members, who are added one by one. Raises
-        MalformedMessage.
-        """
+        """Restore the group from its record, without the members. Raises: MalformedMessage."""
         if value.members and not (value.protocol and value.protocol_type):
             raise MalformedMessage(f"group {self.group_id!r} has {len(value.members)} members and no protocol")
         self.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
@@ -97,9 +94,7 @@ class ClassicGroup:
         self.leader_id = value.leader
 
     def record(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """What the log is to say of this generation, with these assignments (member id ->
-        assignment).
-        """
+        """Return the record of this generation with these assignments (member id -> assignment)."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -127,28 +122,22 @@ class ClassicGroup:
 
     @property
     def all_members_joined(self) -> bool:
-        """Nobody is missing who should join: neither a member, nor one that was given an id to come
-        back with.
-        """
+        """Whether all members, and all pending ones, have joined."""
         return self.waiting_to_join_count == len(self.members) and not self.pending
 
     @property
     def in_initial_delay(self) -> bool:
-        """In the first join phase after being empty, which lasts its time even if everybody who is
-        there has joined.
-        """
+        """Whether the group is in its first join phase, which lasts its full time."""
         return self.state is ClassicGroupState.PREPARING_REBALANCE and self.previous_state is ClassicGroupState.EMPTY
 
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join; 0 without members."""
+        """Return the longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # --- members
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """The member of this id. Raises: UnknownMember; FencedInstanceId: its instance id belongs
-        to another member now.
-        """
+        """Return a member. Raises: UnknownMember. FencedInstanceId: another member has its instance id."""
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is None:
@@ -163,7 +152,7 @@ class ClassicGroup:
         return member
 
     def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
-        """Take in a member that supports the group's protocols; the first one leads."""
+        """Add a member that supports the group's protocols; the first one is the leader."""
         assert member.member_id not in self.members
         if not self.members:
             self.protocol_type = protocol_type
@@ -176,9 +165,7 @@ class ClassicGroup:
         self._count(member, 1)
 
     def remove(self, member: ClassicGroupMember) -> None:
-        """Let a member go. Its promises must have been taken; if it led, the member that has been
-        there longest leads.
-        """
+        """Remove a member without pending promises. The longest member succeeds a leader."""
         assert member.join_promise is None
         assert member.sync_promise is None
         del self.members[member.member_id]
@@ -190,14 +177,12 @@ class ClassicGroup:
         self.unsynced.discard(member.member_id)
 
     def release(self) -> None:
-        """The group is gone, with the members that it has: they count no longer."""
+        """Subtract the members of a removed group from the limits."""
         self._limits.member_bytes -= self.member_bytes
         self.member_bytes = 0
 
     def rename(self, member: ClassicGroupMember, member_id: str) -> None:
-        """Give a static member's place to a new holder of its instance id: same assignment, same
-        rank.
-        """
+        """Give a static member a new id; it keeps its assignment and its leadership."""
         assert member.instance_id is not None
         former = member.member_id
         del self.members[former]
@@ -217,7 +202,7 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Take over what a member says when it joins again."""
+        """Replace protocols and timeouts of a member that joins again."""
         self._count(member, -1)
         member.protocols = dict(protocols)
         self._count(member, 1)
@@ -235,16 +220,16 @@ class ClassicGroup:
             else:
                 del self._members_per_protocol[name]
 
-    # --- who waits for the join phase to end
+    # --- members that wait for the end of the join phase
 
     def put_join_promise(self, member: ClassicGroupMember, promise: Promise[JoinResult]) -> None:
-        """The member waits; a promise that it held before must have been taken."""
+        """Let the member wait with `promise`; it must not wait already."""
         assert member.join_promise is None
         member.join_promise = promise
         self.waiting_to_join_count += 1
 
     def take_join_promise(self, member: ClassicGroupMember) -> Promise[JoinResult] | None:
-        """The promise that the member waits with, for the caller to settle; None if it doesn't wait."""
+        """Return the promise of a waiting member, for the caller to settle; None if it doesn't wait."""
         promise, member.join_promise = member.join_promise, None
         if promise is not None:
             self.waiting_to_join_count -= 1
@@ -253,22 +238,18 @@ class ClassicGroup:
     # --- what the members share
 
     def accepts(self, joining: JoinRequest) -> bool:
-        """Whether the group's protocol type is the joiner's, and all members support one of the
-        joiner's protocols.
-        """
+        """Return whether a joining member has the group's protocol type and a protocol of all members."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(joining.protocol_type) and bool(joining.protocols)
-        everybody = len(self.members)
+        member_count = len(self.members)
         return self.protocol_type == joining.protocol_type and any(
-            self._members_per_protocol.get(name, 0) == everybody for name in joining.protocols
+            self._members_per_protocol.get(name, 0) == member_count for name in joining.protocols
         )
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best, among those that all support; of several, the
-        one voted for first.
-        """
-        everybody = len(self.members)
-        candidates = {name for name, count in self._members_per_protocol.items() if count == everybody}
+        """Return the protocol with most votes among those that all support; in a tie, the first vote's."""
+        member_count = len(self.members)
+        candidates = {name for name, count in self._members_per_protocol.items() if count == member_count}
         votes: dict[str, int] = {}
         for member in self.members.values():
             favourite = member.vote(candidates)
@@ -276,9 +257,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader has joined, by choosing another if need be; False if no member
-        has joined.
-        """
+        """Choose another leader if the leader has not joined. Returns: False if no member has joined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_promise is not None:
             return True
@@ -288,7 +267,7 @@ class ClassicGroup:
         return joined is not None
 
     def next_generation(self, now_ms: int) -> None:
-        """End the join phase with the members that are left."""
+        """Begin a generation with the current members."""
         self.generation += 1
         self.unsynced.clear()
         self.protocol_name = self.select_protocol() if self.members else None
@@ -296,18 +275,18 @@ class ClassicGroup:
         self.transition(GroupEvent.ALL_JOINED if self.members else GroupEvent.NOBODY_JOINED, now_ms)
 
     def update_subscribed_topics(self) -> None:
-        """Read from the members' metadata which topics they subscribe to."""
+        """Update `subscribed` from the members' metadata."""
         if not self.is_consumer or (self.members and self.protocol_name is None):
             self.subscribed = None
         else:
             self.subscribed = subscribed_topics(member.metadata(self.protocol_name) for member in self.members.values())
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether the members (may) subscribe to this topic, so that its offsets must stay."""
+        """Return whether the members may read this topic, so that its offsets must stay."""
         return topic in self.subscribed if self.subscribed is not None else self.is_consumer
 
     def join_result_members(self) -> list[JoinResultMember]:
-        """All members, as the leader is told of them."""
+        """Return all members as in the leader's JoinGroup response."""
         name = self.protocol_name
         return [
             JoinResultMember(member.member_id, member.instance_id, member.metadata(name))

@@ -1,4 +1,4 @@
-"""One member of a group: who it is, what it can do, and what it waits for."""
+"""A member of a classic group, and the requests and results of the group protocol."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from kqueue.groups.lazy_timer import LazyTimer
 
 
 class JoinRequest(NamedTuple):
-    """A request to join. `member_id` is empty for a newcomer, `instance_id` None for a dynamic
-    member.
+    """A JoinGroup request.
 
-    `protocols`: name -> metadata, the member's favourite first; the metadata is the client's own
-    and passes through untouched.
+    Attributes:
+        member_id: empty for a new member.
+        instance_id: None for a dynamic member.
+        protocols: name -> metadata, the preferred one first; the metadata is opaque.
     """
 
     group_id: str
@@ -29,7 +30,7 @@ class JoinRequest(NamedTuple):
 
 
 class JoinResultMember(NamedTuple):
-    """What the leader is told of a member."""
+    """A member as in the leader's JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -37,9 +38,11 @@ class JoinResultMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """A member's place in a generation. `members` is empty for all but the leader.
+    """Result of a join.
 
-    `skip_assignment`: the leader is given the members, yet the assignment in force stays.
+    Attributes:
+        members: all members for the leader, empty for the others.
+        skip_assignment: the leader gets the members, but the current assignment stays (KIP-814).
     """
 
     generation: int
@@ -52,7 +55,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """A member's assignment, as its leader made it; empty when the leader gave it none."""
+    """Result of a sync: the leader's assignment; empty if the leader gave none."""
 
     protocol_type: str | None
     protocol_name: str | None
@@ -60,16 +63,14 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """One member of a request to leave; an empty `member_id` with an `instance_id` removes whoever
-    holds that instance.
-    """
+    """One member of a LeaveGroup request; an empty `member_id` means the holder of `instance_id`."""
 
     member_id: str
     instance_id: str | None = None
 
 
 class ClassicGroupMember:
-    """One member. What it supports and waits for is changed only by its `ClassicGroup`, which counts both."""
+    """One member. Only its `ClassicGroup` changes `protocols` and `join_promise`, which it counts."""
 
     __slots__ = (
         "assignment",
@@ -106,19 +107,20 @@ class ClassicGroupMember:
 
     @property
     def is_excused(self) -> bool:
-        """Waits for us, so its silence is no sign of death. A newcomer does not know its id yet, so
-        it has to come back in time.
+        """Whether its session can't expire: it waits for a response, so it sends no heartbeats.
+
+        Not for a new member, which does not know its id yet and must join again in time.
         """
         return not self.is_new and (self.join_promise is not None or self.sync_promise is not None)
 
     def supports(self, protocols: Mapping[str, bytes]) -> bool:
-        """Whether these are exactly the member's protocols: same names, order and metadata."""
+        """Return whether the member has these protocols: same names, order and metadata."""
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The member's favourite among `candidates`, all of which it supports."""
+        """Return the member's preferred protocol of `candidates`, all of which it supports."""
         return next(name for name in self.protocols if name in candidates)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said with this protocol; empty when the group has none."""
+        """Return the member's metadata for this protocol; empty if the group has none."""
         return self.protocols[protocol] if protocol is not None else b""

@@ -1,4 +1,4 @@
-"""The states of a classic group and how it goes from one to another.
+"""The state machine of a classic group.
 
                  REBALANCE                 ALL_JOINED                     ASSIGNED
 EMPTY ----------------------> PREPARING ----------------> COMPLETING ----------------> STABLE
@@ -15,25 +15,25 @@ import enum
 
 
 class ClassicGroupState(enum.Enum):
-    """The value is the name that clients see."""
+    """State of a group; the value is its name in the protocol."""
 
     EMPTY = "Empty"
-    """No members; offsets may be there."""
+    """No members; may have offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are awaited: each has to join (again)."""
+    """The join phase: each member must join (again)."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation is made; the leader's assignment is awaited."""
+    """The generation has begun; the leader's assignment is missing."""
     STABLE = "Stable"
-    """Every member can have its assignment."""
+    """Every member can get its assignment."""
     DEAD = "Dead"
-    """Being removed, or handed to another coordinator."""
+    """Being deleted, or moved to another coordinator."""
 
 
 class GroupEvent(enum.Enum):
     """What happens to a group."""
 
     REBALANCE = "rebalance"
-    """Members came, went or changed: everybody has to join again."""
+    """Members were added, removed or changed: all must join again."""
     ALL_JOINED = "all joined"
     """The join phase ended with members."""
     NOBODY_JOINED = "nobody joined"
@@ -43,7 +43,7 @@ class GroupEvent(enum.Enum):
     REMOVED = "removed"
     """The group is being deleted."""
     KEPT = "kept"
-    """The deletion could not be written."""
+    """The deletion could not be written to the log."""
 
 
 TRANSITIONS: dict[ClassicGroupState, dict[GroupEvent, ClassicGroupState]] = {
@@ -73,6 +73,6 @@ CAN_REBALANCE = frozenset(state for state, events in TRANSITIONS.items() if Grou
 
 
 def after(state: ClassicGroupState, event: GroupEvent) -> ClassicGroupState:
-    """The state that follows. An event that can't happen in `state` is our bug (AssertionError)."""
+    """Return the next state. An event that can't happen in `state` is a bug (AssertionError)."""
     assert event in TRANSITIONS[state], f"a group that is {state.value} can't be {event.value}"
     return TRANSITIONS[state][event]

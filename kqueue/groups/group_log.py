@@ -1,4 +1,4 @@
-"""What the coordinator needs from the floor above it."""
+"""The log of the group coordinator, as the layer above implements it."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ class GroupLog(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """Never changes once the topic is there: it decides which partition keeps a group."""
+        """How many partitions. Constant once the topic exists: it decides which partition keeps a group."""
         ...
 
     def append(self, partition: int, records: GroupRecords, done: Done) -> None:
         """Append `records` as one batch, all or nothing.
 
-        `done(None)` is called on the owner thread once they are committed (may be before `append`
-        returns), `done(error)` if they never will be; for the appends to one partition in the order
-        in which they stand in its log.
+        `done(None)` is called on the owner thread when they are committed, possibly before `append`
+        returns; `done(error)` if they never will be. For one partition, in the order of its log.
         """
         ...
 
 
 def coordinator_error(failure: KqueueError) -> KqueueError:
-    """What a member is told when a record could not be written: where to turn next.
+    """Return the error for a member whose record could not be written.
 
     Source: Kafka appendGroupMetadataErrorToResponseError.
     """

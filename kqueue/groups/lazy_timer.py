@@ -1,4 +1,4 @@
-"""A deadline that is moved far more often than it is reached."""
+"""A timer for a deadline that moves far more often than it passes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from kqueue.base.timers import Timer, Timers
 class LazyTimer:
     """Calls `run` once the monotonic clock reaches the time set last.
 
-    Moving it back costs two comparisons and leaves nothing in the heap of timers: the one timer
-    that is armed finds on waking that it came too early, and arms itself again. That is what a
-    heartbeat every few seconds needs.
+    A later deadline costs two comparisons and no entry in the heap of timers: the armed timer fires
+    too early and is armed again. Suits sessions, which each heartbeat extends.
     """
 
     __slots__ = ("_run", "_timer", "_timers", "due_ms")
@@ -24,13 +23,13 @@ class LazyTimer:
         self._timer: Timer | None = None
 
     def set(self, due_ms: float) -> None:
-        """Be due at `due_ms`, whatever was set before."""
+        """Replace the deadline by `due_ms`."""
         self.due_ms = due_ms
         if self._timer is None or self._timer.deadline_ms > due_ms:
             self._arm(due_ms)
 
     def clear(self) -> None:
-        """Be due never (until set again)."""
+        """Remove the deadline."""
         self.due_ms = None
         if self._timer is not None:
             self._timer.cancel()
@@ -39,13 +38,13 @@ class LazyTimer:
     def _arm(self, due_ms: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._timers.at(due_ms, self._ring)
+        self._timer = self._timers.at(due_ms, self._fire)
 
-    def _ring(self) -> None:
-        rang, self._timer = self._timer, None
-        assert rang is not None
-        assert self.due_ms is not None, "a cleared deadline has no timer"
-        if self.due_ms > rang.deadline_ms:
+    def _fire(self) -> None:
+        fired, self._timer = self._timer, None
+        assert fired is not None
+        assert self.due_ms is not None, "a cleared timer does not fire"
+        if self.due_ms > fired.deadline_ms:
             self._arm(self.due_ms)
         else:
             self.due_ms = None

@@ -1,8 +1,8 @@
-"""How much memory groups may take, over the whole broker, and what they take now.
+"""Limits of the memory of all groups of a broker, and its current size.
 
-Every bound is a setting with a finite default. What has grown to a bound goes on: members rejoin,
-offsets are committed again. Only what would grow it further is refused, with an error that clients
-report instead of trying again, and one log line per minute and setting.
+Every limit is a setting with a finite default. At a limit, members still rejoin and offsets are
+committed again; only growth is refused, with an error that clients do not retry, and one log line
+per minute and setting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_METADATA_BYTES = getsizeof("")
 
 
 class MemberState(Protocol):
-    """What a member makes the coordinator keep: a `JoinRequest` before, a `ClassicGroupMember` afterwards."""
+    """What a member stores in the coordinator: a `JoinRequest` before, a `ClassicGroupMember` after."""
 
     @property
     def protocols(self) -> Mapping[str, bytes]: ...
@@ -40,42 +40,44 @@ class MemberState(Protocol):
 
 
 def member_bytes(member: MemberState) -> int:
-    """What a member counts towards the bounds."""
+    """Return the size of a member, in bytes."""
     names = len(member.client_id) + len(member.instance_id or "")
     return names + sum(len(name) + len(metadata) for name, metadata in member.protocols.items())
 
 
 class HasMetadata(Protocol):
-    """An offset, committed or asked for."""
+    """An offset, committed or to be committed."""
 
     @property
     def metadata(self) -> str: ...
 
 
 def offsets_bytes(offsets: Sequence[HasMetadata]) -> int:
-    """What these offsets count towards the bound."""
-    texts = [one.metadata for one in offsets if one.metadata]
+    """Return the size of these offsets, in bytes."""
+    texts = [offset.metadata for offset in offsets if offset.metadata]
     return OFFSET_BYTES * len(offsets) + sum(map(getsizeof, texts)) - _NO_METADATA_BYTES * len(texts)
 
 
 class GroupLimits:
-    """The bounds of one coordinator, and what counts towards them. Belongs to the owner thread.
+    """The limits of one coordinator, and the current sizes. Belongs to the owner thread.
 
-    `member_bytes`: of all members. `offset_bytes`: of all committed offsets, those under way
-    included.
+    Attributes:
+        member_bytes: size of all members.
+        offset_bytes: size of all offsets, committed or being written.
     """
 
     def __init__(self, config: GroupConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._said_ms: dict[str, float] = {}
+        self._next_line_ms: dict[str, float] = {}
         self._pending: OrderedDict[str, Callable[[], object]] = OrderedDict()
         self.member_bytes = 0
         self.offset_bytes = 0
 
     def check_new_group(self, group_id: str, count: int) -> None:
-        """Raises GroupMaxSizeReached: `count` groups are as many as there may be. InvalidGroupId:
-        the id is too long to be kept.
+        """Check that a group may be added to `count` groups.
+
+        Raises: GroupMaxSizeReached. InvalidGroupId: the id is too long.
         """
         if len(group_id) > GROUP_ID_LENGTH_MAX:
             raise InvalidGroupId(
@@ -87,9 +89,9 @@ class GroupLimits:
             )
 
     def check_member(self, group_id: str, group_bytes: int, before: int, after: int) -> None:
-        """Before a member grows from `before` to `after` bytes in a group that has `group_bytes`.
+        """Check that a member may grow from `before` to `after` bytes in a group of `group_bytes`.
 
-        Raises GroupMaxSizeReached.
+        Raises: GroupMaxSizeReached.
         """
         more = after - before
         if more <= 0:
@@ -102,41 +104,37 @@ class GroupLimits:
             raise GroupMaxSizeReached(self._refused("kqueue.max.groups.bytes", what))
 
     def has_room(self, offsets: Sequence[HasMetadata]) -> bool:
-        """Whether all of these could be added."""
+        """Return whether all of these could be added."""
         return self.offset_bytes + offsets_bytes(offsets) <= self._config.offsets_bytes_max
 
     def refusal(
         self, group_id: str, former: CommittedOffset | None, committed: CommittedOffset, more: int
     ) -> InvalidCommitOffsetSize | None:
-        """Why an offset can't take the place of `former`, where `more` bytes are about to be added
-        besides; None: it can.
-        """
+        """Return why an offset can't replace `former` while `more` other bytes are added; None if it can."""
         grows = offsets_bytes([committed]) - (0 if former is None else offsets_bytes([former]))
         if grows <= 0 or self.offset_bytes + more + grows <= self._config.offsets_bytes_max:
             return None
         what = f"group {group_id!r}: an offset can't be committed, all of them have {self.offset_bytes} bytes"
         return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
 
-    def add_pending_member(self, member_id: str, forget: Callable[[], object]) -> None:
-        """An id was handed out. If they are too many the oldest that nobody has joined with is
-        taken back: `forget` is called.
-        """
+    def add_pending_member(self, member_id: str, revoke: Callable[[], object]) -> None:
+        """Track a member id that was assigned. At the limit the oldest one is revoked: its `revoke` runs."""
         if len(self._pending) >= self._config.pending_members_max:
             self._refused(
                 "kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back"
             )
             _, oldest = self._pending.popitem(last=False)
             oldest()
-        self._pending[member_id] = forget
+        self._pending[member_id] = revoke
 
     def remove_pending_member(self, member_id: str) -> None:
-        """The id is not pending any more; harmless if it was not."""
+        """Stop tracking a member id; no effect if it was not pending."""
         self._pending.pop(member_id, None)
 
     def _refused(self, setting: str, what: str) -> str:
         text = f"{what}; {setting} sets the bound"
         now_ms = self._clock.monotonic_ms()
-        if now_ms >= self._said_ms.get(setting, now_ms):
-            self._said_ms[setting] = now_ms + LINE_INTERVAL_MS
+        if now_ms >= self._next_line_ms.get(setting, now_ms):
+            self._next_line_ms[setting] = now_ms + LINE_INTERVAL_MS
             logger.warning("%s", text)
         return text

@@ -1,9 +1,8 @@
-"""How members come, stay and go: dynamic members, and static ones that keep their place when they
-come back.
+"""Joins, heartbeats and leaves of dynamic and static members.
 
-A dynamic newcomer is given an id to come back with, so that a join that was given up leaves no
-ghost; a static member is known by its instance id, and whoever joins with that last holds its
-place. Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394, KIP-814.
+A new dynamic member first gets an id and joins again with it, so that an abandoned join leaves no
+member behind. A static member is known by its instance id: the last one to join with it replaces
+the former holder. Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394, KIP-814.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ from kqueue.groups.rebalancer import Rebalancer, SaveGroup, check_generation
 from kqueue.groups.schemas import GroupMetadataValue
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""How long a newcomer's first join may take; it can't send heartbeats before it knows its id.
+"""Session timeout of a new member's first join: it can't send heartbeats before it knows its id.
 Source: Kafka.
 """
 
 
 MEMBER_NAME_LENGTH_MAX = 255
-"""How much of a client id or instance id goes into a member id, which has to fit into a string of
-the protocol whatever it is made of.
+"""Characters of a client id or instance id in a member id, which must fit into a string of the
+protocol.
 """
 
 
 class StaticMemberState(NamedTuple):
-    """What a static member was before it was replaced, should the replacement not reach the log."""
+    """State of a replaced static member, restored if the replacement can't be written."""
 
     member_id: str
     protocols: dict[str, bytes]
@@ -60,7 +59,7 @@ class StaticMemberState(NamedTuple):
 
 
 class MembershipManager:
-    """The rules of membership, over groups that the caller keeps. Runs on the owner thread."""
+    """The rules of membership; the coordinator owns the groups. Runs on the owner thread."""
 
     def __init__(
         self,
@@ -81,17 +80,17 @@ class MembershipManager:
         self._save = save
 
     def check_session_timeout(self, session_timeout_ms: int) -> None:
-        """Raises InvalidSessionTimeout."""
+        """Check a session timeout. Raises: InvalidSessionTimeout."""
         low, high = self._config.session_timeout_min_ms, self._config.session_timeout_max_ms
         if not low <= session_timeout_ms <= high:
             raise InvalidSessionTimeout(f"the session timeout is from {low} to {high} ms, not {session_timeout_ms}")
 
-    # --- coming
+    # --- joins
 
     def join(
         self, group: ClassicGroup, joining: JoinRequest, *, id_required: bool, can_skip: bool
     ) -> Promise[JoinResult]:
-        """Take a member into the next generation; see `GroupCoordinator.join`."""
+        """Add a member to the next generation; see `GroupCoordinator.join`."""
         _check_alive(group)
         self._check_room(group, joining.member_id)
         if not group.accepts(joining):
@@ -106,8 +105,9 @@ class MembershipManager:
         return self._join_again(group, group.check_member(joining.member_id, joining.instance_id), joining)
 
     def _check_room(self, group: ClassicGroup, member_id: str) -> None:
-        """Raises GroupMaxSizeReached. While the members gather, those who come last lose their
-        place in a group that is too big.
+        """Check `group.max.size`; in a join phase the last members to join exceed it.
+
+        Raises: GroupMaxSizeReached.
         """
         member = group.members.get(member_id)
         if group.state is ClassicGroupState.EMPTY:
@@ -127,9 +127,7 @@ class MembershipManager:
         raise GroupMaxSizeReached(f"group {group.group_id!r} has its {self._config.members_max} members")
 
     def _check_bytes(self, group: ClassicGroup, joining: JoinRequest) -> None:
-        """Raises GroupMaxSizeReached: what the member says is more than the group, or all groups,
-        may keep.
-        """
+        """Check the size of a member. Raises: GroupMaxSizeReached: the group or all groups are too large."""
         former_id = joining.member_id or group.static_ids.get(joining.instance_id or "", "")
         former = group.members.get(former_id)
         before = 0 if former is None else member_bytes(former)
@@ -153,8 +151,8 @@ class MembershipManager:
     def _join_again(self, group: ClassicGroup, member: ClassicGroupMember, joining: JoinRequest) -> Promise[JoinResult]:
         unchanged = member.supports(joining.protocols)
         is_leader = member.member_id == group.leader_id
-        # An answer that got lost is given once more. A leader that joins a stable group wants a new
-        # assignment though nothing of its own changed: topics may have grown.
+        # A lost response is sent again. A leader that joins a stable group again requests a new
+        # assignment, also without changes of its own: topics may have more partitions.
         if unchanged and (
             group.state is ClassicGroupState.COMPLETING_REBALANCE
             or (group.state is ClassicGroupState.STABLE and not is_leader)
@@ -168,7 +166,7 @@ class MembershipManager:
         return promise
 
     def _add_pending_member(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Hand out an id; who holds it has to join with it before its session would end."""
+        """Track an assigned member id, which must join within its session timeout."""
 
         def expire() -> None:
             self._remove_pending_member(group, member_id)
@@ -198,23 +196,24 @@ class MembershipManager:
         self._rebalancer.prepare_or_complete(group)
         return promise
 
-    # --- static members that come back
+    # --- static members that join again
 
     def _replace_static_member(
         self, group: ClassicGroup, member: ClassicGroupMember, member_id: str, joining: JoinRequest, *, can_skip: bool
     ) -> Promise[JoinResult]:
-        """A static member came back under a new id: fence the old one. A stable group goes on as it
-        is if its protocol stays.
+        """Replace a static member by a new holder of its instance id, and fence the former one.
+
+        A stable group keeps its generation if its protocol stays the same.
         """
         former = StaticMemberState(
             member.member_id, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
         )
         fenced = FencedInstanceId(
-            f"instance id {joining.instance_id!r} of group {group.group_id!r} has joined anew as {member_id!r}"
+            f"instance id {joining.instance_id!r} of group {group.group_id!r} has joined again as {member_id!r}"
         )
         is_settled = (
             group.state is ClassicGroupState.STABLE and member.join_promise is None
-        )  # else an earlier return is still being written
+        )  # else an earlier replacement is still being written
         self._rebalancer.fail_join(group, member, fenced)
         self._rebalancer.fail_sync(member, fenced)
         group.rename(member, member_id)
@@ -223,8 +222,7 @@ class MembershipManager:
         if is_settled and group.select_protocol() == group.protocol_name:
             self._persist_static_member(group, member, former, promise, can_skip=can_skip)
         else:
-            # While the leader makes the assignment, it knows the old id only: everybody has to join
-            # again.
+            # The leader may be computing the assignment, and knows the old id only: rebalance.
             self._rebalancer.prepare_or_complete(group)
         return promise
 
@@ -241,7 +239,7 @@ class MembershipManager:
 
         def done(error: KqueueError | None) -> None:
             if member.join_promise is not promise or group.state is not ClassicGroupState.STABLE:
-                return  # it left, or a rebalance is under way, which answers it and writes the group anew
+                return  # it left, or a rebalance answers it and writes the group again
             self._rebalancer.extend_session(member)
             if error is not None:
                 self._rebalancer.fail_join(group, member, coordinator_error(error))
@@ -252,18 +250,19 @@ class MembershipManager:
             if can_skip:
                 joined = self._rebalancer.joined(group, member, skip_assignment=group.leader_id == member.member_id)
             else:
-                # An old leader would assign anew if it found itself leading, and its members would
-                # never hear of it.
+                # A client without KIP-814 would compute an assignment if it were the leader, and the
+                # other members would not get it.
                 joined = self._rebalancer.joined(group, member)._replace(leader=leader_before, members=[])
             self._rebalancer.resolve(promise, joined)
 
         self._save(group, {other.member_id: other.assignment for other in group.members.values()}, done)
 
-    # --- staying
+    # --- sessions
 
     def heartbeat(self, group: ClassicGroup, member: ClassicGroupMember, generation: int) -> None:
-        """Keep the member's session. Raises IllegalGeneration; RebalanceInProgress: the member has
-        to join again.
+        """Extend a member's session.
+
+        Raises: IllegalGeneration. RebalanceInProgress: the member must join again.
         """
         check_generation(group, generation)
         self._rebalancer.extend_session(member)
@@ -271,8 +270,9 @@ class MembershipManager:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
 
     def restore(self, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        """A group as the log has it; `resume` starts it. Raises MalformedMessage: members that
-        can't be together.
+        """Return a group from its record; `resume` starts its sessions.
+
+        Raises: MalformedMessage: a member is there twice.
         """
         group = self._rebalancer.new_group(group_id)
         group.restore(value)
@@ -298,25 +298,23 @@ class MembershipManager:
         return group
 
     def resume(self, group: ClassicGroup) -> None:
-        """Start the sessions of a group read from the log; one that is bigger than it may be has to
-        gather anew.
-        """
+        """Start the sessions of a restored group; a group above `group.max.size` rebalances."""
         for member in group.members.values():
             self._rebalancer.extend_session(member)
         if len(group.members) > self._config.members_max:
             self._rebalancer.prepare_rebalance(group)
 
-    # --- going
+    # --- leaves
 
     def leave(self, group: ClassicGroup, leaving: Sequence[LeavingMember]) -> list[RequestRefused | None]:
-        """Let members go, one answer for each. Raises CoordinatorNotAvailable."""
+        """Remove members. Returns an outcome for each. Raises: CoordinatorNotAvailable."""
         _check_alive(group)
         count = len(group.members)
         answers = [self._leave(group, one) for one in leaving]
         if len(group.members) < count:
             self._rebalancer.after_removal(group)
         else:
-            self._rebalancer.maybe_complete_join(group)  # somebody may have been waited for that never joined
+            self._rebalancer.maybe_complete_join(group)  # the removed one may have been the last pending member
         return answers
 
     def _leave(self, group: ClassicGroup, leaving: LeavingMember) -> RequestRefused | None:
@@ -324,7 +322,7 @@ class MembershipManager:
         if self._remove_pending_member(group, member_id):
             return None
         if not member_id and leaving.instance_id is not None:
-            # An administrator removes whoever holds the instance id.
+            # An administrator removes the holder of the instance id.
             member_id = group.static_ids.get(leaving.instance_id, "")
         try:
             self._rebalancer.remove_member(group, group.check_member(member_id, leaving.instance_id))

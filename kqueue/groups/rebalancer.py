@@ -1,5 +1,4 @@
-"""One round of the rebalance protocol: the members gather, are a generation, and get their
-assignments from their leader.
+"""The rebalance protocol: a join phase, a new generation, then the leader's assignments.
 
 A join phase (`prepare_rebalance`) ends (`_complete_join`) when all members have joined or their time is up; the
 leader among them then gives everybody's assignment in its SyncGroup, which is in the log before
@@ -30,13 +29,11 @@ from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits
 
 SaveGroup = Callable[[ClassicGroup, Mapping[str, bytes], Done], None]
-"""Write a group's generation with these assignments (member id -> assignment)."""
+"""Appends a group's generation with these assignments (member id -> assignment)."""
 
 
 class Rebalancer:
-    """Gathers members and hands out assignments. Runs on the owner thread; settles the promises that
-    members wait with.
-    """
+    """Runs join phases and assignments, and settles the members' promises. On the owner thread."""
 
     def __init__(
         self, config: GroupConfig, clock: Clock, timers: Timers, limits: GroupLimits, save: SaveGroup, wake: Wake
@@ -49,7 +46,7 @@ class Rebalancer:
         self._wake = wake
 
     def new_group(self, group_id: str) -> ClassicGroup:
-        """An empty group."""
+        """Return an empty group."""
 
         def expire_join() -> None:
             self._expire_join(group)
@@ -64,7 +61,7 @@ class Rebalancer:
         return group
 
     def new_member(self, group: ClassicGroup, member_id: str, joining: JoinRequest) -> ClassicGroupMember:
-        """A member, not yet in the group, whose session is not running yet."""
+        """Return a member that is not yet in the group, without a running session."""
 
         def expire() -> None:
             if not member.is_excused:
@@ -77,14 +74,14 @@ class Rebalancer:
     # --- the join phase
 
     def prepare_or_complete(self, group: ClassicGroup) -> None:
-        """Begin a join phase, or see whether the one that is under way can end."""
+        """Begin a join phase, or end the current one if all members have joined."""
         if group.state in CAN_REBALANCE:
             self.prepare_rebalance(group)
         else:
             self.maybe_complete_join(group)
 
     def prepare_rebalance(self, group: ClassicGroup) -> None:
-        """Begin a join phase: everybody has to join (again) within the members' rebalance timeout."""
+        """Begin a join phase: all members must join within the longest rebalance timeout."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self._reset_assignments(group, RebalanceInProgress(f"group {group.group_id!r} is rebalancing"))
         group.unsynced.clear()
@@ -102,15 +99,15 @@ class Rebalancer:
             group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
 
     def wait_for_join(self, group: ClassicGroup, member: ClassicGroupMember) -> Promise[JoinResult]:
-        """The promise of a member that has joined; it is resolved when the join phase ends."""
-        # Who asks twice has given up on the first request.
+        """Return the promise of a member that has joined; the end of the join phase resolves it."""
+        # A second request means that the client has given up on the first one.
         self.fail_join(group, member, RebalanceInProgress(f"member {member.member_id!r} has joined again"))
         promise: Promise[JoinResult] = Promise()
         group.put_join_promise(member, promise)
         return promise
 
     def maybe_complete_join(self, group: ClassicGroup) -> None:
-        """End the join phase if nobody is missing; the initial wait takes its time all the same."""
+        """End the join phase if all members have joined, except during the initial delay."""
         if (
             group.state is ClassicGroupState.PREPARING_REBALANCE
             and not group.in_initial_delay
@@ -119,9 +116,7 @@ class Rebalancer:
             self._complete_join(group)
 
     def _expire_join(self, group: ClassicGroup) -> None:
-        """Time is up: end the join phase, but go on with the initial wait of a group to which
-        somebody new has come meanwhile.
-        """
+        """End the join phase at its deadline. The initial delay is extended if members were added."""
         if group.in_initial_delay and group.new_member_added and group.remaining_initial_delay_ms > 0:
             group.new_member_added = False
             delay_ms = min(self._config.initial_rebalance_delay_ms, group.remaining_initial_delay_ms)
@@ -131,8 +126,9 @@ class Rebalancer:
             self._complete_join(group)
 
     def _complete_join(self, group: ClassicGroup) -> None:
-        """End the join phase: who has not joined is out (a static member until its session ends),
-        the others are a generation.
+        """End the join phase: remove dynamic members that have not joined, begin a generation.
+
+        Static members that have not joined stay until their session expires.
         """
         group.join_deadline.clear()
         for member in list(group.members.values()):
@@ -145,7 +141,7 @@ class Rebalancer:
         if group.state is ClassicGroupState.EMPTY:
             self._save(
                 group, {}, lambda error: None
-            )  # if it is lost, a restart finds the last members, whose sessions then end
+            )  # if the write fails, a restart restores the last members, whose sessions then expire
             return
         for member in group.members.values():
             promise = group.take_join_promise(member)
@@ -157,7 +153,7 @@ class Rebalancer:
         group.sync_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
 
     def joined(self, group: ClassicGroup, member: ClassicGroupMember, *, skip_assignment: bool = False) -> JoinResult:
-        """A member's place in the generation that there is."""
+        """Return a member's join result in the current generation."""
         is_leader = member.member_id == group.leader_id
         members = group.join_result_members() if is_leader else []
         leader = group.leader_id or ""
@@ -176,8 +172,9 @@ class Rebalancer:
     def sync(
         self, group: ClassicGroup, member: ClassicGroupMember, assignments: Mapping[str, bytes]
     ) -> Promise[SyncResult]:
-        """Give a member its assignment when it is there; the leader brings all of them. Raises
-        RebalanceInProgress.
+        """Return a promise of a member's assignment; the leader's request carries all assignments.
+
+        Raises: RebalanceInProgress.
         """
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
@@ -195,7 +192,7 @@ class Rebalancer:
     def check_sync(
         self, group: ClassicGroup, generation: int, protocol_type: str | None, protocol_name: str | None
     ) -> None:
-        """Raises IllegalGeneration, InconsistentGroupProtocol."""
+        """Check a sync request. Raises: IllegalGeneration, InconsistentGroupProtocol."""
         check_generation(group, generation)
         for theirs, ours in ((protocol_type, group.protocol_type), (protocol_name, group.protocol_name)):
             if theirs is not None and ours is not None and theirs != ours:
@@ -211,7 +208,7 @@ class Rebalancer:
 
         def done(error: KqueueError | None) -> None:
             if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a rebalance came in between, and has told everybody
+                return  # another rebalance has begun and has answered all members
             if error is not None:
                 self._reset_assignments(group, coordinator_error(error))
                 self.prepare_rebalance(group)
@@ -240,15 +237,15 @@ class Rebalancer:
                 self.extend_session(member)
 
     def _expire_sync(self, group: ClassicGroup) -> None:
-        """Members that did not come for their assignment are out. Source: Kafka expirePendingSync."""
+        """Remove members that sent no SyncGroup in time. Source: Kafka expirePendingSync."""
         for member_id in list(group.unsynced):
             self.remove_member(group, group.members[member_id])
         self.prepare_rebalance(group)
 
-    # --- members that go
+    # --- removal of members
 
     def remove_member(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
-        """Let a member go; what it waits for is refused. `after_removal` is then due."""
+        """Remove a member and fail its promises. The caller then calls `after_removal`."""
         error = UnknownMember(f"member {member.member_id!r} is not in group {group.group_id!r} any more")
         self.fail_join(group, member, error)
         self.fail_sync(member, error)
@@ -256,14 +253,14 @@ class Rebalancer:
         group.remove(member)
 
     def after_removal(self, group: ClassicGroup) -> None:
-        """Members have gone: the others share what they had."""
+        """Rebalance, or end the join phase, after members were removed."""
         if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.prepare_rebalance(group)
         else:
             self.maybe_complete_join(group)
 
     def retire(self, group: ClassicGroup, error: KqueueError) -> None:
-        """Answer everybody who waits with `error` and stop all clocks: the group is going."""
+        """Fail all promises with `error` and stop all timers of a group that is removed."""
         for member in group.members.values():
             self.fail_join(group, member, error)
             self.fail_sync(member, error)
@@ -274,21 +271,21 @@ class Rebalancer:
             self._limits.remove_pending_member(member_id)
         group.pending.clear()
 
-    # --- members that wait
+    # --- waiting members
 
     def extend_session(self, member: ClassicGroupMember) -> None:
-        """The member is alive now."""
+        """Restart the member's session timeout."""
         member.session.set(self._clock.monotonic_ms() + member.session_timeout_ms)
 
     def fail_join(self, group: ClassicGroup, member: ClassicGroupMember, error: KqueueError) -> None:
-        """Answer a member that waits for the join phase to end; harmless if it doesn't."""
+        """Fail the join promise of a member; no effect if it doesn't wait."""
         promise = group.take_join_promise(member)
         if promise is not None:
             promise.fail(error)
             self._wake(promise)
 
     def fail_sync(self, member: ClassicGroupMember, error: KqueueError) -> bool:
-        """Answer a member that waits for its assignment; False if it doesn't."""
+        """Fail the sync promise of a member. Returns: False if it doesn't wait."""
         promise, member.sync_promise = member.sync_promise, None
         if promise is not None:
             promise.fail(error)
@@ -296,12 +293,12 @@ class Rebalancer:
         return promise is not None
 
     def resolve(self, promise: Promise[Any], value: JoinResult | SyncResult) -> None:
-        """Answer whoever holds this promise."""
+        """Resolve a promise and wake its waiter."""
         promise.resolve(value)
         self._wake(promise)
 
 
 def check_generation(group: ClassicGroup, generation: int) -> None:
-    """Raises IllegalGeneration."""
+    """Check the generation of a request. Raises: IllegalGeneration."""
     if generation != group.generation:
         raise IllegalGeneration(f"group {group.group_id!r} is at generation {group.generation}, not {generation}")

@@ -1,5 +1,6 @@
-"""The metadata store and its backends. `METADATA_STORES`: name -> a callable that opens a
-MetadataStore out of a data folder's path.
+"""The metadata store and its backends.
+
+`METADATA_STORES`: name -> a callable that opens a MetadataStore for a data folder's path.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ __all__ = ["METADATA_STORES", "MetadataStore"]
 
 
 def _sqlite(folder: str) -> MetadataStore:
-    from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on first need: a broker in memory never meets it
+    from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on first use: a broker in memory does not need it
 
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)  # logs that a plugin keeps elsewhere leave the folder to us
+        Path(folder).mkdir(parents=True, exist_ok=True)  # a storage plugin may keep the logs elsewhere
     except OSError as error:
         raise StorageFailed(f"{folder}: the folder of the metadata store can't be made: {error.strerror}") from error
     return SqliteStore(Path(folder, FILE_NAME))

@@ -1,6 +1,4 @@
-"""A metadata store in memory: for tests and for brokers whose logs are in memory too. Nothing
-survives its object.
-"""
+"""A metadata store in memory, for tests and for brokers whose logs are in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from kqueue.metadata.store import Entry, Snapshot, check_commit, check_guards
 
 
 class MemoryStore:
-    """Implements `MetadataStore`; several brokers may share one object."""
+    """Implements `MetadataStore`. Several brokers may share one object."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
@@ -32,11 +30,13 @@ class MemoryStore:
         check_commit(guards, puts, deletes)
         with self._lock:
             self._check_open()
-            broken = check_guards(guards, {key: entry.version for key, entry in self._entries.items() if key in guards})
-            if broken is not None:
-                raise Conflict(broken)
-            # one counter for all keys, so that a deleted and re-created key never shows an old
-            # version again
+            violation = check_guards(
+                guards, {key: entry.version for key, entry in self._entries.items() if key in guards}
+            )
+            if violation is not None:
+                raise Conflict(violation)
+            # One counter for all keys: a key that is deleted and created again never repeats a
+            # version.
             self._last_version += 1
             for key, value in puts.items():
                 self._entries[key] = Entry(bytes(value), self._last_version)

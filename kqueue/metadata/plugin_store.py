@@ -1,6 +1,4 @@
-"""What stands between kqueue and a metadata store that is not its own: whatever that does wrong is
-a StorageFailed with its name.
-"""
+"""Wraps metadata stores of plugins: any breach of contract is a StorageFailed that names the plugin."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ OpenStore = Callable[[str], MetadataStore]
 
 
 def wrap_opener(open_store: OpenStore, entry: RegistryEntry[OpenStore]) -> OpenStore:
-    """What opens the same stores, guarded. Raises PluginError: it can't be called."""
+    """Return a callable that opens the same stores, wrapped. Raises: PluginError: not callable."""
     title = entry.title("metadata store")
     if not callable(open_store):
         raise PluginError(f"{title}: expected a callable that takes a data folder's path, found {open_store!r:.100}")
@@ -38,15 +36,15 @@ def wrap_opener(open_store: OpenStore, entry: RegistryEntry[OpenStore]) -> OpenS
 
 
 class PluginMetadataStore:
-    """See `store.MetadataStore`."""
+    """A plugin's store, with its arguments and results checked. See `store.MetadataStore`."""
 
     def __init__(self, store: MetadataStore, call: PluginCall) -> None:
         self._store = store
         self._call = call
 
     def read(self, prefix: str) -> Snapshot:
-        found: Snapshot = self._call("read", Mapping, self._store.read, prefix)
-        for key, entry in found.items():
+        snapshot: Snapshot = self._call("read", Mapping, self._store.read, prefix)
+        for key, entry in snapshot.items():
             if not isinstance(key, str) or not key.startswith(prefix):
                 raise StorageFailed(
                     f"{self._call.title} broke its contract: read({prefix!r}) returned the key {key!r:.100}"
@@ -55,18 +53,18 @@ class PluginMetadataStore:
                 raise StorageFailed(
                     f"{self._call.title} broke its contract: read returned no Entry of bytes and a version for {key}"
                 )
-        return found
+        return snapshot
 
     def commit(
         self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
     ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
-        found: Mapping[str, int] = self._call("commit", Mapping, self._store.commit, guards, puts, deletes)
+        versions: Mapping[str, int] = self._call("commit", Mapping, self._store.commit, guards, puts, deletes)
         for key in puts:
-            if not isinstance(found.get(key), int):
+            if not isinstance(versions.get(key), int):
                 raise StorageFailed(f"{self._call.title} broke its contract: commit returned no version of {key}")
-        return found
+        return versions
 
     def close(self) -> None:
         self._call("close", type(None), self._store.close)

@@ -1,12 +1,12 @@
-"""A metadata store in one SQLite file, for one machine; several processes may hold it open.
+"""A metadata store in one SQLite file, for one machine; several processes may have it open.
 
 Format 1 (`PRAGMA user_version`), in a file marked by `PRAGMA application_id`:
 
     entries(key TEXT PRIMARY KEY, value BLOB, version INTEGER)
-    counter(last_version INTEGER)        one row: the newest version given to any key
+    counter(last_version INTEGER)        one row: the latest version of any key
 
 Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any
-point leaves it whole or absent.
+point leaves it complete or absent.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ class SqliteStore:
             raise
 
     def _create_file(self) -> None:
-        """Create the file for this user alone if it is missing; SQLite gives the files beside it
-        the same mode. Raises StorageFailed.
+        """Create a missing file with mode 0600; SQLite gives its side files the same mode.
+
+        Raises: StorageFailed: it can't be created, or is a symbolic link.
         """
         for path in (self.path, *(self.path + suffix for suffix in SIDE_FILE_SUFFIXES)):
             if os.path.islink(path):  # noqa: PTH114
                 raise StorageFailed(f"can't open the metadata store: {path} is a symbolic link, which is not followed")
         try:
-            # one that is there is not opened: closing it would drop the locks of another connection
-            # of this process
+            # An existing file is not opened: closing it would release the POSIX locks of another
+            # connection of this process.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
         except FileExistsError:
             pass
@@ -68,15 +69,15 @@ class SqliteStore:
             raise StorageFailed(f"could not open the metadata store {self.path}: {error.strerror}") from error
 
     def read(self, prefix: str) -> Snapshot:
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         with self._lock, self._failing("read"):
             for key, value, version in self._db.execute(
                 "SELECT key, value, version FROM entries WHERE key >= ? ORDER BY key", (prefix,)
             ):
                 if not key.startswith(prefix):
                     break
-                found[key] = Entry(value, version)
-        return found
+                entries[key] = Entry(value, version)
+        return entries
 
     def commit(
         self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
@@ -84,9 +85,9 @@ class SqliteStore:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
         with self._lock, self._failing("commit to"), self._transaction():
-            broken = check_guards(guards, self._versions(guards))
-            if broken is not None:
-                raise Conflict(broken)
+            violation = check_guards(guards, self._versions(guards))
+            if violation is not None:
+                raise Conflict(violation)
             self._db.execute("UPDATE counter SET last_version = last_version + 1")
             (version,) = self._db.execute("SELECT last_version FROM counter").fetchone()
             self._db.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in deletes])
@@ -108,9 +109,9 @@ class SqliteStore:
                 self._create()
             elif application != APPLICATION_ID:
                 raise StorageFailed(f"{self.path}: an SQLite file, but no metadata store of kqueue")
-            (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if found != FORMAT:
-                raise StorageFailed(f"{self.path}: expected format {FORMAT}, found {found}; a newer kqueue wrote it")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version != FORMAT:
+                raise StorageFailed(f"{self.path}: expected format {FORMAT}, found {version}; a newer kqueue wrote it")
 
     def _create(self) -> None:
         self._db.execute(
@@ -127,9 +128,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing; IMMEDIATE takes the write lock first, so that what was compared can't
-        change before it is written.
-        """
+        """Commit or roll back. IMMEDIATE takes the write lock first, so guards hold until the writes."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

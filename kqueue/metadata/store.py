@@ -21,9 +21,7 @@ VALUE_SIZE_MAX = 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """A value and its version: 1 or more, and never one that this key had before, even if it was
-    deleted in between.
-    """
+    """A value and its version, >= 1. A key never repeats a version, also not after a deletion."""
 
     value: bytes
     version: int
@@ -33,15 +31,12 @@ Snapshot = Mapping[str, Entry]
 
 
 class MetadataStore(Protocol):
-    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have at most
-    1 MiB.
-    """
+    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have up to 1 MiB."""
 
     def read(self, prefix: str) -> Snapshot:
-        """All entries whose key starts with `prefix`, as of one moment, after every commit that has
-        returned.
+        """Return all entries whose key starts with `prefix`: a snapshot after all returned commits.
 
-        Returns: by whole key, in order of keys; empty when there are none.
+        Returns: full key -> entry, in order of keys.
         Raises: StorageFailed.
         """
         ...
@@ -61,12 +56,12 @@ class MetadataStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files. Twice is harmless; other calls after it raise StorageFailed."""
+        """Close files. A second call has no effect; all other calls then raise StorageFailed."""
         ...
 
 
 def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> None:
-    """What every store refuses before it begins. Raises ValueError: says which key and why."""
+    """Check the arguments of `commit`, for all stores. Raises: ValueError: with the key and the reason."""
     deletes = list(deletes)
     for key in (*guards, *puts, *deletes):
         if not key.startswith("/") or len(key) > KEY_LENGTH_MAX or "\0" in key:
@@ -82,13 +77,13 @@ def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], de
 
 
 def check_guards(guards: Mapping[str, int | None], versions: Mapping[str, int]) -> str | None:
-    """Why the guards do not hold against the `versions` in force; None when they do."""
+    """Return why the guards do not hold against the current `versions`; None if they hold."""
     for key, expected in guards.items():
-        found = versions.get(key)
-        if found != expected:
-            return f"{key}: expected {_words(expected)}, found {_words(found)}"
+        version = versions.get(key)
+        if version != expected:
+            return f"{key}: expected {_describe(expected)}, found {_describe(version)}"
     return None
 
 
-def _words(version: int | None) -> str:
+def _describe(version: int | None) -> str:
     return "no entry" if version is None else f"version {version}"
