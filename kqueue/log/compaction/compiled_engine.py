@@ -57,7 +57,7 @@ class CompiledOffsetMap(OffsetMap):
         self._window_start = 0
 
     def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> int:
-        taken = 0
+        processed = 0
         for key, delta in zip(keys, deltas, strict=True):
             if key is not None:
                 count = kernels.put_key(
@@ -66,9 +66,9 @@ class CompiledOffsetMap(OffsetMap):
                 if count < 0:
                     break
                 self.count = count
-            taken += 1
-        self.records += taken
-        return taken
+            processed += 1
+        self.records += processed
+        return processed
 
     def get_all(self, keys: Sequence[bytes | None]) -> list[int]:
         return [-1 if key is None else kernels.get_key(self.fields, _view(key), self.seed) for key in keys]
@@ -100,14 +100,14 @@ def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first
     assert isinstance(offset_map, CompiledOffsetMap)
     if not 0 <= header.base_offset <= _OFFSET_MAX:
         raise CorruptBatch(f"expected a base offset from 0 to 2**62, found {header.base_offset}")
-    count, taken, full_at = kernels.index_batch(
+    count, processed, full_at = kernels.index_batch(
         offset_map.fields, offset_map.stage, offset_map.seed, offset_map.count, offset_map.capacity,
         _view(data), header.record_count, header.base_offset, header.last_offset_delta, first_offset,
     )  # fmt: skip
     if count < 0:
         raise _corrupt(data, header)
     offset_map.count = count
-    offset_map.records += taken
+    offset_map.records += processed
     return header.next_offset if full_at < 0 else int(full_at)
 
 
@@ -125,13 +125,13 @@ def kept(
     if count * _RECORD_BYTES_MIN > len(data):  # before memory is allocated for them
         raise _corrupt(data, header)
     stay: NDArray[np.uint8] = np.zeros(count, np.uint8)
-    found = kernels.ask_batch(
+    count_kept = kernels.mark_retained(
         offset_map.fields, offset_map.stage, offset_map.seed,
         _view(data), count, base_offset, header.last_offset_delta, start_offset, end_offset, stay,
     )  # fmt: skip
-    if found < 0:
+    if count_kept < 0:
         raise _corrupt(data, header)
-    if found == 0:
+    if count_kept == 0:
         return NOTHING
     return _pick(data, header, stay, False, keep_tombstones or header.last_offset >= end_offset)
 

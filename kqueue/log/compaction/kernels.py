@@ -107,7 +107,7 @@ def index_batch(
         may hold a part of it.
     """
     size = len(data)
-    pos = taken = staged = int64(0)
+    pos = processed = staged = int64(0)
     delta = full_at = int64(-1)
     for number in range(records):
         pos, _, delta, key, key_size = read_record(data, pos, size, delta, delta_max)
@@ -115,21 +115,21 @@ def index_batch(
             return int64(WRONG), int64(0), int64(0)
         offset = base_offset + delta
         if offset >= first_offset and full_at < 0:
-            taken += 1
+            processed += 1
             if key_size >= 0:
                 stage[staged, 0], stage[staged, 1] = hash_bytes(data, key, key_size, seed)
                 stage[staged, 2] = uint64(offset + 1)
-                stage[staged, 3] = uint64(taken)
+                stage[staged, 3] = uint64(processed)
                 staged += 1
         if staged and (staged == STAGED or number == records - 1):
             count, done = _put_staged(slots, stage, staged, count, capacity)
             if done < staged:  # go on reading all the same: what follows must be records
                 full_at = int64(stage[done, 2]) - 1
-                taken = int64(stage[done, 3]) - 1
+                processed = int64(stage[done, 3]) - 1
             staged = int64(0)
     if pos != size:
         return int64(WRONG), int64(0), int64(0)
-    return count, taken, full_at
+    return count, processed, full_at
 
 
 @compiled
@@ -146,7 +146,7 @@ def mark_latest(slots: Any, start: int, marks: Any) -> None:
 
 
 @compiled
-def ask_batch(
+def mark_retained(
     slots: Any, stage: Any, seed: Any,
     data: Any, records: int, base_offset: int, delta_max: int, start_offset: int, end_offset: int, stay: Any,
 ) -> int:  # fmt: skip

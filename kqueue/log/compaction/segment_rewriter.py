@@ -326,12 +326,12 @@ def rebase_timestamps(data: bytes, count: int, shift: int) -> bytes:
     for _ in range(count):
         raw, pos = read_raw(data, pos, 32)
         end = pos + (raw >> 1)
-        delta, rest = read_raw(data, pos + 1, 64)
+        delta, delta_end = read_raw(data, pos + 1, 64)
         moved = (delta >> 1 ^ -(delta & 1)) + shift
         if not ~_LONG_MAX <= moved <= _LONG_MAX:
             raise CorruptBatch(f"a time delta of {moved} does not fit in 64 bits")
         time = VARINTS[moved]
-        out += VARINTS[1 + len(time) + end - rest]
-        out += data[pos : pos + 1] + time + data[rest:end]
+        out += VARINTS[1 + len(time) + end - delta_end]
+        out += data[pos : pos + 1] + time + data[delta_end:end]
         pos = end
     return bytes(out)

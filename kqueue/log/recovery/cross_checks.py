@@ -127,7 +127,7 @@ def _batch_at(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
     if number < 0:
         return None
     try:
-        found = segments[number].find(offset)
+        located = segments[number].find(offset)
     except CorruptData:
         return None  # a read of it reports the damage
-    return found.unit if found is not None and isinstance(found.unit, BatchHeader) else None
+    return located.unit if located is not None and isinstance(located.unit, BatchHeader) else None

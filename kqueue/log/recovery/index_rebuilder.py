@@ -68,7 +68,7 @@ class IndexRebuilder:
             gapless: the offsets have no gaps, so one before the last batch is damage.
         Raises StorageFailed. Thread: any; writes nothing.
         """
-        for item in validated_batches(self.source, self.size, self.segment.base, limit=limit, judges_epochs=False):
+        for item in validated_batches(self.source, self.size, self.segment.base, limit=limit, check_epochs=False):
             ends = cut_from is not None and self.end_offset >= cut_from
             if (
                 isinstance(item, ScannedBatch)

@@ -5,7 +5,7 @@ appends is right by construction and costs nothing. A read of unverified bytes g
 `VerificationTask`, which runs as a job; the read is repeated when the job ends. The bytes are then
 known to be valid or damaged:
 
-    0        verified    damaged   verified      unverified      found     appended since
+    0        verified    damaged   verified      unverified     at opening appended since
     |-----------------|############|-----------|................|------------------------------|
 
 Offsets of a damaged range, from `offset` to `next_offset` (exclusive), are refused. Reads before it
@@ -174,17 +174,18 @@ class VerificationTask:
 
 
 class SegmentVerification:
-    """Which of the first `found` bytes of a segment's log, those it held when it was opened, are
-    verified, and which are damaged.
+    """Which bytes of a segment's log are verified, and which are damaged.
+
+    initial_size: bytes that the log held when it was opened; only these need verification.
 
     verified_ranges: in order, neither touching nor overlapping; the first begins at 0.
     """
 
-    __slots__ = ("damaged_ranges", "found", "name", "running", "verified_ranges")
+    __slots__ = ("damaged_ranges", "initial_size", "name", "running", "verified_ranges")
 
-    def __init__(self, name: str, base: int, found: int) -> None:
+    def __init__(self, name: str, base: int, initial_size: int) -> None:
         self.name = name
-        self.found = found
+        self.initial_size = initial_size
         self.verified_ranges = [VerifiedRange(0, 0, base)]
         self.damaged_ranges: list[DamagedRange] = []
         self.running: list[VerificationTask] = []
@@ -192,15 +193,15 @@ class SegmentVerification:
     @property
     def is_complete(self) -> bool:
         """Whether all bytes are verified and none is damaged."""
-        return not self.damaged_ranges and self.verified_ranges[0].end >= self.found
+        return not self.damaged_ranges and self.verified_ranges[0].end >= self.initial_size
 
     def preceding(self, position: int) -> VerifiedRange:
         """The last range that begins at or before `position`; there is always one."""
         return self.verified_ranges[bisect_right(self.verified_ranges, position, key=_start) - 1]
 
     def is_verified(self, start: int, end: int) -> bool:
-        """Whether the range is verified, as far as it was found when the segment was opened."""
-        return self.preceding(start).end >= min(end, self.found)
+        """Whether the range is verified, as far as it existed when the segment was opened."""
+        return self.preceding(start).end >= min(end, self.initial_size)
 
     def damaged_at(self, offset: int) -> DamagedRange | None:
         """The damaged range that held the record at `offset`."""

@@ -34,7 +34,7 @@ def validated_batches(
     *,
     limit: int | None = None,
     first: int | None = None,
-    judges_epochs: bool = True,
+    check_epochs: bool = True,
     epochs: LeaderEpochCache | None = None,
     deep: bool = False,
 ) -> Iterator[ScannedBatch | CorruptRange]:
@@ -44,13 +44,13 @@ def validated_batches(
         base: the segment's base offset.
         limit: offset at which the next segment begins, None: there is none.
         first: the least offset that may come, if it is not `base`.
-        judges_epochs: report a batch whose leader epoch cannot be right as a range with a fix.
+        check_epochs: report a batch whose leader epoch cannot be right as a range with a fix.
         epochs: the checkpoint of leader epochs; it decides where the neighbours do not.
         deep: decode every record too.
     Raises StorageFailed. Allocates a chunk, or one batch that lies within the file.
     """
     check = CheckLevel.RECORDS if deep else CheckLevel.CHECKSUMS
-    order = _Order(base, base if first is None else first, limit, epochs, judges_epochs)
+    order = _Order(base, base if first is None else first, limit, epochs, check_epochs)
     scanner = BatchScanner(file, 0, size, check=check)
     return order.validated(scan_resyncing(scanner, base - 1, last_max=order.last_max, limit=limit))
 
@@ -83,14 +83,14 @@ class _Order:
     """
 
     def __init__(
-        self, base: int, expected: int, limit: int | None, epochs: LeaderEpochCache | None, judges_epochs: bool
+        self, base: int, expected: int, limit: int | None, epochs: LeaderEpochCache | None, check_epochs: bool
     ) -> None:
         self.expected = expected
         self.limit = limit
         self.last_max = base + RELATIVE_OFFSET_MAX if limit is None else min(limit - 1, base + RELATIVE_OFFSET_MAX)
         self.epoch = UNKNOWN_EPOCH
         self.epochs = epochs
-        self.judges_epochs = judges_epochs
+        self.check_epochs = check_epochs
 
     def validated(self, items: Iterator[ScannedBatch | CorruptRange]) -> Iterator[ScannedBatch | CorruptRange]:
         """Yield the items; a batch whose offset or epoch is wrong becomes a range."""
@@ -137,7 +137,7 @@ class _Order:
     def _wrong_epoch(self, batch: ScannedBatch, following: ScannedBatch | CorruptRange | None) -> CorruptRange | None:
         """None: a batch of this leader epoch can be at its position, or the checkpoint agrees."""
         header, before = batch.header, self.epoch
-        if not self.judges_epochs or not isinstance(header, BatchHeader):
+        if not self.check_epochs or not isinstance(header, BatchHeader):
             return None
         after = (
             following.header.leader_epoch

@@ -275,11 +275,11 @@ def test_a_killed_process_is_retried_soon_and_its_log_excluded_after_repeated_de
         desk.advance(wait_ms)
     die()
     assert desk.cleaner.uncleanable == {("t", 0): str(killed)}
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert [level for level, _ in told] == ["WARNING", "WARNING", "ERROR"]
-    assert all("SIGKILL" in message for _, message in told)
-    assert "retrying in 15 s" in told[0][1]
-    assert "excluded for 10 minutes" in told[-1][1]
+    messages = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in messages] == ["WARNING", "WARNING", "ERROR"]
+    assert all("SIGKILL" in message for _, message in messages)
+    assert "retrying in 15 s" in messages[0][1]
+    assert "excluded for 10 minutes" in messages[-1][1]
 
     desk.advance(RETRY_MS)
     assert desk.cleaner.begin([desk.candidate(log)]) == 1
@@ -326,7 +326,9 @@ def test_a_commit_that_fails_leaves_the_names_to_the_next_start() -> None:
     desk.storage.mend()
     desk.advance(10 * RETRY_MS)
     assert log.offline is None
-    assert desk.cleaner.begin([desk.candidate(log)]) == 0, "another compaction would remove the .cleaned that tells"
+    assert desk.cleaner.begin([desk.candidate(log)]) == 0, (
+        "another compaction would remove the .cleaned that invalidates the .swap"
+    )
     assert state(log) == before
     left = desk.storage.after_cut(Remains.KEPT, random.Random(1))
     assert state(Log.open(left, "t-0", log.config, desk.clock, checkpoint=LogCheckpoint(recovery_point=20))) == before
@@ -341,7 +343,7 @@ def test_an_install_that_fails_takes_the_log_offline() -> None:
     desk.storage.fail("rename", lambda path: path.endswith("0.log"))
     desk.jobs.run_all()
     assert log.offline is not None
-    assert desk.cleaner.uncleanable == {}, "the log itself tells what is wrong"
+    assert desk.cleaner.uncleanable == {}, "the log itself reports what is wrong"
     left = desk.storage.after_cut(Remains.KEPT, random.Random(1))
     assert state(Log.open(left, "t-0", log.config, desk.clock, checkpoint=LogCheckpoint(recovery_point=20))) == before
 

@@ -256,7 +256,7 @@ class CompactionMachine(RuleBasedStateMachine):
         assert done.clean_to == clean_to
         self.first_dirty = clean_to
         for entry in self.storage.list(FOLDER):
-            if entry.name.endswith(SNAPSHOT):  # so that the batches have to tell of the producers
+            if entry.name.endswith(SNAPSHOT):  # so that producers come from the batches
                 self.storage.remove(f"{FOLDER}/{entry.name}")
         self.log = open_compacted(self.storage, recovery_point=end_offset)
         assert self.log.end_offset == end_offset

@@ -442,7 +442,7 @@ def test_fast_is_what_auto_means_where_it_is_installed() -> None:
 
 
 def test_importing_the_task_does_not_import_numba() -> None:
-    """The broker's process never pays for it; whoever runs a compaction does."""
+    """The broker's process never imports numba; the compaction's process does."""
     code = (
         "import sys, kqueue.log.compaction.compaction_task; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
     )

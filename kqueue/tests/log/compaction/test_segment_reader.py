@@ -100,7 +100,7 @@ def test_offsets_have_to_stay_within_their_segment() -> None:
     assert len(records(walk(bytes(data), end=9))) == 2
     with pytest.raises(CorruptBatch, match="offset 8 lies beyond the end of its segment at 8"):
         records(walk(bytes(data), end=8))
-    data[0] ^= 0x7F  # the sum does not tell
+    data[0] ^= 0x7F  # the checksum does not cover it
     with pytest.raises(CorruptBatch, match="lies beyond the end of its segment at 12"):
         records(walk(bytes(data)))
 

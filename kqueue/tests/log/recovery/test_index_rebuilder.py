@@ -31,12 +31,12 @@ def file_of(*parts: bytes) -> MemoryFile:
     return file
 
 
-def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]:
-    """Offsets of what is whole, "broken" for what is not; together they are the file."""
+def scanned(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]:
+    """Offsets of each batch, "corrupt" for a range without one; together they are the file."""
     file = file_of(*parts)
     found: list[tuple[int, int] | str] = []
     position = 0
-    for one in validated_batches(file, file.size, 0, limit=limit, judges_epochs=False):
+    for one in validated_batches(file, file.size, 0, limit=limit, check_epochs=False):
         start, end = (
             (one.position, one.position + one.header.size) if isinstance(one, ScannedBatch) else (one.position, one.end)
         )
@@ -45,7 +45,7 @@ def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]
         if isinstance(one, CorruptRange):
             assert one.expected
             assert one.found
-            found.append("broken")
+            found.append("corrupt")
         else:
             base = one.header.base_offset if one.header.magic == 2 else one.header.last_offset
             found.append((base, one.header.last_offset))
@@ -55,54 +55,54 @@ def told(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]
 
 def test_a_whole_log_is_whole_with_gaps_too() -> None:
     """S5.2, S5.3: compaction leaves gaps."""
-    assert told(unit(0), unit(2), unit(9)) == [(0, 1), (2, 3), (9, 10)]
-    assert told() == []
+    assert scanned(unit(0), unit(2), unit(9)) == [(0, 1), (2, 3), (9, 10)]
+    assert scanned() == []
 
 
 def test_a_torn_end_is_one_corrupt_range() -> None:
     whole = unit(2)
     for size in (1, 17, 60, len(whole) - 1):
-        assert told(unit(0), whole[:size]) == [(0, 1), "broken"]
+        assert scanned(unit(0), whole[:size]) == [(0, 1), "corrupt"]
 
 
 def test_a_wrong_checksum_costs_one_batch() -> None:
     wrong = bytearray(unit(2))
     wrong[-1] ^= 1
-    assert told(unit(0), bytes(wrong), unit(4)) == [(0, 1), "broken", (4, 5)]
-    assert told(unit(0), bytes(wrong)) == [(0, 1), "broken"]
+    assert scanned(unit(0), bytes(wrong), unit(4)) == [(0, 1), "corrupt", (4, 5)]
+    assert scanned(unit(0), bytes(wrong)) == [(0, 1), "corrupt"]
 
 
 def test_a_wrong_length_costs_what_can_not_be_found_again() -> None:
     wrong = bytearray(unit(2))
     wrong[10] ^= 1
-    assert told(unit(0), bytes(wrong), unit(4), unit(6)) == [(0, 1), "broken", (4, 5), (6, 7)]
+    assert scanned(unit(0), bytes(wrong), unit(4), unit(6)) == [(0, 1), "corrupt", (4, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("base", [3, 4, 5, 6, 7, 70, 2**31 + 1, 2**40])
 def test_a_batch_whose_offset_was_changed_upwards_is_the_wrong_one_and_not_those_after_it(base: int) -> None:
-    assert told(unit(0), unit(base), unit(4), unit(6)) in (
-        [(0, 1), "broken", (4, 5), (6, 7)],
-        [(0, 1), (base, base + 1), "broken", (6, 7)],
+    assert scanned(unit(0), unit(base), unit(4), unit(6)) in (
+        [(0, 1), "corrupt", (4, 5), (6, 7)],
+        [(0, 1), (base, base + 1), "corrupt", (6, 7)],
     )
-    assert told(unit(0), unit(70), unit(4), unit(6)) == [(0, 1), "broken", (4, 5), (6, 7)]
+    assert scanned(unit(0), unit(70), unit(4), unit(6)) == [(0, 1), "corrupt", (4, 5), (6, 7)]
 
 
 def test_a_batch_whose_offset_was_changed_downwards_is_the_wrong_one() -> None:
-    assert told(unit(0), unit(2), unit(1), unit(6)) == [(0, 1), (2, 3), "broken", (6, 7)]
+    assert scanned(unit(0), unit(2), unit(1), unit(6)) == [(0, 1), (2, 3), "corrupt", (6, 7)]
 
 
 def test_nothing_reaches_into_the_next_segment() -> None:
-    assert told(unit(0), unit(2), limit=4) == [(0, 1), (2, 3)]
-    assert told(unit(0), unit(3), limit=4) == [(0, 1), "broken"]
+    assert scanned(unit(0), unit(2), limit=4) == [(0, 1), (2, 3)]
+    assert scanned(unit(0), unit(3), limit=4) == [(0, 1), "corrupt"]
 
 
 def test_old_formats_are_scanned() -> None:
     records = [Record(number, START_MS, None, b"%d" % number) for number in range(3)]
     plain, wrapped = encode_set(records[:2], 1), encode_set(records[2:], 1, 1)
-    assert told(plain, wrapped, unit(3)) == [(0, 0), (1, 1), (2, 2), (3, 4)]
+    assert scanned(plain, wrapped, unit(3)) == [(0, 0), (1, 1), (2, 2), (3, 4)]
     damaged = bytearray(plain)
     damaged[20] ^= 4
-    assert told(bytes(damaged), wrapped)[-1] == (2, 2)
+    assert scanned(bytes(damaged), wrapped)[-1] == (2, 2)
 
 
 @given(st.data())
@@ -111,9 +111,9 @@ def test_one_flipped_bit_never_makes_a_batch_that_was_not_there(data: st.DataObj
     whole = bytearray(b"".join(parts))
     at = data.draw(st.integers(0, len(whole) - len(parts[-1]) - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
-    found = told(bytes(whole), limit=12)
+    found = scanned(bytes(whole), limit=12)
     right = [(base, base + 1) for base in range(0, 12, 2)]
-    wrong = [one for one in found if one != "broken" and one not in right]
+    wrong = [one for one in found if one != "corrupt" and one not in right]
     assert len(wrong) <= 1, "a base offset that its neighbours allow"
     assert sum(one in right for one in found) >= len(right) - 2
 

@@ -130,9 +130,9 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
     assert log.end_offset == 26
     assert storage.read(path(second, ".log")) == damaged_bytes
     assert damaged(storage) == {}
-    (told,) = log.damage
-    assert (told.file, told.position) == (path(second, ".log"), 0)
-    assert "checksum" in told.expected
+    (damage,) = log.damage
+    assert (damage.file, damage.position) == (path(second, ".log"), 0)
+    assert "checksum" in damage.expected
     for offset in range(26):
         if offset == second:
             with pytest.raises(CorruptBatch, match=rf"{second:020d}.log at position 0"):
@@ -142,7 +142,7 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
             assert fetched.check is None, "what recovery has looked at is known, and needs no second look"
             assert fetched.next_offset == offset + 1
     assert values_from(log, second + 1)[0] == b"%03d" % (second + 1)
-    assert log.damage == [told]
+    assert log.damage == [damage]
 
 
 def values_from(log: Log, offset: int) -> list[bytes | None]:
@@ -227,8 +227,8 @@ def test_a_sealed_segment_without_an_index_that_is_damaged_is_indexed_around_the
     storage.remove(path(0, ".index"))
     overwrite(storage, path(0, ".log"), 8, b"\xff")
     log = open_log(storage, recovery_point=14, **SETTINGS)
-    (told,) = log.damage
-    assert (told.file, told.position) == (path(0, ".log"), 0)
+    (damage,) = log.damage
+    assert (damage.file, damage.position) == (path(0, ".log"), 0)
     assert values_from(log, 1)[0] == b"001"
     assert log.segments.size == sum(entry.size for entry in storage.list("t-0") if entry.name.endswith(".log"))
 
@@ -483,5 +483,5 @@ def test_missing_segments_behind_the_checkpointed_start_are_reported() -> None:
     for base in bases[:2]:
         storage.remove(path(base, ".log"))
     log = open_log(storage, clean=True, recovery_point=14, start_offset=bases[1] + 1, **SETTINGS)
-    (told,) = log.damage
-    assert f"offsets {bases[1] + 1} to {bases[2] - 1}" in str(told)
+    (damage,) = log.damage
+    assert f"offsets {bases[1] + 1} to {bases[2] - 1}" in str(damage)

@@ -248,14 +248,14 @@ def test_a_failed_read_is_reported_and_repeated(error: Exception) -> None:
     log = reopened(storage)
     check = log.read(0, 100, end_offset=log.end_offset).check
     assert check is not None
-    told: list[object] = []
-    job = log.reader.verification_job(check, told.append)
+    outcomes: list[object] = []
+    job = log.reader.verification_job(check, outcomes.append)
     assert job is not None
     job.finish(None, error)
-    assert [isinstance(one, StorageFailed) and str(error) in str(one) for one in told] == [True]
+    assert [isinstance(one, StorageFailed) and str(error) in str(one) for one in outcomes] == [True]
     again = log.read(0, 100, end_offset=log.end_offset).check
     assert again is not None
-    assert log.reader.verification_job(again, told.append) is not None
+    assert log.reader.verification_job(again, outcomes.append) is not None
 
 
 def test_a_task_verifies_ahead_so_that_a_sequential_reader_seldom_waits(monkeypatch: pytest.MonkeyPatch) -> None:

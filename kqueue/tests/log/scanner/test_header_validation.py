@@ -1,5 +1,5 @@
-"""S3.3: every byte of a log file is in a whole batch or in a stretch that is none, and what is
-whole is found again behind damage.
+"""S3.3: every byte of a log file is in a valid batch or in a corrupt range, and batches behind damage
+are scanned again.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def log_of(*counts: int, base: int = 0, epochs: tuple[int, ...] = ()) -> tuple[b
     return data, positions
 
 
-def walked(data: bytes | bytearray, base: int = 0, **bounds: int) -> list[ScannedBatch | CorruptRange]:
+def scanned(data: bytes | bytearray, base: int = 0, **bounds: int) -> list[ScannedBatch | CorruptRange]:
     return list(validated_batches(file_of(bytes(data)), len(data), base, **bounds))  # type: ignore[arg-type]
 
 
-def broken(found: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
+def corrupt_ranges(found: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
     return [one for one in found if isinstance(one, CorruptRange)]
 
 
 def test_valid_batches() -> None:
     data, positions = log_of(3, 1, 5, base=10)
-    found = walked(data, 10, limit=19)
+    found = scanned(data, 10, limit=19)
     assert [one.position for one in found] == positions
     assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [3, 1, 5]
-    assert walked(b"") == []
+    assert scanned(b"") == []
 
 
 @settings(deadline=None)
@@ -62,7 +62,7 @@ def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> 
         data[start : start + len(new)] = new
     del data[draw.draw(st.integers(0, len(data))) :]
     end, last = 0, -1
-    for one in walked(data):
+    for one in scanned(data):
         assert one.position == end
         end = one.position + one.header.size if isinstance(one, ScannedBatch) else one.end
         assert end > one.position
@@ -81,9 +81,9 @@ def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) ->
     data, positions = log_of(2, 3, 1, 2)
     ends = [*positions[1:], len(data)]
     data[positions[number] + where % (ends[number] - positions[number])] ^= mask
-    found = walked(data, limit=8)
+    found = scanned(data, limit=8)
     assert {one.position for one in found if isinstance(one, ScannedBatch)} >= set(positions) - {positions[number]}
-    assert [one.position for one in broken(found)] in ([], [positions[number]])
+    assert [one.position for one in corrupt_ranges(found)] in ([], [positions[number]])
 
 
 @pytest.mark.parametrize(("number", "offset"), [(0, 1), (1, 7), (1, 0), (2, 3), (2, 99), (3, 2), (3, 7)])
@@ -91,7 +91,7 @@ def test_a_base_offset_with_one_possible_value_is_fixed(number: int, offset: int
     data, positions = log_of(2, 3, 1, 2)
     right = [0, 2, 5, 6][number]
     data[positions[number] : positions[number] + 8] = offset.to_bytes(8, "big")
-    (one,) = broken(walked(data, limit=8))
+    (one,) = corrupt_ranges(scanned(data, limit=8))
     assert (one.position, one.fix) == (positions[number], HeaderFix(right, 0))
 
 
@@ -99,7 +99,7 @@ def test_an_ambiguous_base_offset_is_not_fixed() -> None:
     data, positions = log_of(2, 3, 1, 2)
     del data[positions[1] : positions[2]]  # a gap, as compaction leaves it
     data[0:8] = (6).to_bytes(8, "big")
-    (one,) = broken(walked(data, limit=8))
+    (one,) = corrupt_ranges(scanned(data, limit=8))
     assert (one.position, one.fix) == (0, None)
 
 
@@ -117,7 +117,7 @@ EPOCHS = [
 @pytest.mark.parametrize(("epochs", "wrong"), EPOCHS)
 def test_leader_epochs_never_fall(epochs: tuple[int, ...], wrong: dict[int, int]) -> None:
     data, positions = log_of(1, 1, 1, epochs=epochs)
-    found = {positions.index(one.position): one.fix for one in broken(walked(data))}
+    found = {positions.index(one.position): one.fix for one in corrupt_ranges(scanned(data))}
     assert found == {number: HeaderFix(number, right) for number, right in wrong.items()}
 
 
@@ -125,11 +125,11 @@ def test_the_checkpoint_decides_which_of_two_leader_epochs_is_wrong() -> None:
     data, positions = log_of(1, 1, 1, epochs=(3, 1, 3))
     said = LeaderEpochCache()
     said.assign(3, 0)
-    (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
+    (one,) = corrupt_ranges(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
     assert (one.position, one.fix) == (positions[1], HeaderFix(1, 3))
     said.assign(4, 1)
     data, _ = log_of(1, 1, 1, epochs=(3, 9, 5))
-    (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
+    (one,) = corrupt_ranges(list(validated_batches(file_of(bytes(data)), len(data), 0, epochs=said)))
     assert one.fix == HeaderFix(1, 4)
 
 
@@ -137,31 +137,31 @@ def test_old_formats() -> None:
     records = [Record(offset, 1000 + offset, b"k", b"v" * 50) for offset in range(4)]
     wrapper = encode_set(records, 1, 1)
     plain = b"".join(encode_entry(0, offset, -1, None, b"x") for offset in range(4, 7))
-    found = walked(wrapper + plain, deep=True)
+    found = scanned(wrapper + plain, deep=True)
     assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [4, 1, 1, 1]
     data = bytearray(wrapper + plain)
     data[len(wrapper) + 20] ^= 1
-    assert [one.position for one in broken(walked(data))] == [len(wrapper)]
+    assert [one.position for one in corrupt_ranges(scanned(data))] == [len(wrapper)]
 
 
 def test_offsets_of_a_segment_end_where_the_next_begins() -> None:
     data, positions = log_of(2, 3)
-    (one,) = broken(walked(data, limit=4))
+    (one,) = corrupt_ranges(scanned(data, limit=4))
     assert (one.position, one.expected, one.found) == (positions[1], "offsets from 2 to 3", "2 to 4")
 
 
 def test_a_wrong_length_allocates_nothing_and_costs_one_batch() -> None:
     data, positions = log_of(2, 3, 1)
     data[positions[1] + 8 : positions[1] + 12] = b"\x7f\xff\xff\xff"
-    found = walked(data)
-    assert [(one.position, one.end) for one in broken(found)] == [(positions[1], positions[2])]
+    found = scanned(data)
+    assert [(one.position, one.end) for one in corrupt_ranges(found)] == [(positions[1], positions[2])]
 
 
 @pytest.mark.parametrize("limit", [None, 4])
 def test_a_length_that_skips_whole_batches_costs_one_batch(limit: int | None) -> None:
     data, positions = log_of(1, 1, 1, 1)
     data[positions[1] + 8 : positions[1] + 12] = (positions[3] - positions[1] - 12).to_bytes(4, "big")
-    (one,) = broken(list(validated_batches(file_of(bytes(data)), len(data), 0, limit=limit)))
+    (one,) = corrupt_ranges(list(validated_batches(file_of(bytes(data)), len(data), 0, limit=limit)))
     assert (one.position, one.end) == (positions[1], positions[2])
 
 
@@ -176,5 +176,5 @@ def test_a_batch_inside_a_value_is_not_part_of_the_log(limit: int | None) -> Non
     stamp(after, 0, 2, 0)
     for data in (bytes(outer), bytes(outer + after)):
         found = list(validated_batches(file_of(data), len(data), 0, limit=limit if data == outer else None))
-        assert [(one.position, one.end) for one in broken(found)] == [(0, len(outer))]
+        assert [(one.position, one.end) for one in corrupt_ranges(found)] == [(0, len(outer))]
         assert len(found) == (1 if data == outer else 2)
