@@ -386,11 +386,11 @@ class Log(FailableLog):
             self.epochs.truncate_from_start(offset)
 
     def announce_start(self, offset: int) -> None:
-        """Let checkpoints written from now on contain a log start that `advance_start` will set."""
+        """Let checkpoints contain a log start that `advance_start` will set."""
         self.pending_start_offset = max(self.pending_start_offset, offset)
 
     def start_after_deletion(self, offset: int) -> int | None:
-        """Return the log start after `delete_before(offset)`; None: nothing would be deleted."""
+        """Return the log start after `delete_before(offset)`; None: nothing would go."""
         return self.segments.start_after_deletion(offset) if self.state is not LogState.OFFLINE else None
 
     def delete_before(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
@@ -442,9 +442,7 @@ class Log(FailableLog):
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether segments were sealed since the last flush; with `kqueue.flush=kafka` they are due
-        too.
-        """
+        """Whether segments were sealed since the last flush."""
         return self.offline is None and self.flusher.has_files
 
     def flush_job(self) -> IoJob[None] | None:

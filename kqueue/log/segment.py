@@ -1,4 +1,4 @@
-"""A segment: consecutive batches of a log in one file, with indexes. Only the last is appended to."""
+"""A segment: consecutive batches of a log in one file, with indexes. Only the last is active."""
 
 from __future__ import annotations
 
@@ -75,10 +75,6 @@ class Segment(SegmentFiles):
 
     # --- appending
 
-    def activate(self, index_bytes_max: int) -> None:
-        """Prepare for appends. Raises: CorruptIndex, StorageFailed."""
-        self._note_full(index_bytes_max)
-
     def append(
         self,
         data: bytes | bytearray | memoryview,
@@ -111,7 +107,7 @@ class Segment(SegmentFiles):
             # the batch is written: an entry that finds no room is left to the next batch
             with contextlib.suppress(StorageUnavailable):
                 self._add_entries(last_offset, position)
-            self._note_full(index_bytes_max)
+            self.note_full(index_bytes_max)
         self._unindexed += size
         self.size = position + size
         return position
@@ -141,10 +137,7 @@ class Segment(SegmentFiles):
         return fits and not self.indexes_full
 
     def seal(self) -> None:
-        """End the segment: write the last time index entry and free the indexes' memory.
-
-        Raises: StorageFailed.
-        """
+        """Write the last time index entry and free the indexes' memory. Raises: StorageFailed."""
         self.finish_timeindex()
         problems = [entries.unload() for entries in (self.index.entries, self.timeindex.entries)]
         if any(problems) and not self.index_mismatch:
@@ -176,7 +169,8 @@ class Segment(SegmentFiles):
             self.timeindex.restart()
             self.timeindex.maybe_append(self._max_timestamp, self._max_timestamp_offset)
 
-    def _note_full(self, index_bytes_max: int) -> None:
+    def note_full(self, index_bytes_max: int) -> None:
+        """Compare the indexes' sizes with segment.index.bytes. Raises: CorruptIndex."""
         # the time index keeps room for its last entry
         index_max = max(index_bytes_max // INDEX_ENTRY.size, 1)
         time_max = max(index_bytes_max // TIME_ENTRY.size - 1, 1)
@@ -242,10 +236,7 @@ class Segment(SegmentFiles):
             self.index_mismatch = True
 
     def batch_at(self, position: int) -> LocatedBatch | None:
-        """Return the batch that begins at `position`; None: the segment ends there.
-
-        Raises: CorruptBatch, StorageFailed.
-        """
+        """Return the batch at `position`; None: the end. Raises: CorruptBatch, StorageFailed."""
         batch = next(self._scan(position, self.size), None)
         return LocatedBatch(batch.position, batch.header) if batch is not None else None
 
@@ -438,7 +429,7 @@ class Segment(SegmentFiles):
         Raises: CorruptBatch, StorageFailed.
         """
         located = self.find(offset)
-        self.activate(index_bytes_max)
+        self.note_full(index_bytes_max)
         if located is None:
             return None
         self.index.truncate_to(offset)
@@ -452,7 +443,7 @@ class Segment(SegmentFiles):
             file.sync()
         self.read_tail()
         self._rolling_timestamp = _UNREAD
-        self._note_full(index_bytes_max)
+        self.note_full(index_bytes_max)
         return min(first_offset(located.unit), offset)
 
     def read_tail(self) -> int:
@@ -481,11 +472,7 @@ class Segment(SegmentFiles):
         self.index_mismatch = False
 
     def replace_indexes(self, index: bytes, times: bytes) -> None:
-        """Replace the indexes by ones built from the whole log file, after it was truncated to
-        whole batches.
-
-        Raises: StorageFailed.
-        """
+        """Replace the indexes by ones rebuilt from the log file. Raises: StorageFailed."""
         self.index.entries.replace(index)
         self.timeindex.replace(times)
         self.size = self.unverified_size = self.log.size

@@ -1,10 +1,9 @@
-"""Files of fixed-size entries, all of one `struct.Struct`: what the indexes have in common.
+"""A file of fixed-size entries, all of one `struct.Struct`: the base of the indexes.
 
-Once something was appended the entries are in memory as well as in the file; else they are read a
-block at a time, so opening a log costs no more for long indexes. The files are not mapped: touching
-a map of a file that was cut, or that lies on a bad sector, ends the whole process with SIGBUS. An
-index is a hint. So whatever keeps it from being read is CorruptIndex, and the caller does without
-it.
+Entries are in memory and in the file after the first append; else they are read a block at a time,
+so a long index costs an open log nothing. The files are not memory-mapped: touching a map of a
+truncated file, or of a bad sector, ends the process with SIGBUS. An index is a hint: whatever
+prevents reading it is CorruptIndex, and the caller continues without it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Fields = tuple[Any, ...]
 
 
 class IndexFile:
-    """One such file. Crash: entries are not synced on their own; see `Segment`."""
+    """One index file. Durability: entries are not synced here; see `segment_files`."""
 
     __slots__ = ("_ends", "_path", "_storage", "_tail", "entry", "file")
 
@@ -38,14 +37,14 @@ class IndexFile:
 
     @property
     def count(self) -> int:
-        """How many entries. Raises CorruptIndex: the size is no multiple of an entry's."""
+        """Number of entries. Raises: CorruptIndex: the size is no multiple of an entry's."""
         size = self.file.size if self._tail is None else len(self._tail)
         if size % self.entry.size:
             raise CorruptIndex(f"{self._path} has {size} bytes, which is no multiple of {self.entry.size}")
         return size // self.entry.size
 
     def load(self) -> None:
-        """Take the entries into memory, to append to them. Raises CorruptIndex."""
+        """Read the entries into memory, to append to them. Raises: CorruptIndex."""
         if self._tail is None:
             self._tail = bytearray(self.data())
             self._ends = None
@@ -108,8 +107,11 @@ class IndexFile:
         return -1, ()
 
     def append(self, data: bytes) -> None:
-        """Add entries. Raises StorageFailed; DiskFull: the file is as before; CorruptIndex: those
-        that are there can't be read.
+        """Add entries.
+
+        Raises: StorageFailed. DiskFull: the file is unchanged. CorruptIndex: the existing entries
+        can't
+            be read.
         """
         self.load()
         assert self._tail is not None
@@ -121,7 +123,7 @@ class IndexFile:
         self._tail += data
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` entries. Raises StorageFailed."""
+        """Keep the first `count` entries. Raises: StorageFailed."""
         size = count * self.entry.size
         if size < self.file.size:
             self.file.truncate(size)
@@ -130,11 +132,10 @@ class IndexFile:
         self._ends = None
 
     def replace(self, data: bytes) -> None:
-        """Have these entries and no others; a crash in between leaves a file that has to be
-        rebuilt. Raises StorageFailed.
+        """Replace all entries. A crash in between leaves a file that must be rebuilt.
 
-        The file is opened again, and created if it is missing, because the one that is open may not
-        be what the name stands for.
+        Reopens the file, and creates it if it is missing: the open one may have lost its name.
+        Raises: StorageFailed.
         """
         self.file.close()
         self.file = self._storage.open(self._path, create=True)
@@ -148,17 +149,15 @@ class IndexFile:
             self._ends = self.entry.unpack_from(data), self.entry.unpack_from(data, len(data) - self.entry.size)
 
     def restart(self, data: bytes) -> None:
-        """`replace` the entries, to append to them: those that were there could not be read. Raises
-        StorageFailed.
-        """
+        """Replace unreadable entries by `data`, to append to them. Raises: StorageFailed."""
         self._tail = bytearray()
         self.replace(data)
 
     # --- reading the file
 
     def _block_of(self, field: int, value: int) -> tuple[int, bytes]:
-        """A stretch of entries that holds the one that `search` looks for: the number of the first,
-        and their bytes.
+        """Return a block of entries that holds the one that `search` looks for: first number,
+        bytes.
         """
         low, high = 0, self.count  # the entry is one of low to high - 1, unless all are greater
         length = BLOCK_BYTES // self.entry.size
@@ -193,7 +192,7 @@ class IndexFile:
         return self._ends
 
     def _read(self, start: int, end: int) -> bytes:
-        """The bytes of entries `start` to `end` - 1 out of the file. Raises CorruptIndex,
+        """Return the bytes of entries `start` to `end` (exclusive). Raises: CorruptIndex,
         TooManyOpenFiles.
         """
         position, size = start * self.entry.size, (end - start) * self.entry.size

@@ -22,8 +22,10 @@ class EpochEndOffset(NamedTuple):
 
 
 class LeaderEpochCache:
-    """Epochs and their first offsets, both rising. `changed`: not written to the file yet (the next
-    flush does that).
+    """Epochs and their first offsets, both ascending. Kafka's LeaderEpochFileCache.
+
+    Attributes: latest: the newest epoch; -1: none. changed: not written to the file yet; the next
+        flush writes it.
     """
 
     __slots__ = ("_epochs", "_starts", "changed", "latest")
@@ -35,13 +37,11 @@ class LeaderEpochCache:
         self.latest = UNKNOWN  # the newest epoch; -1: none yet
 
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, first offset), oldest first."""
+        """Return (epoch, first offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of `epoch` stands at `start_offset`, or a leader of it begins there. Entries that
-        contradict it go.
-        """
+        """Note that `epoch` begins at `start_offset`. Entries that contradict it are removed."""
         if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1]):
             return
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
@@ -52,10 +52,11 @@ class LeaderEpochCache:
         self.changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where the largest known epoch that is not above `epoch` ends.
+        """Return where the largest known epoch at or below `epoch` ends.
 
-        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older than
-        all known; (-1, -1) for one that is newer than all, or where none is known.
+        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older
+        than all
+            known; (-1, -1) for one newer than all, or if none is known.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return EpochEndOffset(UNKNOWN, UNKNOWN)
@@ -65,18 +66,18 @@ class LeaderEpochCache:
         return EpochEndOffset(self._epochs[after - 1] if after else epoch, self._starts[after])
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that wrote `offset`; -1: unknown."""
+        """Return the epoch that wrote `offset`; -1: unknown."""
         after = bisect_right(self._starts, offset)
         return self._epochs[after - 1] if after else UNKNOWN
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at `end_offset` or later."""
+        """Remove the epochs that begin at `end_offset` or later."""
         while self._starts and self._starts[-1] >= end_offset:
             self._pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget the epochs that end at or before `start_offset`; the one that holds it begins
-        there from now on.
+        """Remove the epochs that end at or before `start_offset`; the one that holds it begins
+        there.
         """
         after = bisect_right(self._starts, start_offset)
         if (after and self._starts[after - 1] != start_offset) or after > 1:
@@ -92,13 +93,13 @@ class LeaderEpochCache:
 
 
 def encode_epochs(epochs: LeaderEpochCache) -> bytes:
-    """The content of `leader-epoch-checkpoint`."""
+    """Return the content of `leader-epoch-checkpoint`."""
     lines = ["0", str(len(epochs.entries())), *(f"{epoch} {start}" for epoch, start in epochs.entries())]
     return ("\n".join(lines) + "\n").encode()
 
 
 def decode_epochs(data: bytes) -> LeaderEpochCache:
-    """Read such a file. Raises CorruptIndex: version, count, numbers, or an order that can't be."""
+    """Read such a file. Raises: CorruptIndex: wrong version, count, number or order."""
     epochs = LeaderEpochCache()
     try:
         version, count, *lines = data.decode("ascii").splitlines()

@@ -1,6 +1,4 @@
-"""`cleanup.policy=consumed`: a queue, in which a message needs no longer be kept than until it was
-consumed (SPEC S5.4).
-"""
+"""`cleanup.policy=consumed`: a queue, which keeps a message until it was consumed (SPEC S5.4)."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from kqueue.log.views import LogView
 
 
 class ConsumedPolicy:
-    """Sealed segments go below what all groups of `kqueue.consumed.groups` have committed.
+    """Deletes sealed segments below what all groups of `kqueue.consumed.groups` have committed.
 
-    A group without a committed offset, which has not begun or whose offsets have expired, holds
-    everything; so does an empty list of groups. The messages that nobody consumes time out where
-    ``delete`` stands beside ``consumed``.
+    A group without a committed offset (it has not started, or its offsets have expired) holds
+    everything; so does an empty list of groups. To expire messages that no group consumes, combine
+    ``consumed`` with ``delete``.
     """
 
     name = "consumed"

@@ -1,11 +1,11 @@
-"""What a cleanup policy is: it says which part of a log may go. Plugins bring theirs under the
-entry-point group `kqueue.cleanup_policies`: an instance, which
+"""The contract of cleanup policies: which part of a log is deleted or compacted.
+
+Plugins provide theirs under the entry-point group `kqueue.cleanup_policies`: an instance, which
 `kqueue.testing.check_cleanup_policy` tests. A topic's `cleanup.policy` names it.
 
-A policy can't do harm beyond its word: the broker drops and rewrites whole sealed segments below
-the high watermark alone, never moves the log start back, and leaves a log alone whose policy
-raises. It runs on the broker's own thread: it must be quick, and keep its hands off files and
-sockets.
+The broker limits what a policy can do: it deletes and rewrites whole sealed segments below the high
+watermark only, never lowers the log start, and leaves a log alone whose policy raises. A policy
+runs on the broker's own thread: it must be quick, and use no files or sockets.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ carries.
 
 
 class CommittedOffsets(Protocol):
-    """How far consumer groups are."""
+    """Offsets that consumer groups have committed."""
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """The offset that the group would go on at, as it is on disk; None: it has none there (any
-        more).
-        """
+        """Return the offset that the group would continue at, as it is on disk; None: it has none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Let go of the segments that end at or before `before_offset`. `why`: for the log line, e.g.
-    ``older than retention.ms``.
+    """Delete the segments that end at or before `before_offset`.
 
-    roll_active: where `before_offset` reaches the end of the log, begin a new segment, so that the
-    active one can go too.
+    why: for the log line, e.g. ``older than retention.ms``.
 
-    before_delete: work to be done before they go, such as keeping them somewhere else; they go
-    only once it has returned. It is given them as `kqueue.log.sealed_segments.SealedSegments`, to
-    read (`kqueue.testing.sealed_segments` makes some for tests). None: there is none.
+    roll_active: if `before_offset` reaches the log end, roll, so that the active segment can go
+    too.
 
-    - It can be pickled (an instance of a class, or a function, at the top of a module) and runs in
-    a process of its own, at low priority,
-      for as long as it takes; in a thread where the files are in the broker's memory. It knows of
-      the broker only what it carries.
-    - If it raises, or its process dies, all stays as it is; that is told once in the log, and it
-    is tried again at the next
-      `log.retention.check.interval.ms`. A broker that stops ends it, at any point.
-    - So it has to be repeatable: after an end or a crash at any moment, that of the deletion
-    included, it is given the same records again,
-      perhaps in segments with other borders, and with records gone that were compacted or deleted
-      meanwhile.
-    - It is given less than `before_offset` asks for where that is much (a GiB, or one segment), or
-    where an open transaction begins below;
-      the rest follows. One such work runs per partition at a time, and `kqueue.cleanup.work.max`
-      of them in a broker.
+    before_delete: work to finish before the segments are deleted, such as archiving them. It is
+    called with a `kqueue.log.sealed_segments.SealedSegments` (`kqueue.testing.sealed_segments`
+    makes some for tests). None: no such work.
+
+    - It must be picklable (a function, or an instance of a class, at the top of a module). It runs
+    in a
+      process of its own at low priority, without a time limit; in a thread where the files are in
+      the broker's memory. It knows of the broker only what it carries.
+    - If it raises, or its process dies, nothing is deleted. The failure is logged once, and the
+    work is
+      repeated at the next `log.retention.check.interval.ms`. A stop of the broker ends it at any
+      point.
+    - So it must be repeatable: after an end or a crash at any moment, that of the deletion
+    included, it
+      is called with the same records again, perhaps in segments with other borders, and without
+      records that were compacted or deleted meanwhile.
+    - It gets less than `before_offset` asks for if that is more than a GiB (or one segment), or if
+    an
+      open transaction begins below; the rest follows. One such work runs per partition at a time,
+      and `kqueue.cleanup.work.max` of them in a broker.
     - While it runs, its log is not compacted. Other policies of the topic, DeleteRecords and the
-    end of the topic don't wait for it.
+      deletion of the topic do not wait for it.
     """
 
     before_offset: int
@@ -76,10 +76,10 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Rewrite the sealed segments without the records that needn't stay.
+    """Rewrite the sealed segments without records that need not stay.
 
-    keep: which do; None: the last one of each key does. upto_offset: leave the segments that end
-    above it alone; None: all sealed ones.
+    keep: decides per record; None: the latest record of each key stays. upto_offset: segments that
+    end above it are left alone; None: all sealed ones are compacted.
     """
 
     keep: RecordFilter | None = None
@@ -91,20 +91,21 @@ Cleanup = Drop | Compact
 
 
 class CleanupPolicy(Protocol):
-    """Without state: one instance serves all logs."""
+    """A policy without state: one instance serves all logs."""
 
     @property
     def name(self) -> str:
-        """As it stands in `cleanup.policy`, in small letters."""
+        """The name in `cleanup.policy`, in lower case."""
         ...
 
     def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
-        """What is to be done to the log now; None: nothing.
+        """Return what to do with the log now; None: nothing.
 
-        Asked often: every `log.retention.check.interval.ms` for drops, every
-        `log.cleaner.backoff.ms` for compaction; whichever kind it is not asked for is passed over.
-        Where several policies are named, the drop that reaches furthest holds. A compaction where
-        nothing is dirty is done every `log.retention.check.interval.ms` at most. Args: config: the
-        topic's settings by name. now_ms: wall clock, which may be set back.
+        Called every `log.retention.check.interval.ms` for deletion and every
+        `log.cleaner.backoff.ms` for compaction; a plan of the other kind is ignored. Of several
+        policies, the drop that reaches furthest holds. Where nothing is dirty, a compaction runs
+        once per `log.retention.check.interval.ms` at most.
+
+        Args: config: the topic's settings by name. now_ms: wall clock, which may go back.
         """
         ...

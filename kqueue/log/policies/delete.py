@@ -1,4 +1,4 @@
-"""`cleanup.policy=delete`: what is too old, or too much, goes (SPEC S5.1)."""
+"""`cleanup.policy=delete`: deletes segments by age and by size (SPEC S5.1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from kqueue.log.views import LogView
 
 
 class DeletePolicy:
-    """By age: while a segment's newest record is older than `retention.ms`, the active one
-    included. By size: while what remains stays at or above `retention.bytes`.
+    """By age: segments whose newest record is older than `retention.ms`, the active one included.
 
+    By size: the oldest segments while the rest stays at or above `retention.bytes`.
     Source: Kafka UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments.
     """
 
@@ -30,7 +30,7 @@ class DeletePolicy:
 
 
 def _too_old(log: LogView, before_ms: int) -> int:
-    """How many of the oldest segments hold nothing from `before_ms` on."""
+    """Return how many of the oldest segments hold no record at or after `before_ms`."""
     for number, segment in enumerate(log.segments):
         empty = segment.is_active and segment.size == 0
         if segment.time_ms >= before_ms or empty or segment.end_offset > log.high_watermark:
@@ -39,7 +39,7 @@ def _too_old(log: LogView, before_ms: int) -> int:
 
 
 def _too_much(log: LogView, bytes_max: int) -> int:
-    """How many of the oldest segments can go so that the rest has `bytes_max` at least."""
+    """Return how many of the oldest segments can go so that the rest has at least `bytes_max`."""
     spare = log.size - bytes_max
     for number, segment in enumerate(log.segments):
         empty = segment.is_active and segment.size == 0

@@ -1,6 +1,4 @@
-"""What a cleanup policy of a plugin must have; what it does wrong later is seen to where policies
-are asked (`broker.cleanup`).
-"""
+"""Checks a plugin's cleanup policy when it is loaded; its plans are checked by the broker."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from kqueue.log.policies.contract import CleanupPolicy
 
 
 def check_policy(policy: CleanupPolicy, entry: RegistryEntry[CleanupPolicy]) -> CleanupPolicy:
-    """The policy itself. Raises PluginError: it is none."""
+    """Return the policy. Raises: PluginError: it is no cleanup policy."""
     title = entry.title("cleanup policy")
     if isinstance(policy, type):
         raise PluginError(f"{title}: expected an instance, found the class {policy.__name__}")

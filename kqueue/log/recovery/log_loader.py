@@ -160,7 +160,7 @@ class _LogLoader:
             self._sync(loaded, unclean=self.has_new_epochs or not clean)
         for damage in loaded.damage:
             logger.error("%s: damaged: %s", self.storage.location, damage)
-        loaded.segments[-1].activate(self.config.segment_index_bytes)
+        loaded.segments[-1].note_full(self.config.segment_index_bytes)
         return loaded
 
     def _note_damage(self, name: str, expected: str, found: str) -> None:
