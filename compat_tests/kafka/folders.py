@@ -1,6 +1,4 @@
-"""Partition folders read by kqueue's engine, without a broker; and what a folder holds, byte for
-byte.
-"""
+"""Reads partition folders with kqueue's log engine, without a broker, and compares their bytes."""
 
 from __future__ import annotations
 
@@ -26,14 +24,12 @@ SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def copy(folder: Path, target: Path) -> Path:
-    """A copy that may be written to, without the lock of whoever had it."""
+    """Copy a folder without its lock file; the copy may be written to."""
     return Path(shutil.copytree(folder, target, ignore=shutil.ignore_patterns(".lock")))
 
 
 def open_log(folder: Path, *, clean: bool = True, start_offset: int = 0, **settings: object) -> Log:
-    """The log in a partition's folder, opened by the engine itself, which may write to it;
-    `settings` are the topic's.
-    """
+    """Open the log in a partition's folder, which may be written to; `settings` are the topic's."""
     storage, config = LocalStorage(folder.parent), LogConfig.of(**settings)
     return Log.open(
         storage,
@@ -46,7 +42,7 @@ def open_log(folder: Path, *, clean: bool = True, start_offset: int = 0, **setti
 
 
 def units(log: Log) -> Iterator[tuple[BatchHeader, list[Row]] | tuple[None, list[Row]]]:
-    """Every batch with its records as rows; the header is None where the format is old."""
+    """Yield every batch with its records as rows; the header of old formats is None."""
     partition = int(log.folder.rpartition("-")[2])
     offset = log.start_offset
     while fetched := log.read(offset, READ_BYTES, end_offset=log.end_offset):
@@ -68,10 +64,8 @@ def units(log: Log) -> Iterator[tuple[BatchHeader, list[Row]] | tuple[None, list
 def read(
     folder: Path, *, committed: bool = False, clean: bool = True, start_offset: int = 0, **settings: object
 ) -> list[Row]:
-    """What a client would see of the partition in a folder that nobody uses; it may be written to
-    (recovered).
-    """
-    log = open_log(folder, checkpoint=LogCheckpoint(start_offset=start_offset, clean=clean), **settings)
+    """Return the rows that a client would read from an unused folder; recovery may write to it."""
+    log = open_log(folder, clean=clean, start_offset=start_offset, **settings)
     try:
         bound = log.last_stable_offset(log.end_offset) if committed else log.end_offset
         aborted = log.reader.aborted(log.start_offset, bound) if committed else []
