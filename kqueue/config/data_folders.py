@@ -60,7 +60,8 @@ def open_metadata_store(
 ) -> MetadataStore:
     """Open the metadata store that the settings name.
 
-    Raises: SettingError: no such store. StorageFailed: it can't be opened, or its folder is offline.
+    Raises: SettingError: no such store. StorageFailed: it can't be opened, or its folder is
+    offline.
     """
     open_store: Callable[[str], MetadataStore] = plugins.metadata_store_factory(config, objects)
     folders = data_folders(config)
@@ -98,8 +99,8 @@ def warn_of_open_folders(storages: Sequence[Storage]) -> None:
 
 
 def metadata_folder(folders: Sequence[str], offline: Sequence[OfflineFolder]) -> str:
-    """Return the folder of the SQLite store: the first that has one, so that the order of `log.dirs`
-    may change; else the first.
+    """Return the folder of the SQLite store: the first that has one, so that the order of
+    `log.dirs` may change; else the first.
 
     Raises: StorageFailed: the folder is offline, or one that is offline may have the store.
     """

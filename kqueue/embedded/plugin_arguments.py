@@ -1,5 +1,5 @@
-"""PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=..., codecs=...,
-partitioners=..., cleanup_policies=...)`.
+"""PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=...,
+codecs=..., partitioners=..., cleanup_policies=...)`.
 
 A storage or metadata store may be an object: the program owns it, through restarts and after the
 stop, and it is the one data folder, whatever `path` says. Or it is a callable that takes a data

@@ -143,6 +143,7 @@ class RecordedRequest(RequestObserver):
         return self._answer is not None
 
     def response_encoded(self, chunks: Chunks) -> None:
+        """Keep the response; see `RequestObserver`."""
         if len(chunks) == 2:
             body = chunks[1]
             if type(body) is bytes and len(body) <= SMALL_BYTES_MAX:
@@ -263,7 +264,9 @@ class RequestLog:
         return entry
 
     def count_bytes(self, entry: RecordedRequest, size: int) -> None:
-        """Count the bytes that `entry` keeps, and drop those of older ones. Thread: the broker's own."""
+        """Count the bytes that `entry` keeps, and drop those of older ones. Thread: the broker's
+        own.
+        """
         self._heavy.append((entry, size))
         self.bytes += size
         while self.bytes > self._bytes_max:

@@ -83,7 +83,9 @@ class ConnectionQuotas:
 
 
 def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
-    """Return connection limits by numeric address, from ``host:number`` entries. Raises SettingError."""
+    """Return connection limits by numeric address, from ``host:number`` entries. Raises
+    SettingError.
+    """
     limits = {}
     for entry in entries:
         host, _, number = entry.rpartition(":")

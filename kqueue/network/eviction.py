@@ -86,7 +86,9 @@ def unread_bytes(sock: socket.socket) -> int:
 
 
 def peer_has_closed(sock: socket.socket) -> bool:
-    """Return whether the peer has closed its side, without reading; False where the system can't tell."""
+    """Return whether the peer has closed its side, without reading; False where the system can't
+    tell.
+    """
     if not hasattr(select, "POLLRDHUP"):
         return False
     poll = select.poll()

@@ -47,8 +47,8 @@ class RequestRecorder(Protocol):
 class InterceptedRequest:
     """One request before it is handled. A request hook calls its methods to decide what happens.
 
-    `request` is the decoded body, valid until the hook returns. `passed` belongs to the hooks: those
-    that have handled this request already, where it is shown to them again after it was held.
+    `request` is the decoded body, valid until the hook returns. `passed` belongs to the hooks:
+    those that have handled this request already, where it is shown to them again after it was held.
     """
 
     __slots__ = ("call", "changes", "connection", "correlation_id", "cut_reason", "drops", "held", "is_held", "modifiers",
@@ -167,6 +167,7 @@ class HeldRequest(DeferredResponse):
             intercepted.connection.response_ready()
 
     def cancel(self) -> None:
+        """Cancel the request before or after it began."""
         self._begin = None
         super().cancel()
 
@@ -239,7 +240,9 @@ class InterceptingDispatcher:
         return self._handle(route, request, call, connection, encode)
 
     def _run_hooks(self, intercepted: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
-        """RequestContext the hooks, then do what they decided. A hook that raises is logged and ignored."""
+        """RequestContext the hooks, then do what they decided. A hook that raises is logged and
+        ignored.
+        """
         connection = intercepted.connection
         for hook in self._hooks.requests:
             if intercepted.settled:

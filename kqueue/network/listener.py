@@ -61,8 +61,8 @@ class Listener:
             raise _refused(self.plan.bind, error) from None
 
     def share(self) -> socket.socket:
-        """Return a second descriptor of the listening socket, for the server that replaces this one.
-        The caller closes it.
+        """Return a second descriptor of the listening socket, for the server that replaces this
+        one. The caller closes it.
         """
         assert self._socket is not None
         return self._socket.dup()

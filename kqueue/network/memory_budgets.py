@@ -147,7 +147,9 @@ def within_memory(limit: int, memory: int | None) -> int:
 
 
 def memory_limit(config: Config, name: str) -> int | None:
-    """Return a memory setting in bytes, its default lowered to what the machine has; None: no limit."""
+    """Return a memory setting in bytes, its default lowered to what the machine has; None: no
+    limit.
+    """
     limit: int = config[name]
     if limit == -1:
         return None

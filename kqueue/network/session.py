@@ -4,7 +4,8 @@ in that order.
 A request begins when the responses of all earlier ones are complete, as in Kafka, so it sees all
 their changes. One exception: a Produce that follows only deferred Produces begins at once, so that
 a pipeline of them shares one flush. "Complete" means that the response is known, not that it is
-sent. A request that may not begin stays in the receive buffer, and the socket is not read meanwhile.
+sent. A request that may not begin stays in the receive buffer, and the socket is not read
+meanwhile.
 
 Requests begin in time slices (`fair_scheduler`). A connection that has more to do than fits into
 one queues for the next. All connections of a server receive into one shared buffer, since one is

@@ -66,6 +66,7 @@ class JobExecutor:
         return sorted(self._names)
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
+        """Run `job`; its `finish` is called later, never from within `submit`."""
         self.under_way += 1
         self._names[job.name] += 1
         if isinstance(job, CpuJob):
@@ -137,7 +138,9 @@ class JobExecutor:
         self._finish_some()
 
     def stop(self) -> None:
-        """End the threads after the jobs that were submitted; call `drain` first to get the results."""
+        """End the threads after the jobs that were submitted; call `drain` first to get the
+        results.
+        """
         for queue in self._queues.values():
             for _ in queue.threads:
                 queue.todo.put(None)

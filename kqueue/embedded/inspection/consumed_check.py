@@ -46,8 +46,8 @@ class PartitionProgress(NamedTuple):
 
 
 class ConsumedState(NamedTuple):
-    """Progress of a group in a topic. `problem`: why it can't be compared; None: it can. `group`: its
-    state, as text.
+    """Progress of a group in a topic. `problem`: why it can't be compared; None: it can. `group`:
+    its state, as text.
     """
 
     problem: str | None

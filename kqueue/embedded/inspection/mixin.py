@@ -75,8 +75,8 @@ class InspectionMixin(ABC):
         within_s: float = 0.0,
         **expected: Unpack[Expectation],
     ) -> list[Record]:
-        """Assert which records a topic has: ``broker.assert_produced("orders", [b"two coffees", b"one
-        tea"])``.
+        """Assert which records a topic has: ``broker.assert_produced("orders", [b"two coffees",
+        b"one tea"])``.
 
         Args:
             values: the expected values; text counts as UTF-8, None is a null value (a tombstone).
@@ -182,6 +182,7 @@ class InspectionMixin(ABC):
         `kqueue log` and Kafka's own tools use it directly. No client is served meanwhile.
 
         Durability: on return the copy survives a power cut. A failure leaves the folder unchanged.
-        Raises: SnapshotRefused: the folder is not empty, or not all data can be read. StorageFailed.
+        Raises: SnapshotRefused: the folder is not empty, or not all data can be read.
+        StorageFailed.
         """
         self._ask(lambda server: server.snapshot(os.fspath(folder)))

@@ -28,7 +28,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class Record:
     """One record of a topic.
 
-    `timestamp`: ms since 1970; None: it has none. `key`, `value`: None is null. `headers`: in order.
+    `timestamp`: ms since 1970; None: it has none. `key`, `value`: None is null. `headers`: in
+    order.
     """
 
     topic: str

@@ -133,7 +133,8 @@ class Topic:
     def produce_all(
         self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None
     ) -> list[Record]:
-        """Append many records in few batches: values, or (key, value) pairs; otherwise as `produce`.
+        """Append many records in few batches: values, or (key, value) pairs; otherwise as
+        `produce`.
 
         If a record is refused, those before it stay in the topic.
 

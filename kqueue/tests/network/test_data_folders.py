@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from pathlib import Path
 
@@ -11,10 +10,7 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.errors import StorageFailed
-from kqueue.config.data_folders import metadata_folder
 from kqueue.config.properties import SourcedValue, make_config
-from kqueue.log.folders.data_folders import OfflineFolder
-from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.storage import LocalStorage
 from kqueue.storage.fault_injection import FaultInjectingStorage, InjectedFailure, StorageHooks
 from kqueue.tests.network.harness import FREE_PORT, connect, serving
@@ -88,13 +84,6 @@ def test_without_the_folder_of_the_metadata_store_nothing_starts(tmp_path: Path)
                 pass
 
     asyncio.run(test())
-
-
-def test_the_store_of_a_folder_that_is_offline_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).touch()
-    error = StorageFailed("meta.properties says that this is the folder of node 7")
-    with pytest.raises(StorageFailed, match="data folder with the metadata store .* can't be used: meta.properties"):
-        metadata_folder([str(tmp_path)], [OfflineFolder(os.fspath(tmp_path), error)])
 
 
 def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:

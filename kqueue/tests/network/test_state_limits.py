@@ -1,5 +1,5 @@
-"""SessionLimits on what the broker keeps, and topics whose folders are made in jobs, as a client over a
-socket sees them.
+"""SessionLimits on what the broker keeps, and topics whose folders are made in jobs, as a client
+over a socket sees them.
 """
 
 from __future__ import annotations

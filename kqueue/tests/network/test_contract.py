@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.network.contract import BudgetWaiter, Connection, ManagedConnection
+from kqueue.network.session import Session
+
+
+@pytest.mark.parametrize("protocol", [BudgetWaiter, Connection, ManagedConnection])
+def test_a_session_has_every_member_of_the_interfaces(protocol: type) -> None:
+    members = {name for part in protocol.__mro__ for name in (*vars(part), *getattr(part, "__annotations__", {}))}
+    public = {name for name in members if not name.startswith("_")}
+    assert public
+    assert public <= set(dir(Session)), public - set(dir(Session))
