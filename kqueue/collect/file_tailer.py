@@ -307,7 +307,8 @@ class FileTailer:
                 self._missing[position.path] = position
             else:
                 self._tell(
-                    f"{position.path} is another file now; the one before, read up to byte {position.print.offset:,}, was not found"
+                    f"{position.path} is another file now; the one before, "
+                    f"read up to byte {position.print.offset:,}, was not found"
                 )
 
     def _reopen(self, position: FilePosition, found: dict[FileId, str], since_ns: int) -> bool:

@@ -105,7 +105,7 @@ class LineSender:
         key: one of `KEYS`.
         stop: once it is set, the sender gives up as soon as it can; its `wait` is the pause.
         tell: receives sentences for the user.
-        timeout_s: how long the broker may be silent before `BrokerTimeout` is raised; None: no limit.
+        timeout_s: how long the broker may be silent before `BrokerTimeout`; None: no limit.
         now_s: a monotonic clock, seconds.
     """
 
@@ -145,7 +145,7 @@ class LineSender:
             try:
                 producer.close(timeout=0)
             except KafkaTimeoutError:
-                # It does not close while a request is in flight, and has no other way to cancel one.
+                # It does not close with a request in flight, which cannot be cancelled otherwise.
                 producer._sender.force_close()
 
     def send(self, lines: Sequence[Line]) -> bool:

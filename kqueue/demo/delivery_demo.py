@@ -46,7 +46,8 @@ class DeliveryResult:
             found.append(f"the topic held {self.stored_after:,} records after the restart, {self.stored:,} before")
         if self.after.began_at != self.before.count:
             found.append(
-                f"the group went on at {self.after.began_at:,} after the restart, but had committed {self.before.count:,}"
+                f"the group went on at {self.after.began_at:,} after the restart, "
+                f"but had committed {self.before.count:,}"
             )
         return found
 

@@ -286,7 +286,7 @@ def _find_segments(storage: Storage, folder: str) -> tuple[Segment, ...]:
         before = now
         time.sleep(pause_s)
     raise StorageFailed(
-        f"{storage.location}/{folder}: its files get other names faster than they can be looked at; try again a little later"
+        f"{storage.location}/{folder}: its files are renamed faster than they can be listed; try again later"
     )
 
 

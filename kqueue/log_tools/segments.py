@@ -98,7 +98,8 @@ class Batch:
         self._data = data
 
     def __repr__(self) -> str:
-        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.place}{'' if self.is_valid else ', damaged'}>"
+        note = "" if self.is_valid else ", damaged"
+        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.place}{note}>"
 
     @property
     def is_valid(self) -> bool:

@@ -82,9 +82,9 @@ def dump(paths: tuple[str, ...], listed: str | None, **options: Any) -> None:
       kqueue log dump __consumer_offsets-0 --offsets-decoder
       kqueue log dump orders-0/00000000000000000000.log --print-data-log --format legacy
 
-    A FOLDER is that of a partition; all its .log, .index, .timeindex, .txnindex and .snapshot files are
-    dumped. Index entries are checked against the log. Nothing is written, no broker is needed, and a
-    broker may use the folder.
+    A FOLDER is that of a partition; all its .log, .index, .timeindex, .txnindex and .snapshot files
+    are dumped. Index entries are checked against the log. Nothing is written, no broker is needed,
+    and a broker may use the folder.
 
     Errors go to standard error, and the exit status is then 1: damaged batches, bytes after the
     last batch, index entries that do not match the log. Gaps between offsets are reported too, but

@@ -39,8 +39,8 @@ def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: boo
       kqueue log verify kqueue-data/orders-0 --deep
       kqueue log verify kqueue-data --json
 
-    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints against
-    the batches. Nothing is written, no broker is needed, and a broker may use the folder.
+    Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints
+    against the batches. Nothing is written, no broker is needed, and a broker may use the folder.
 
     Exit status: 0 if nothing is damaged (notes report what is unusual but harmless), 1 if something
     is damaged, 2 if FOLDER holds no logs.

@@ -55,7 +55,8 @@ class StreamStatus(NamedTuple):
         seen = self.seen
         return (
             f"{moment(self.now_ms)}: {self.sent:,} events sent, {seen.records:,} read ({self.read_s:,.0f}/s), "
-            f"watermark {moment(seen.watermark_ms)}, {seen.hours:,} hours done, {sum(seen.quarantined.values()):,} in quarantine"
+            f"watermark {moment(seen.watermark_ms)}, {seen.hours:,} hours done, "
+            f"{sum(seen.quarantined.values()):,} in quarantine"
         )
 
 

@@ -100,7 +100,8 @@ def value_decoder(name: str) -> ValueDecoder:
     if short not in VALUE_DECODERS:
         known = ", ".join(VALUE_DECODERS)
         raise ValueError(
-            f"there is no decoder {name!r}{did_you_mean(short, VALUE_DECODERS)} (known: {known}; your own: MODULE:FUNCTION)"
+            f"there is no decoder {name!r}{did_you_mean(short, VALUE_DECODERS)} "
+            f"(known: {known}; your own: MODULE:FUNCTION)"
         )
     return VALUE_DECODERS[short]
 

@@ -97,7 +97,8 @@ def _check_position(
     found = next(walk(log, source.shown, position, end, check=False), None) if 0 <= position < log.size else None
     if not isinstance(found, Batch):
         problems.complain(
-            f"{source.shown}: offset {offset} at position {position}: no batch of at most {options.max_message_size} bytes begins there"
+            f"{source.shown}: offset {offset} at position {position}: "
+            f"no batch of at most {options.max_message_size} bytes begins there"
         )
     elif found.last_offset != offset:
         # In the old formats an entry names the last offset of one append, often of several

@@ -27,12 +27,14 @@ def batch_line(batch: Batch) -> str:
             f"baseOffset: {unit.base_offset} lastOffset: {unit.last_offset} count: {unit.record_count}"
             f" baseSequence: {unit.base_sequence} lastSequence: {unit.last_sequence} producerId: {unit.producer_id}"
             f" producerEpoch: {unit.producer_epoch} partitionLeaderEpoch: {unit.leader_epoch}"
-            f" isTransactional: {BOOLEAN[unit.is_transactional]} isControl: {BOOLEAN[unit.is_control]} deleteHorizonMs: {horizon_text}"
+            f" isTransactional: {BOOLEAN[unit.is_transactional]} isControl: {BOOLEAN[unit.is_control]}"
+            f" deleteHorizonMs: {horizon_text}"
         )
     else:
         head = f"offset: {unit.offset}"
     return (
-        f"{head} position: {batch.position} {time_kind(batch)}: {unit.max_timestamp} size: {unit.size} magic: {unit.magic}"
+        f"{head} position: {batch.position} {time_kind(batch)}: {unit.max_timestamp}"
+        f" size: {unit.size} magic: {unit.magic}"
         f" compresscodec: {codec_name(unit.codec_id)} crc: {unit.crc} isvalid: {BOOLEAN[batch.is_valid]}"
     )
 

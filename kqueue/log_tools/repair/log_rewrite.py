@@ -42,7 +42,8 @@ class LostRange(NamedTuple):
             what = f"offset {self.first_offset}"
         else:
             what = f"offsets {self.first_offset} to {self.end_offset - 1}"
-        return f"{self.file} at position {self.position}: {what}, {self.size} bytes (expected {self.expected}, found {self.found})"
+        why = f"expected {self.expected}, found {self.found}"
+        return f"{self.file} at position {self.position}: {what}, {self.size} bytes ({why})"
 
 
 @dataclass(slots=True)

@@ -178,7 +178,8 @@ class PartitionRepair:
         for position, stamp in cut.stamped.items():
             self._did(
                 name,
-                f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch} corrected at position {position}",
+                f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch}"
+                f" corrected at position {position}",
             )
 
     def _did(self, name: str, what: str) -> None:

@@ -44,7 +44,8 @@ def _text(producer: ProducerStateEntry) -> str:
     last = producer.batches[-1] if producer.batches else None
     sequence = f"sequence {last.last_sequence} at offset {last.last_offset}" if last else "no batch"
     begun = f", a transaction from {producer.transaction_offset} on" if producer.transaction_offset >= 0 else ""
-    return f"epoch {producer.epoch}, {sequence}, time {producer.last_timestamp}, coordinator epoch {producer.coordinator_epoch}{begun}"
+    coordinator = f"coordinator epoch {producer.coordinator_epoch}"
+    return f"epoch {producer.epoch}, {sequence}, time {producer.last_timestamp}, {coordinator}{begun}"
 
 
 def transaction_differences(

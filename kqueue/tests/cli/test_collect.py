@@ -1,6 +1,4 @@
-"""The command with real files and a broker: rotated under way, killed, truncated, without its
-broker for a while.
-"""
+"""The command with real files and a broker: rotation, kills, truncation, an unavailable broker."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ def until(check: Callable[[], bool]) -> None:
 
 
 class Agent:
-    """`kqueue collect` in a process of its own."""
+    """`kqueue collect` in its own process."""
 
     def __init__(self, folder: Path, bootstrap: str, *args: str) -> None:
         self.process = subprocess.Popen(
@@ -145,7 +143,7 @@ def test_ctrl_c_keeps_the_position(agent: Callable[..., Agent], broker: Broker, 
 
 
 def test_rotated_and_killed_again_and_again(agent: Callable[..., Agent], broker: Broker, logs: str, log: Path) -> None:
-    """S1.5: nothing is lost, and nothing comes twice."""
+    """S1.5: nothing is lost, and nothing is sent twice."""
     expected: list[bytes] = []
 
     def all_there() -> bool:

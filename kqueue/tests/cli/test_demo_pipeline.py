@@ -37,7 +37,7 @@ def run(*args: str) -> Result:
 
 @pytest.fixture
 def all_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As if Spark and a Java were installed."""
+    """Pretend that Spark and a Java are installed."""
     monkeypatch.setattr(demo_pipeline, "NEEDED", ())
     monkeypatch.setattr(java, "find_java", lambda: None)
     monkeypatch.chdir(tmp_path)
@@ -108,7 +108,7 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.fixture
 def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.PipelineResult:
-    """What the story gives when all is well; the picture is not drawn."""
+    """A correct result of the demo; the chart is not drawn."""
     truth = expected_results(sample_flights(), sample_events())
     made = pipeline_demo.PipelineResult(
         6,

@@ -1,6 +1,4 @@
-"""A folder with a log that is written and rotated, and a tailer on it: no broker, and a clock
-that stands.
-"""
+"""A folder with a log that is rotated, and a tailer on it, without broker and real time."""
 
 from __future__ import annotations
 
@@ -18,16 +16,14 @@ PARTIAL_S = 10.0
 
 
 class UnsyncedState(StateFile):
-    """Without the wait for the disk: what is tried here is not the power."""
+    """A state file without the sync: power cuts are not tested here."""
 
     def _replace(self, text: bytes) -> None:
         self.path.write_bytes(text)
 
 
 class TailerHarness:
-    """What an agent is without its broker: `look` gives what it would send, and keeps the position
-    as it would.
-    """
+    """An agent without broker: `look` returns the lines it would send, and saves the position."""
 
     def __init__(self, folder: Path, *patterns: str, from_end: bool = False) -> None:
         self.folder = folder
@@ -56,7 +52,7 @@ class TailerHarness:
             self.tailer.restore(state.positions, state.patterns, self.state.path.stat().st_mtime_ns)
 
     def kill(self) -> None:
-        """End without keeping anything more."""
+        """End without saving the state."""
         self.tailer.close()
 
     def restart(self) -> None:
@@ -82,7 +78,7 @@ class TailerHarness:
         return lines
 
     def values(self) -> list[bytes]:
-        """All that there is to be had now."""
+        """Return the values of all lines that can be read now."""
         found: list[bytes] = []
         while lines := self.look():
             found += [line.value for line in lines]
@@ -98,7 +94,7 @@ def write(path: Path, text: bytes) -> None:
 
 
 def shift(path: Path) -> Path:
-    """Move ``app.log.1`` to ``app.log.2`` and so on; returns ``app.log.1``, which is free then."""
+    """Rename ``app.log.1`` to ``app.log.2`` and so on; return ``app.log.1``, which is then free."""
     there = sorted((int(other.suffix[1:]) for other in path.parent.glob(f"{path.name}.*")), reverse=True)
     for number in there:
         path.with_name(f"{path.name}.{number}").rename(path.with_name(f"{path.name}.{number + 1}"))
@@ -106,12 +102,12 @@ def shift(path: Path) -> Path:
 
 
 def rotate(path: Path) -> None:
-    """As logrotate does with `create`."""
+    """Rotate as logrotate does with `create`."""
     path.rename(shift(path))
     path.touch()
 
 
 def copy_and_truncate(path: Path) -> None:
-    """As logrotate does with `copytruncate`."""
+    """Rotate as logrotate does with `copytruncate`."""
     shutil.copyfile(path, shift(path))
     os.truncate(path, 0)

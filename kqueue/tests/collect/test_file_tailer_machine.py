@@ -1,6 +1,4 @@
-"""Whatever is done to a log, each whole line comes once its file is read, in order, and none is
-invented.
-"""
+"""Under any changes, each whole line is returned once, in order, and none is invented."""
 
 from __future__ import annotations
 
@@ -18,10 +16,9 @@ from kqueue.tests.collect.tailer_harness import LINE_BYTES_MAX, TailerHarness, c
 
 
 class FollowerMachine(RuleBasedStateMachine):
-    """The model is the list of lines that were ended, in the order of the writing.
+    """The model is the list of ended lines in writing order.
 
-    After a kill lines come again that had come and were not confirmed; they bear the same source
-    and offset.
+    After a kill, unconfirmed lines are returned again with the same source and offset.
     """
 
     def __init__(self) -> None:
@@ -46,7 +43,7 @@ class FollowerMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def arranged(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Where rotated files are followed as well, order holds within each alone."""
+        """If rotated files are followed too, only the order within each of them is defined."""
         return sorted(lines) if self.in_files else list(lines)
 
     def take(self, lines: list) -> None:
@@ -96,7 +93,7 @@ class FollowerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.exists())
     @rule(remove=st.booleans())
     def empty(self, remove: bool) -> None:
-        """What nobody has read would be gone, so it is read before."""
+        """The file is read first: unread lines would be lost."""
         self.end_line()
         self.read_all()
         if remove:
@@ -105,7 +102,7 @@ class FollowerMachine(RuleBasedStateMachine):
             os.truncate(self.log, 0)
 
     def begin_reading(self) -> None:
-        """A copy of a file of which nothing has been read is known by nothing after a restart."""
+        """After a restart, a copy of a file of which nothing was read cannot be recognised."""
         self.harness.scan()
         while any(not source.confirmed.fingerprint.offset for source in self.harness.tailer.files if source.size):
             self.take(self.harness.look(1))

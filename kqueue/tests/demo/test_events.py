@@ -70,7 +70,7 @@ def test_a_share_is_a_share() -> None:
 
 
 class Clock:
-    """Time that passes while somebody sleeps."""
+    """A clock that only `sleep` advances."""
 
     now_s = 100.0
 

@@ -1,4 +1,4 @@
-"""Copies of Kafka's own folders for tests to damage, and the ways to do it."""
+"""Copies of Kafka's folders for tests to damage, and functions that damage files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TXN = "txn-0/00000000000000000025"
 
 
 def some_of(version: str, target: Path, *partitions: str) -> Path:
-    """A copy of a golden data folder with these partitions alone; its checkpoints name others, too."""
+    """Copy a golden data folder with these partitions only; its checkpoints name others too."""
     source = data_folder(version)
     folder = target / f"kafka-{version}"
     folder.mkdir()
@@ -25,7 +25,7 @@ def some_of(version: str, target: Path, *partitions: str) -> Path:
 
 
 def flip(path: Path, position: int, mask: int = 1) -> None:
-    """Turn bits of one byte; a negative position counts from the end."""
+    """Invert bits of one byte; a negative position counts from the end."""
     data = bytearray(path.read_bytes())
     data[position] ^= mask
     path.write_bytes(data)
@@ -38,7 +38,7 @@ def put(path: Path, position: int, new: bytes) -> None:
 
 
 def cut(path: Path, size: int) -> None:
-    """Keep the first `size` bytes; a negative size takes so many off the end."""
+    """Keep the first `size` bytes; a negative size removes bytes from the end."""
     path.write_bytes(path.read_bytes()[:size])
 
 

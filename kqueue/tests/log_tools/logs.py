@@ -1,4 +1,4 @@
-"""A small log in memory, made by the engine, for the tests of reading its files."""
+"""A small log in memory for the tests of the log tools."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ FOLDER = "t-0"
 
 
 def made(count: int = 12, segment_bytes: int = 400) -> tuple[MemoryStorage, list[bytes]]:
-    """A closed log of `count` batches of three records in several segments; storage and values in
-    order.
+    """Return a closed log of `count` batches of three records, and its values.
+
+    The log has several segments.
     """
     storage = MemoryStorage()
     log = open_log(storage, segment_bytes=segment_bytes, index_interval_bytes=150)

@@ -1,6 +1,4 @@
-"""S3.3: whole batches to Arrow give what the rows give, to the last null and the last word of an
-error.
-"""
+"""S3.3: the compiled conversion to Arrow equals that by rows, with nulls and error messages."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def chunks(table: pa.Table) -> list[int]:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> None:
-    """All topics as one table: every format and codec, transactions, producers with and without
-    sequences.
-    """
+    """All topics as one table: every format and codec, transactions, with and without sequences."""
     logs = [LogFolder(log.storage, log.folder) for log in open_logs([data_folder(version)])]
     for chosen in SELECTIONS:
         selection = Selection(**chosen)
@@ -109,9 +105,7 @@ def test_what_is_no_text_is_told_as_by_rows(engine: EngineName) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_damage_is_told_as_by_rows(engine: EngineName, tmp_path: Path) -> None:
-    """A checksum that is wrong, and records that are wrong behind a right one: raised, told or
-    passed over.
-    """
+    """A wrong checksum, and wrong records with a right one: raised, reported or skipped."""
     folder = some_of("4.3", tmp_path, "v2-none-0")
     flip(folder / f"{NONE}.log", 10_000)
     path = folder / "v2-none-0" / "00000000000000000000.log"
@@ -135,9 +129,7 @@ def test_damage_is_told_as_by_rows(engine: EngineName, tmp_path: Path) -> None:
 
 @NEEDS_FAST
 def test_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not for forms that are decoded one by one, and, as long as numba is not loaded, not for
-    little data.
-    """
+    """Not for forms that are decoded row by row, nor for little data while numba is not loaded."""
     assert is_supported(Selection(key_as="utf8"))
     assert not is_supported(Selection(key_as="json"))
     used: list[int] = []

@@ -1,4 +1,4 @@
-"""S3.3: records to Parquet, Arrow and JSON lines; whole or not at all."""
+"""S3.3: records to Parquet, Arrow and JSON lines; a complete file or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`open_log` on the folders that Kafka itself wrote."""
+"""`open_log` on folders that Kafka wrote."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_new_segments_stand_for_those_that_they_cover() -> None:
-    """S5.2: `.swap` files count from the moment that they are all there, `.cleaned` ones never."""
+    """S5.2: `.swap` files count as soon as all of them exist, `.cleaned` files never."""
     storage, values = made()
     whole = {name: content(storage, name) for name in names(storage)}
     first, second, third, _ = sorted(whole)
@@ -121,9 +121,7 @@ def at_work(
     storage: MemoryStorage,
     change: Callable[[int, list[FolderEntry]], list[FolderEntry]],
 ) -> None:
-    """Change what `storage` says of its folder from one look to the next, as a broker does that
-    gives files other names.
-    """
+    """Change the listing of `storage` from call to call, as a broker that renames files does."""
     whole, looks = storage.list, count()
     monkeypatch.setattr(
         storage, "list", lambda path: change(next(looks), whole(path)) if path == FOLDER else whole(path)
@@ -132,9 +130,7 @@ def at_work(
 
 
 def test_listings_that_miss_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing may miss a file whose name changes meanwhile: none counts until it is borne out,
-    however long that takes.
-    """
+    """A listing may miss a renamed file: it is used only if a second one confirms it."""
     storage, values = made()
     logs = names(storage)
     at_work(
@@ -148,16 +144,12 @@ def test_listings_that_miss_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     storage, _ = made()
     at_work(monkeypatch, storage, lambda look, all_of_it: all_of_it[look % 2 :])
-    with pytest.raises(
-        StorageFailed, match="t-0: its files get other names faster than they can be looked at; try again"
-    ):
+    with pytest.raises(StorageFailed, match="t-0: its files are renamed faster than they can be listed; try again"):
         opened(storage)
 
 
 def test_a_segment_that_is_replaced_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What of the new one fits into the size of the old one covers a segment that is gone, but is
-    not all that the new one holds.
-    """
+    """The part of the new segment within the old size covers a deleted segment, but is not all."""
     storage, values = made()
     first, second, *_ = names(storage)
     old = content(storage, first)
@@ -178,7 +170,7 @@ def test_a_segment_that_is_replaced_while_it_is_looked_at(monkeypatch: pytest.Mo
 
 
 def test_deleted_records_do_not_come_back(tmp_path: Path) -> None:
-    """S5.1: those below the log start, which stands beside the folder."""
+    """S5.1: records below the log start, which is stored beside the folder."""
     folder = golden.copy_folder("4.3", tmp_path)
     (folder / "log-start-offset-checkpoint").write_text("0\n2\nv2-gzip 0 57\nother 3 9\n")
     log = kqueue.open_log(folder / "v2-gzip-0")

@@ -1,4 +1,4 @@
-"""The index is a hint: right or wrong, missing or padded, reading finds the same."""
+"""The index is a hint: right, wrong, missing or padded, reading returns the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S7.2: progress is told seldom enough to cost nothing, and ends at all."""
+"""S7.2: progress is reported rarely enough to cost nothing, and at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3.6: the list of what a repair has cut out."""
+"""S3.6: the file of offset ranges that a repair found missing."""
 
 from __future__ import annotations
 

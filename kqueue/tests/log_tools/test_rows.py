@@ -1,4 +1,4 @@
-"""S3.3, S4.2: records as rows, and which of them are taken."""
+"""S3.3, S4.2: records as rows, and their selection."""
 
 from __future__ import annotations
 

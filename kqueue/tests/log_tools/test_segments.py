@@ -22,7 +22,7 @@ def walked(data: bytes, *, check: bool = True) -> list[Batch | InvalidBytes]:
 
 
 def test_batches_of_all_magics_and_sizes() -> None:
-    """S3.3: with and without checksums; one is larger than what is read at a time."""
+    """S3.3: with and without checksums; one batch is larger than a chunk."""
     parts = [bytes(batch(b"a", b"b")), encode_entry(0, 5, -1, b"k", b"v"), encode_entry(1, 6, 77, None, b"w"),
              bytes(batch(bytes(CHUNK_BYTES + 5))), bytes(batch(b"z"))]  # fmt: skip
     for check in (True, False):

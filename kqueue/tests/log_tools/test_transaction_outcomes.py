@@ -24,7 +24,7 @@ def offsets(storage: MemoryStorage, **options: object) -> list[int]:
 
 @pytest.fixture
 def storage() -> MemoryStorage:
-    """0-1 committed, 3-4 aborted beside 5 of nobody, 7 and 9 of one that commits late, 8 open."""
+    """0-1 committed, 3-4 aborted, 5 without a producer, 7 and 9 committed late, 8 open."""
     storage = MemoryStorage()
     log = open_log(storage)
     first = {"producer_id": 1, "epoch": 0, "transactional": True}

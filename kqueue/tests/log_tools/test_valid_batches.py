@@ -1,4 +1,4 @@
-"""What is damaged is told, never given out, and costs nothing but itself."""
+"""Damage is reported, never returned, and hides no other batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's own tool printed, and a way to run ours."""
+"""The output of Kafka's own tool, and a way to run `kqueue log dump`."""
 
 from __future__ import annotations
 

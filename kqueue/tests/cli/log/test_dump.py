@@ -1,5 +1,6 @@
-"""S7.2, S3.6: `kqueue log dump` prints what Kafka 4.3's own tool printed, byte for byte, for all
-that Kafka 2.8 and 4.3 wrote.
+"""S7.2, S3.6: `kqueue log dump` prints the output of Kafka 4.3's tool, byte for byte.
+
+The logs are those that Kafka 2.8 and 4.3 wrote.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ RUNS = {
 
 
 def blocks(text: str) -> list[str]:
-    """The lists at the end, in an order of their own: Kafka's tool has none among files."""
+    """Return the lists at the end without their order, which Kafka's tool does not define."""
     return sorted(
         re.findall(
             r"^(?:Mismatches|Found|The following|Non-consecutive).*\n(?:(?:  |Indexed offset).*\n)*", text, re.MULTILINE

@@ -1,4 +1,4 @@
-"""S7.2: damage is shown as Kafka's tool shows it, told in words besides, and ends with status 1."""
+"""S7.2: damage is printed as by Kafka's tool, reported in sentences, and ends with status 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def put(path: Path, *changes: tuple[int, bytes]) -> None:
 
 @pytest.fixture
 def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copies of golden folders with damage, as Kafka's tool was shown them; the working folder."""
+    """Copies of golden folders with the damage on which Kafka's tool was run.
+
+    The working folder.
+    """
     for version, topic, name in (
         ("4.3", "txn", "idx"),
         ("4.3", "txn", "tim"),

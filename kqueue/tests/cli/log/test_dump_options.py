@@ -1,4 +1,4 @@
-"""S7.2: what is dumped, how it is named, and how a run ends."""
+"""S7.2: which files are dumped, how they are named, and how a run ends."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> Non
 
 
 def test_the_default_of_max_bytes_means_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log may have more than 2 GiB; with 2000 bytes in their place."""
+    """A log may exceed 2 GiB; here with a limit of 2000 bytes."""
     monkeypatch.setattr(dump_options, "MAX_BYTES", 2000)
     path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
     problems = Problems(lambda sentence: None)

@@ -1,4 +1,4 @@
-"""S3.3: the command that writes records to files of other kinds."""
+"""S3.3: the command that exports records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress_bar of the commands that read whole folders: on a terminal alone, and never among the output."""
+"""The bar is shown on a terminal only, and never in the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S5.3: the command that mends folders."""
+"""S5.3: the command that repairs folders."""
 
 from __future__ import annotations
 

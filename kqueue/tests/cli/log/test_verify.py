@@ -1,4 +1,4 @@
-"""S7.2: the command that checks folders: exit status, table, JSON."""
+"""S7.2: the command that verifies folders: exit status, table, JSON."""
 
 from __future__ import annotations
 

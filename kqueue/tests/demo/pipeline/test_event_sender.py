@@ -35,7 +35,7 @@ def test_the_last_event_is_fine_and_so_late_that_every_hour_is_done(told: list[E
 
 
 class Few(list[Flight]):
-    """Flights to be told, as `Flights` gives them."""
+    """A few flights in place of `Flights`."""
 
     @property
     def count(self) -> int:

@@ -1,5 +1,6 @@
-"""Each kind of record in every version is compared with Kafka's own tool in
-tests/cli/log/test_dump.py; here is what can go wrong.
+"""Errors in coordinator records.
+
+Tests/cli/log/test_dump.py compares valid ones with Kafka's tool.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""S7.2: what stands in the logs of Kafka's own coordinators and of its metadata comes out as it
-went in.
-"""
+"""S7.2: records of Kafka's coordinators and metadata log are read as they were written."""
 
 from __future__ import annotations
 

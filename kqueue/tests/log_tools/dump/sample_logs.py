@@ -1,4 +1,4 @@
-"""Small logs on disk, made by the engine, and batches in memory, for the tests of dumps."""
+"""Small logs on disk and batches in memory for the tests of dumps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ ZERO = "00000000000000000000"
 
 
 def made(root: Path, count: int = 6) -> Path:
-    """The log file of a closed log: `count` batches of three records in one segment, every batch
-    but the first in both indexes.
+    """Return the log file of a closed log of `count` batches in one segment.
+
+    Each batch has three records; every batch but the first is in both indexes.
     """
     log = open_log(LocalStorage(root), index_interval_bytes=1)
     for number in range(count):
@@ -26,8 +27,9 @@ def made(root: Path, count: int = 6) -> Path:
 
 
 def made_with_transactions(root: Path) -> Path:
-    """The folder of a closed log: producer 7 aborted what it wrote at 0 and 1, producer 8 is in the
-    midst of what began at 3.
+    """Return the folder of a closed log.
+
+    Producer 7 aborted its records at 0 and 1; producer 8 has an open transaction from 3 on.
     """
     log = open_log(LocalStorage(root))
     append(log, b"a", b"b", producer_id=7, epoch=1, base_sequence=0, transactional=True)
@@ -45,9 +47,7 @@ def batches(data: bytes, *, check: bool = True) -> list[Batch]:
 
 
 def dumped(path: Path, options: DumpOptions | None = None) -> tuple[list[str], list[str], Problems]:
-    """The lines of a file below its title, the sentences about what is wrong, and the problems that
-    tell them.
-    """
+    """Return the lines of a file below its title, the reported sentences, and the problems."""
     told: list[str] = []
     problems = Problems(told.append)
     lines = list(dump_file(DumpFile(str(path)), options or DumpOptions(), problems))

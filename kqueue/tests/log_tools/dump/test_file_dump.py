@@ -14,7 +14,7 @@ DEEP = DumpOptions(records=True)
 
 
 def test_the_end_of_the_name_says_how_a_file_is_read(tmp_path: Path) -> None:
-    """S7.2: each file of a segment comes as what it is, and a sound one has nothing wrong."""
+    """S7.2: each file of a segment is dumped in its format; a valid one has no problems."""
     folder = made_with_transactions(tmp_path)
     firsts = {path.suffix: dumped(path) for path in folder.iterdir() if path.suffix}
     assert {suffix: lines[0].partition(":")[0] for suffix, (lines, _, _) in firsts.items()} == {
@@ -41,7 +41,7 @@ def test_a_snapshot_of_metadata_tells_its_end_from_its_name(tmp_path: Path) -> N
 
 
 def test_a_batch_that_can_not_be_read_does_not_hide_the_next(tmp_path: Path) -> None:
-    """S7.2: of a damaged batch its own line is there, and all records of the others."""
+    """S7.2: a damaged batch has its own line, and the others have all their records."""
     path = made(tmp_path, count=3)
     flip(path, path.stat().st_size // 3 + BATCH_OVERHEAD, 0xFF)  # the length of the second batch's first record
     lines, told, problems = dumped(path, DEEP)

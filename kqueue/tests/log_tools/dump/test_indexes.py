@@ -21,7 +21,7 @@ def changed(path: Path, entry: struct.Struct, number: int, *fields: int) -> None
 def test_every_entry_of_a_sound_log_is_shown_and_agrees(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S7.2: however many entries are read at a time."""
+    """S7.2: for each chunk size."""
     path = made(tmp_path).with_suffix(suffix)
     size = path.with_suffix(".log").stat().st_size // 6
     position = [f"offset: {3 * number + 2} position: {number * size}" for number in range(1, 6)]
@@ -44,9 +44,7 @@ def test_an_entry_names_the_last_offset_of_its_batch(tmp_path: Path) -> None:
 
 
 def test_an_entry_for_several_old_messages_is_as_it_should_be(tmp_path: Path) -> None:
-    """An old Kafka named the last of all messages that were appended at once: later than the one at
-    the position, never earlier.
-    """
+    """An old Kafka named the last message of an append, which is never before the position's."""
     path = tmp_path / f"{ZERO}.index"
     path.with_suffix(".log").write_bytes(b"".join(encode_entry(1, offset, 7, None, b"v") for offset in (4, 5, 6)))
     for named, wrong in ((6, False), (4, False), (3, True)):
@@ -81,9 +79,7 @@ def test_an_offset_that_falls_is_looked_for_from_the_beginning(tmp_path: Path) -
 
 @pytest.mark.parametrize(("named", "found", "wrong"), [(7, 8, False), (99, -1, True)])
 def test_a_time_whose_offset_ends_no_batch(named: int, found: int, wrong: bool, tmp_path: Path) -> None:
-    """Within a batch, as Kafka 2.8 named them, it is harmless; and later entries are found all the
-    same.
-    """
+    """An offset within a batch, as in Kafka 2.8, is harmless; later entries are still found."""
     path = made(tmp_path).with_suffix(".timeindex")
     changed(path, TIME_ENTRY, 1, 3002, named)
     problems = dumped(path)[2]

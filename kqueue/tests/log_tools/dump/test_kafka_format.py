@@ -28,7 +28,7 @@ def fields(line: str) -> dict[str, str]:
 
 
 def test_the_line_of_a_batch_tells_its_header() -> None:
-    """S7.2: offset, position, time, size, magic, codec, crc, isvalid, and what magic 2 has besides."""
+    """S7.2: offset, position, time, size, magic, codec, crc, isvalid, and the fields of magic 2."""
     settings = {
         "producer_id": 9,
         "epoch": 2,

@@ -13,7 +13,7 @@ def test_by_default_all_is_read_and_batches_are_shown() -> None:
 
 
 def test_fewer_bytes_than_the_greatest_number_are_a_part_of_the_log() -> None:
-    """2**31 - 1 stands for all, since a Java int can't say more."""
+    """2**31 - 1, the greatest int of Java, means all."""
     assert MAX_BYTES == 2**31 - 1
     assert DumpOptions(max_bytes=2**31 - 1).whole_log
     assert not DumpOptions(max_bytes=2**31 - 2).whole_log

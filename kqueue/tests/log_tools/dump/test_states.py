@@ -23,7 +23,7 @@ def test_a_transaction_that_was_aborted(tmp_path: Path) -> None:
 
 
 def test_what_was_known_of_producers(tmp_path: Path) -> None:
-    """S7.2: of their batches the last, and where a transaction is open its first offset."""
+    """S7.2: with the last batch, and the first offset of an open transaction."""
     done, midst = dumped(made_with_transactions(tmp_path) / SNAPSHOT)[0]
     assert done.startswith(
         "producerId: 7 producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: "

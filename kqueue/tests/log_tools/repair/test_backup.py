@@ -1,6 +1,4 @@
-"""S3.6: the copy before a repair; that it is whole and first is shown by cutting the power, in
-test_power_cut.
-"""
+"""S3.6: the backup before a repair; test_power_cut shows that it is complete and first."""
 
 from __future__ import annotations
 

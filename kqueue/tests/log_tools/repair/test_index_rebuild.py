@@ -1,4 +1,4 @@
-"""S3.4, S3.6: what is made anew from the batches is what Kafka itself wrote."""
+"""S3.4, S3.6: rebuilt files equal those that Kafka wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3.6: what a log file loses, what is put right in place, and the new file in place of the old."""
+"""S3.6: what a log file loses, which headers are corrected, and the replacement of the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST = file_name(0, LOG)
 
 
 def starts(data: bytes) -> list[int]:
-    """Where each batch begins, and where the last one ends."""
+    """Return the position of each batch, and the end of the last one."""
     return [*(position for position, _ in iter_batches(data)), len(data)]
 
 
@@ -32,7 +32,7 @@ def with_flipped(data: bytes, *positions: int) -> bytes:
 
 
 def plan(storage: Storage, base: int = 0) -> LogRewrite:
-    """A cut of one of the segments that are there."""
+    """Return the rewrite of one of the existing segments."""
     bases = sorted(int(entry.name[:20]) for entry in storage.list(FOLDER) if entry.name.endswith(LOG))
     return plan_rewrite(storage, FOLDER, base, dict(pairwise(bases)).get(base), base)
 
@@ -75,7 +75,7 @@ def test_what_a_repair_cut_short_left_is_taken_over() -> None:
 def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(
     monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    """A stamp is put in once, however the file is copied in chunks."""
+    """A header is corrected once, for each way in which the file is copied in chunks."""
     monkeypatch.setattr(log_rewrite, "CHUNK_BYTES", chunk_bytes)
     storage, _ = made()
     data = content(storage, FIRST)
@@ -128,7 +128,7 @@ def test_a_file_of_another_name_is_refused_and_not_emptied() -> None:
 
 @pytest.mark.parametrize("remains", Remains)
 def test_power_cut_at_every_step(remains: Remains) -> None:
-    """S5.3: the old file or the new one, whole; never the new one with the old one's indexes."""
+    """S5.3: the old file or the new one, complete; never the new one with the old one's indexes."""
     source, _ = made()
     data = content(source, FIRST)
     at = starts(data)
@@ -156,7 +156,7 @@ def test_power_cut_at_every_step(remains: Remains) -> None:
 
 
 def _on_disk(source: MemoryStorage, first_log: bytes, cut_at: int) -> FaultyStorage:
-    """The files, the first log replaced, all durable; the power goes at a step of what follows."""
+    """Return the files with the first log replaced, all durable; a power cut follows."""
     disk = FaultyStorage()
     disk.make_folder(FOLDER)
     for entry in source.list(FOLDER):

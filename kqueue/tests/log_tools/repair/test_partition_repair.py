@@ -1,4 +1,4 @@
-"""S3.6, S5.3: one partition made sound, file by file; whole folders are mended in test_repair."""
+"""S3.6, S5.3: the repair of one partition, file by file; test_repair repairs whole folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def repair(storage: Storage, **options: bool) -> PartitionRepair:
 
 
 def mend(storage: Storage) -> dict[str, str]:
-    """What was done to which file."""
+    """Repair; return what was done to each file."""
     return {done.file.rpartition("/")[2]: done.what for done in repair(storage).mend().done}
 
 
@@ -108,7 +108,7 @@ def test_a_sound_snapshot_knows_more_than_is_left_of_the_log_and_stays() -> None
     ("recovery_point", "high_watermark", "end"), [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)]
 )
 def test_no_offset_is_given_away_twice(recovery_point: int, high_watermark: int, end: int) -> None:
-    """The log goes on where both checkpoints say that it was; one alone may be what is damaged."""
+    """The log continues where both checkpoints say; a single one may be damaged itself."""
     storage, values = made()
     known_to_reach(storage, recovery_point, high_watermark)
     assert repair(storage).is_too_short() == (end > 36)

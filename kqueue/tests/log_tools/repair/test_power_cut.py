@@ -1,6 +1,4 @@
-"""S5.3: power cut at every step of a repair: the copy is whole before anything is changed, and the
-repair can begin again.
-"""
+"""S5.3: a power cut at every step: the backup is complete first, and the repair can run again."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ from kqueue.tests.log_tools.damage import NONE, TXN, flip, some_of
 
 
 class Below:
-    """A folder of another storage as a storage of its own, so that one power cut hits the data and
-    the copy.
-    """
+    """A folder of another storage as a storage, so that one power cut hits data and backup."""
 
     opener = None
 
@@ -74,7 +70,7 @@ Tree = dict[str, bytes]
 
 
 def damaged(tmp_path: Path) -> Tree:
-    """Damage in every kind of file that is mended in a way of its own."""
+    """Damage in every kind of file that has its own way of repair."""
     folder = some_of("4.3", tmp_path, "v2-none-0", "txn-0")
     flip(folder / f"{NONE}.log", 3300)
     flip(folder / f"{NONE}.log", 23000)

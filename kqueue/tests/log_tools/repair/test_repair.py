@@ -1,5 +1,6 @@
-"""S3.6, S5.3: damaged folders are mended, after a copy; what was sound stays as it was, and what is
-lost is said.
+"""S3.6, S5.3: damaged folders are repaired after a backup.
+
+Valid data stays, losses are reported.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def offsets_of(folder: Path) -> list[int]:
 
 
 def opened(folder: Path) -> Log:
-    """The log, as a broker opens it after a clean stop."""
+    """Return the log as a broker opens it after a clean shutdown."""
     return Log.open(
         LocalStorage(folder.parent),
         folder.name,
@@ -58,7 +59,7 @@ def opened(folder: Path) -> Log:
 
 
 def readable(log: Log) -> Iterator[int]:
-    """The offsets that a broker can serve."""
+    """Return the offsets that a broker can serve."""
     offset = log.start_offset
     while fetched := log.read(offset, 1 << 20, end_offset=log.end_offset):
         yield from (record.offset for record in iter_any_records(fetched.read()))
@@ -170,7 +171,7 @@ def test_every_log_file_gone(tmp_path: Path) -> None:
 
 
 def test_what_the_snapshot_knows_of_producers_stays(tmp_path: Path) -> None:
-    """A producer that goes on after the repair is still known by its last batch."""
+    """A producer that continues after the repair is still known by its last batch."""
     folder = some_of("4.3", tmp_path, "txn-0")
     flip(folder / f"{TXN}.log", -100)
     snapshot = (folder / "txn-0/00000000000000000267.snapshot").read_bytes()
@@ -200,9 +201,7 @@ SHOVELLED = [
 
 @pytest.mark.parametrize(("version", "partition"), SHOVELLED)
 def test_all_that_a_shovel_can_do(version: str, partition: str, tmp_path: Path) -> None:
-    """Bytes overwritten, cut off and added, all over the folder: repairs always end sound, invent
-    nothing, and leave nothing to do.
-    """
+    """Bytes overwritten, removed and added anywhere: a repair leaves no damage, invents nothing."""
     rng = random.Random(f"{version} {partition}")
     for number in range(5):
         folder = lean(version, tmp_path / str(number), partition)
@@ -216,7 +215,7 @@ def test_all_that_a_shovel_can_do(version: str, partition: str, tmp_path: Path) 
 
 
 def lean(version: str, target: Path, partition: str) -> Path:
-    """A copy without what compaction left over, which takes its time to copy."""
+    """A copy without the files that compaction left, which take long to copy."""
     target.mkdir()
     folder = some_of(version, target, partition)
     for path in (folder / partition).glob("*.deleted"):

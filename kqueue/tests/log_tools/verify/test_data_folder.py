@@ -1,6 +1,4 @@
-"""S3.1, S5.3: what a data folder says of itself and its partitions, and its checkpoints against
-where the logs end.
-"""
+"""S3.1, S5.3: a data folder's own files, and its checkpoints against the ends of the logs."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ KEY = ("t", 0)
 
 
 def a_folder(clean: bool = True, identity: dict[str, str] | None = None) -> MemoryStorage:
-    """A data folder with two partitions of `t`, whose files are as they should be."""
+    """A data folder with two valid partitions of `t`."""
     storage = MemoryStorage()
     storage.write_atomic(META_PROPERTIES, encode_properties(IDENTITY if identity is None else identity, START_MS))
     for number, name in enumerate(CHECKPOINTS):
@@ -133,7 +131,7 @@ def test_whose_folder_it_is(changed: dict[str, str], expected: list[str]) -> Non
 
 @pytest.mark.parametrize(("data", "notes"), [(b"", 0), (b"{", 1), (b"\xff", 1)])
 def test_the_mark_of_a_clean_stop_may_be_empty(data: bytes, notes: int) -> None:
-    """Older Kafkas leave it so; one that is nonsense harms nobody."""
+    """Older Kafkas leave it empty; invalid content is harmless."""
     storage = a_folder()
     storage.write_atomic(CLEAN_SHUTDOWN, data)
     folder, told = read(storage)
@@ -162,9 +160,7 @@ def test_partitions_of_a_topic_name_the_same_id() -> None:
     ],
 )
 def test_offsets_beyond_the_end(name: str, clean: bool, severity: str) -> None:
-    """After a crash a log may have lost what was not flushed; what lies below its recovery point
-    was.
-    """
+    """After a crash a log may have lost unflushed data, but none below its recovery point."""
     folder = DataFolderState(offsets={each: {KEY: 5} for each in CHECKPOINTS}, is_one=True, clean=clean)
     report = VerificationReport("")
     check_checkpoints(folder, {KEY: LogRange(0, 5)}, report)

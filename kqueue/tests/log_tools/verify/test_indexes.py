@@ -1,4 +1,4 @@
-"""S3.4: index entries against batches, as they go by."""
+"""S3.4: index entries against batches, in one pass."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def test_entries_that_are_right() -> None:
 
 
 def test_the_last_offset_of_several_batches_that_came_at_once() -> None:
-    """Followers and old formats: one entry, for the position of the first and the last offset of
-    all.
-    """
+    """Followers and old formats: one entry, with the first position and the last offset of all."""
     assert index_findings((39, 50)) == ([], [])
     assert index_findings((25, 50)) == ([], ["125"])
 

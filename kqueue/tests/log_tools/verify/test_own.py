@@ -1,4 +1,4 @@
-"""S3.6, S5.2, S5.3: what kqueue writes is sound, at work, after a clean stop and after a crash."""
+"""S3.6, S5.2, S5.3: kqueue's files are valid while it runs, after a shutdown and after a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def manager(storage: MemoryStorage | FaultyStorage, seed: int = 1) -> LogManager
 
 
 def fill(log: Log, rng: random.Random, count: int, producer_ids: tuple[int, ...] = (5, 6, 7)) -> None:
-    """Records with and without producers, transactions of all ends, some leader epochs."""
+    """Append records of all producers, transactions of all outcomes, and leader epochs."""
     sequences = dict.fromkeys(producer_ids, 0)
     open_ones: set[int] = set()
     epoch = max(log.epochs.latest, 0)

@@ -1,5 +1,6 @@
-"""S3.6, S5.3: one partition's files against each other, and what the data folder knows of it;
-damage of all kinds is in test_verify.
+"""S3.6, S5.3: one partition's files against each other and the data folder's state.
+
+test_verify has all kinds of damage.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def test_the_storage_itself_may_be_the_partition() -> None:
 def test_missing_offsets(
     known: CheckpointedState, noted: list[tuple[int, int]], expected: list[tuple[str, str]]
 ) -> None:
-    """S5.2: damage, unless compaction was there, or a repair wrote down that they are lost."""
+    """S5.2: damage, unless the log was compacted, or a repair recorded them as lost."""
     storage = without_second_segment()
     if noted:
         replace(storage, GAPS, encode_gaps(noted))
@@ -131,7 +132,7 @@ def test_what_was_flushed_for_sure_must_be_whole(known: CheckpointedState, sever
 
 
 def test_bytes_that_are_gone_are_no_reason_to_doubt_what_was_counted_from_them() -> None:
-    """One damaged batch is one finding, and the snapshots after it are not judged."""
+    """One damaged batch is one finding; the snapshots after it are not verified."""
     storage, _ = made()
     name = file_name(0, LOG)
     data = bytearray(content(storage, name))

@@ -1,4 +1,4 @@
-"""S3.3: snapshots and indexes of aborted transactions against what the log shows."""
+"""S3.3: snapshots and transaction indexes against the log."""
 
 from __future__ import annotations
 

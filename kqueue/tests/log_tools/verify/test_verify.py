@@ -1,6 +1,4 @@
-"""S3.3, S3.4, S5.3, S7.2: all files against each other. Sound folders are found sound, and each
-kind of damage is found and named.
-"""
+"""S3.3, S3.4, S5.3, S7.2: valid folders have no findings, and each kind of damage is named."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ BEYOND = "txn-0/00000000000000000999.snapshot"
 
 
 class Case(NamedTuple):
-    """One kind of damage, and what must be found: file, position, and words of the finding."""
+    """One kind of damage, and the expected file, position and words of the finding."""
 
     name: str
     harm: Callable[[Path], object]
@@ -323,8 +321,9 @@ def test_notes_alone_leave_a_folder_sound(tmp_path: Path) -> None:
 
 
 def test_what_a_deletion_under_way_leaves_is_no_damage(tmp_path: Path) -> None:
-    """S5.1: a broker takes the log away first, then its other files; the log start and the leader
-    epochs have moved on by then.
+    """S5.1: a broker deletes the log file first.
+
+    Log start and leader epochs have advanced by then.
     """
     folder = some_of("2.8", tmp_path, "txn-0")
     (folder / "txn-0/00000000000000000000.log").unlink()
@@ -347,9 +346,7 @@ def test_a_snapshot_that_is_just_being_written_is_no_damage(tmp_path: Path) -> N
 
 
 def test_after_deletions_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """Retention and the deletion of a topic, looked at while their files wait to be removed and the
-    checkpoints name what is gone.
-    """
+    """Retention and topic deletion while their files wait for removal and checkpoints name them."""
     with kqueue.Broker(tmp_path, log_flush_offset_checkpoint_interval_ms=20_000) as broker:
         for name in ("kept", "gone"):
             broker.create_topic(name, segment_bytes=1000, retention_ms=1000)
