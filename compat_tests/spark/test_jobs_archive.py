@@ -146,5 +146,5 @@ def test_what_can_not_be_archived_is_told(
     with Client(broker.bootstrap) as client:
         client.delete_topics([topic])
         client.create_topics([Wanted(topic, 1)])
-    with pytest.raises(PipelineFailed, match="ends at 0, and is archived up to 4: it was deleted and made anew"):
+    with pytest.raises(PipelineFailed, match="ends at 0, and is archived up to 4: it was deleted and recreated"):
         archive(spark, source(broker, topic), folder)

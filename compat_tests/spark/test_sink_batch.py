@@ -131,7 +131,7 @@ class TestMistakes:
                 {"topic": "gone"},
                 r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first",
             ),
-            (["'x' value"], {}, "nobody says where rows go: give the option topic, or a column 'topic'"),
+            (["'x' value"], {}, "rows have no target topic: give the option topic, or a column 'topic'"),
             (["'x' vlaue"], {"topic": "gong"}, r"there is no column 'vlaue' to write; did you mean 'value'\?"),
             (["'x' key"], {"topic": "gong"}, "there is no column 'value'; the frame has key"),
             (["1 value"], {"topic": "gong"}, "the column 'value' is int, expected binary or string: cast it"),

@@ -193,7 +193,7 @@ def test_a_topic_that_is_made_anew(
         client.delete_topics([topic])
     broker.create_topic(topic, 1)
     send(broker, topic, 0, [b"new"] * 5)
-    with pytest.raises(StreamingQueryException, match=f"topic '{topic}' was deleted and made anew"):
+    with pytest.raises(StreamingQueryException, match=f"topic '{topic}' was deleted and recreated"):
         job.finish()
     assert sum(Job(spark, tmp_path, **options, failOnDataLoss="false").finish()) == 5
 

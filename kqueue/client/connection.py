@@ -40,11 +40,13 @@ Versions = tuple[int, int]
 
 
 class Connection:
-    """A blocking connection, ready for requests once it is made; for one thread at a time.
+    """A blocking connection; its constructor connects and exchanges ApiVersions.
 
-    Args: deadline: for connecting and the first exchange; `options.connect_timeout_ms` may end it
-    before. Raises: BrokerUnreachable: nobody listens there, or what does is silent or hangs up;
-    BadAnswer: it is no broker; IncompatibleBroker.
+    Args:
+        deadline: of both; `options.connect_timeout_ms` may be earlier.
+    Raises: BrokerUnreachable: no listener, or one that does not respond. BadAnswer: not a broker.
+        IncompatibleBroker.
+    Thread: one at a time.
     """
 
     def __init__(self, address: Address, options: ClientOptions, deadline: Deadline) -> None:
@@ -97,7 +99,7 @@ class Connection:
             return True
         except OSError:
             return False
-        return False  # the end, or bytes that nobody asked for
+        return False  # end of stream, or unsolicited bytes
 
     def version(self, api: Api, versions: Versions | None = None) -> int:
         """Return the highest version of a request that both sides support.

@@ -160,7 +160,7 @@ def _bounds(
             starts[topic_partition] = first
         elif known[topic_partition] > end:
             if until_ms is None:
-                what = "it was deleted and made anew, or lost its end"
+                what = "it was deleted and recreated, or lost its end"
                 raise PipelineFailed(
                     f"{topic_partition} ends at {end}, and is archived up to {known[topic_partition]}: {what}; "
                     "archive it to another folder"

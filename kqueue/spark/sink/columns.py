@@ -70,7 +70,7 @@ def check_columns(fields: Sequence[tuple[str, str]], topic: str | None) -> None:
     if "value" not in names:
         raise RowRefused(f"there is no column 'value'; the frame has {', '.join(names) or 'none'}")
     if topic is None and "topic" not in names:
-        raise RowRefused("nobody says where rows go: give the option topic, or a column 'topic'")
+        raise RowRefused("rows have no target topic: give the option topic, or a column 'topic'")
 
 
 def record_columns(rows: pa.RecordBatch) -> pa.RecordBatch:

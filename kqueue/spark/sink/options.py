@@ -114,7 +114,7 @@ OPTIONS = (
         one_of(*ACKS),
         "all",
         "both",
-        "Who has a batch when it counts as written: all in sync, the leader, nobody.",
+        "Which replicas must have a batch: all in-sync replicas, the leader, or none.",
     ),
     Option(
         "kafka.compression.type", _codec, None, "both", "Codec of the batches; without it the topic's own, or none."
@@ -222,9 +222,7 @@ def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
     if not options.is_exactly_once:
         for name in ("txnAppId", "txnVersion"):
             if options[name] is not None:
-                raise OptionError(
-                    f"{name} is for delivery={EXACTLY_ONCE} only: without it nobody keeps account of what was written"
-                )
+                raise OptionError(f"{name} is for delivery={EXACTLY_ONCE} only: other writes have no journal")
         return
     if not options.streaming and None in (options["txnAppId"], options["txnVersion"]):
         raise OptionError(

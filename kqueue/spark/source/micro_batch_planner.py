@@ -119,7 +119,7 @@ class MicroBatchPlanner:
                     )
                 continue
             first = begin.get(topic_partition, earliest[topic_partition])
-            if first > stop or topic_partition.topic in renewed:  # `latest` told that the log had been made anew
+            if first > stop or topic_partition.topic in renewed:  # `latest` reported a recreated topic
                 first = earliest[topic_partition]
             if first < min(earliest[topic_partition], stop):
                 gone = (
@@ -200,7 +200,7 @@ class MicroBatchPlanner:
         for topic_partition in [
             topic_partition for topic_partition in begin if begin[topic_partition] > end[topic_partition]
         ]:
-            what = "it was deleted and made anew, or lost its end"
+            what = "it was deleted and recreated, or lost its end"
             self._lost(
                 f"{topic_partition} ends at {end[topic_partition]} now, and had been read up to "
                 f"{begin[topic_partition]}: {what}"

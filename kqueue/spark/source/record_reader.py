@@ -104,4 +104,4 @@ def missing_topic(name: str, known: Iterable[str], topic_partition: str) -> str:
 
 def recreated_topic_text(topic: str) -> str:
     """Return the message for a topic that was deleted and recreated under its name."""
-    return f"topic {topic!r} was deleted and made anew"
+    return f"topic {topic!r} was deleted and recreated"

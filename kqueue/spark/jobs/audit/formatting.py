@@ -75,7 +75,7 @@ def _of_group(lag: GroupLag) -> Iterator[str]:
         yield f"{name}: {_many(lag.deleted, 'offset')} deleted before the group had got there."
     if lag.ahead:
         what = f"committed {lag.committed:,}, but the log ends at {lag.end:,}"
-        yield f"{name}: {what}; it was made anew, or lost its end."
+        yield f"{name}: {what}; the topic was recreated, or lost its end."
 
 
 def _many(count: int, noun: str) -> str:

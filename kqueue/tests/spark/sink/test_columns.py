@@ -20,7 +20,7 @@ def test_what_a_source_has_can_be_written() -> None:
     ("fields", "words"),
     [
         ([("key", "string")], "there is no column 'value'; the frame has key"),
-        ([("value", "string")], "nobody says where rows go"),
+        ([("value", "string")], "rows have no target topic"),
         (
             [("value", "struct<a:int>"), ("topic", "string")],
             "the column 'value' is struct<a:int>, expected binary or string: cast it",

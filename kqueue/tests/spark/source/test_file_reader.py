@@ -189,6 +189,6 @@ def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
     assert len(ids["t"]) == 22
     assert len(places(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60
     other = OffsetRange("t", 0, 0, 60, "another" + 15 * "A")
-    with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and made anew"):
+    with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and recreated"):
         rows(options(path=folder), [other])
     assert rows(options(path=folder, failOnDataLoss="false"), [other]) == []

@@ -241,10 +241,10 @@ def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, 
     broker.create_topic("t")
     send(broker, "t", 0, count)
     with pytest.raises(
-        DataLost, match="^topic 't' was deleted and made anew; some of the old one may not have been read;"
+        DataLost, match="^topic 't' was deleted and recreated; some of the old one may not have been read;"
     ):
         tracker().latest(start, None)
-    with pytest.raises(DataLost, match="^t-0 was to be read up to 7, but topic 't' was deleted and made anew"):
+    with pytest.raises(DataLost, match="^t-0 was to be read up to 7, but topic 't' was deleted and recreated"):
         tracker().ranges(start, next_one)
     going_on = tracker(failOnDataLoss="false")
     assert going_on.ranges(start, next_one) == [], "the old one's end says nothing of the new one"
@@ -266,7 +266,7 @@ def test_a_topic_that_is_made_anew_before_its_task_runs(broker: kqueue.Broker, t
     delete_topic(broker, "t")
     broker.create_topic("t")
     send(broker, "t", 0, 9)
-    with pytest.raises(DataLost, match="^t-0 from 0 to 5 was to be read, but topic 't' was deleted and made anew"):
+    with pytest.raises(DataLost, match="^t-0 from 0 to 5 was to be read, but topic 't' was deleted and recreated"):
         places(query.options, planned)
     assert places(tracker(failOnDataLoss="false").options, planned) == []
 
