@@ -1,7 +1,7 @@
-"""Floor 2: typed, versioned structures and the compiler of their readers and writers.
+"""Typed, versioned structures, and the compiler of their readers and writers.
 
-Wire messages and the records of internal topics are both written with it: see `structs` for how a
-class is declared and `codec` for how its bytes are read and written.
+Wire messages and the records of internal topics use it. `structs` says how to declare a class,
+`codec` how to read and write its bytes.
 """
 
 from kqueue.schema.codec import counted_reader, decode, encode, join, reader, writer

@@ -1,6 +1,4 @@
-"""Readers and writers of messages: compiled once per (class, version), on first use, to plain
-functions.
-"""
+"""Readers and writers of messages, compiled to functions per (class, version) on first use."""
 
 from __future__ import annotations
 
@@ -21,13 +19,13 @@ _WRITERS: dict[tuple[type[Any], int], Callable[..., Any]] = {}
 
 
 def reader(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, int]]:
-    """The function that reads a `cls` at this version: `read(buf, position) -> (object, next
-    position)`.
+    """Return the reader of `cls` at this version: `read(buf, position) -> (object, next position)`.
 
-    `record_data` fields are views of `buf`; all else is copied out of it. The function raises
-    MalformedMessage for any bytes that are not such a message; before a list or text is made, its
-    count or length is held against the bytes left. Raises: UnsupportedVersion: the message has no
-    such version.
+    `record_data` fields are views of `buf`; all others are copied. The reader raises
+    MalformedMessage for bytes that are not such a message. It compares each count and length with
+    the remaining bytes before it allocates.
+
+    Raises: UnsupportedVersion: the message has no such version.
     """
     made = _READERS.get((cls, version))
     if made is None:
@@ -40,13 +38,13 @@ def reader(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, i
 
 
 def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int], tuple[M, int]]:
-    """Like `reader`, for large messages: `read(buf, position, items_max) -> (object, next
-    position)`.
+    """Return a reader that limits items: `read(buf, position, items_max) -> (object, next position)`.
 
     Items are the elements of all arrays, at every depth, and the tagged fields. They are counted
-    before they are built: the function raises TooManyItems at the first array that would pass
-    `items_max`. A message of n bytes never holds more than n items. Raises: UnsupportedVersion: the
-    message has no such version.
+    before they are created: the reader raises TooManyItems at the first array that would exceed
+    `items_max`. A message of n bytes has at most n items.
+
+    Raises: UnsupportedVersion: the message has no such version.
     """
     made = _COUNTED_READERS.get((cls, version))
     if made is None:
@@ -57,14 +55,14 @@ def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int
 
 
 def writer(cls: type[M], version: int) -> Callable[[M, list[Chunk]], None]:
-    """The function that writes a `cls` at this version: `write(object, chunks)` appends its bytes
-    to the list.
+    """Return the writer of `cls` at this version: `write(object, chunks)` appends its bytes to a list.
 
-    What a `record_data` field holds is appended as it is (bytes, a view, or a region of a file),
-    never copied. The function raises UnsupportedVersion where a value that may not be ignored has
-    no field at this version, UnencodableMessage for a value that its field can't carry; the list
-    may then hold a part of the message. Raises: UnsupportedVersion: the message has no such
-    version.
+    The value of a `record_data` field (bytes, a view, or a region of a file) is appended without a
+    copy. The writer raises UnsupportedVersion for a value that is not ignorable and has no field at
+    this version, UnencodableMessage for a value that its field can't encode. The list may then hold
+    a part of the message.
+
+    Raises: UnsupportedVersion: the message has no such version.
     """
     made = _WRITERS.get((cls, version))
     if made is None:
@@ -77,10 +75,9 @@ def writer(cls: type[M], version: int) -> Callable[[M, list[Chunk]], None]:
 
 
 def decode(cls: type[M], version: int, buf: bytes | bytearray | memoryview) -> M:
-    """The message that `buf` holds from its first byte to its last.
+    """Return the message that `buf` holds.
 
-    Raises: MalformedMessage: anything wrong with the bytes, bytes left over included;
-    UnsupportedVersion.
+    Raises: MalformedMessage: the bytes are wrong, or some are left over. UnsupportedVersion.
     """
     view = memoryview(buf)
     made, position = reader(cls, version)(view, 0)
@@ -93,16 +90,14 @@ def decode(cls: type[M], version: int, buf: bytes | bytearray | memoryview) -> M
 
 
 def encode(message: object, version: int) -> bytes:
-    """The bytes of a message; regions of files are read. Raises: UnsupportedVersion,
-    UnencodableMessage; see `writer`.
-    """
+    """Return the bytes of a message; regions of files are read. Raises: as the `writer`."""
     chunks: list[Chunk] = []
     writer(type(message), version)(message, chunks)
     return join(chunks)
 
 
 def join(chunks: list[Chunk]) -> bytes:
-    """All chunks as one `bytes`; regions of files are read."""
+    """Return all chunks as one `bytes`; regions of files are read."""
     return b"".join([chunk if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.read() for chunk in chunks])
 
 

@@ -1,4 +1,4 @@
-"""Kinds: what a field can be on the wire.
+"""The types of fields, on the wire and in Python.
 
 A `FieldType[T]` says which Python type the field has, so that `name: str = field(string)` is checked by
 type checkers. Layouts (all numbers big-endian):
@@ -25,14 +25,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class FileRegionLike(Sized, Protocol):
-    """Bytes that lie in a file (`kqueue.storage.Region`): a writer hands them on as they are, for
-    sendfile.
-    """
+    """Bytes of a file (`kqueue.storage.Region`), which a writer passes on for sendfile."""
 
     is_region: bool
 
     def read(self) -> bytes:
-        """The bytes themselves."""
+        """Return the bytes."""
         ...
 
 
@@ -41,7 +39,7 @@ Chunk = bytes | bytearray | memoryview | FileRegionLike
 
 
 class FieldType(Generic[T_co]):
-    """What a field can be; `zero` is its value when a schema names no default."""
+    """Type of a field; `zero` is its default where the schema names none."""
 
     __slots__ = ("name", "zero")
 
@@ -54,7 +52,7 @@ class FieldType(Generic[T_co]):
 
 
 class FixedSizeType(FieldType[T_co]):
-    """A value that always takes `size` bytes; `code` is its letter in a `struct` format."""
+    """A value of `size` bytes; `code` is its letter in a `struct` format."""
 
     __slots__ = ("code", "size")
 
@@ -65,13 +63,13 @@ class FixedSizeType(FieldType[T_co]):
 
 
 class LengthPrefixedType(FieldType[T_co]):
-    """Bytes behind a length: string, bytes or records."""
+    """A length and so many bytes: string, bytes or records."""
 
     __slots__ = ()
 
 
 class ArrayType(FieldType[T_co]):
-    """Elements behind a count."""
+    """A count and so many elements."""
 
     __slots__ = ("of",)
 
@@ -81,7 +79,7 @@ class ArrayType(FieldType[T_co]):
 
 
 class StructType(FieldType[T_co]):
-    """A struct with fields of its own; `schema` is its `structs.Schema`."""
+    """A struct; `schema` is its `structs.Schema`."""
 
     __slots__ = ("schema",)
 
@@ -101,16 +99,16 @@ uuid: FieldType[bytes] = FixedSizeType("uuid", bytes(16), "16s", 16)
 string: FieldType[str] = LengthPrefixedType("string", "")
 bytes_: FieldType[bytes] = LengthPrefixedType("bytes_", b"")
 record_data: FieldType[Any] = LengthPrefixedType("record_data", None)
-"""Record batches, not looked into: read as a memoryview of the frame, written from any `Chunk`."""
+"""Opaque record batches: read as a memoryview of the frame, written from any `Chunk`."""
 
 
 def array(of: FieldType[T] | type[T]) -> FieldType[list[T]]:
-    """A list of `of`: a kind or a struct class."""
+    """Return the type of a list of `of`, a field type or a struct class."""
     return ArrayType(field_type_of(of))
 
 
 def field_type_of(of: FieldType[Any] | type[Any]) -> FieldType[Any]:
-    """The kind itself, or the kind of a struct class."""
+    """Return `of`, or the field type of a struct class."""
     if isinstance(of, FieldType):
         return of
     return StructType(of.__schema__)

@@ -1,5 +1,5 @@
-"""What compiled readers and writers call for the rarer cases: long varints, skipped tags, and the
-words of failures.
+"""Functions that compiled readers and writers call in rare cases: long varints, unknown tagged
+fields, errors.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from kqueue.base.errors import MalformedMessage, TooManyItems, UnencodableMessag
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
 TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
-"""By size, what takes so many bytes out of a buffer."""
+"""By size: the `unpack_from` that reads so many bytes."""
 COMPACT_TEXT = (TEXT[0], *TEXT)
-"""The same by compact length, which is size + 1."""
+"""The same by compact length, size + 1."""
 BYTE = tuple(bytes((value,)) for value in range(128))
 
 
 def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte (>= 128) lies before `pos`: its value (<= 2^32 -
-    1) and the next position.
+    """Read the rest of an unsigned varint whose first byte (>= 128) is before `pos`.
 
-    Raises: MalformedMessage: more than 32 bits; IndexError: the buffer ends within.
+    Returns: its value, <= 2^32 - 1, and the next position.
+    Raises: MalformedMessage: more than 32 bits. IndexError: the buffer ends within it.
     """
     second = buf[pos]
     if second < 128:
@@ -39,14 +39,15 @@ def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
 
 
 def uvarint_at(buf: memoryview, pos: int) -> tuple[int, int]:
-    """An unsigned varint and the position after it. Raises as `uvarint_rest`."""
+    """Return an unsigned varint and the next position. Raises: as `uvarint_rest`."""
     first = buf[pos]
     return (first, pos + 1) if first < 128 else uvarint_rest(buf, pos + 1, first)
 
 
 def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
-    """Pass over a section of tagged fields, `first` being the first byte of their count; returns
-    the position after it.
+    """Skip a section of tagged fields; `first` is the first byte of their count.
+
+    Returns: the next position.
     """
     count = first
     if first > 127:
@@ -61,14 +62,12 @@ def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
 
 
 def tag_count(buf: memoryview, pos: int, first: int) -> int:
-    """How many tagged fields a section has whose first byte is `first` and whose rest begins at
-    `pos`. Raises as `uvarint_rest`.
-    """
+    """Return the number of tagged fields from its first byte and the rest at `pos`. Raises: as `uvarint_rest`."""
     return first if first < 128 else uvarint_rest(buf, pos, first)[0]
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint, value 0 … 2^32 - 1."""
+    """Encode an unsigned varint, 0 … 2^32 - 1. Raises: UnencodableMessage."""
     if value < 128:
         return BYTE[value]
     if value < 16384:
@@ -84,9 +83,7 @@ def uvarint(value: int) -> bytes:
 
 
 def uvarint_text(value: int) -> bytes:
-    """The compact length (size + 1) of a string. Raises UnencodableMessage: longer than any string
-    may be.
-    """
+    """Encode the compact length (size + 1) of a string. Raises: UnencodableMessage: too long."""
     if value > STRING_SIZE_MAX + 1:
         raise UnencodableMessage(f"expected a string of at most {STRING_SIZE_MAX} bytes, found {value - 1}")
     return uvarint(value)
@@ -96,9 +93,7 @@ def uvarint_text(value: int) -> bytes:
 
 
 def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
-    """A length that is negative, null where null is not allowed, above its limit, or beyond the
-    end.
-    """
+    """Raise for a length that is negative, null without permission, above its limit, or beyond the end."""
     left = max(0, end - pos)
     expected = f"expected a length from 0 to {left} (bytes left)"
     if 0 <= size <= left:
@@ -108,35 +103,35 @@ def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> No
 
 
 def fail_count(struct_name: str, field: str, count: int, element_size: int, pos: int, end: int) -> NoReturn:
-    """A count of elements that the bytes left can't hold, or null where null is not allowed."""
+    """Raise for a count that the remaining bytes can't hold, or that is null without permission."""
     expected = f"expected a count from 0 to {max(0, end - pos) // element_size} (what fits into the {max(0, end - pos)} bytes left)"
     found = "null" if count == -1 else f"{count}"
     raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
 
 
 def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end: int) -> NoReturn:
-    """More items than the message may hold: `room` is what is left after these `count`, so below 0."""
+    """Raise for too many items: `room`, what remains after these `count`, is below 0."""
     raise TooManyItems(
         f"{struct_name}.{field}: {count} items at byte {pos} of {end} are {-room} more than the message may hold", -room
     )
 
 
 def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:
-    """A struct's presence byte that is neither 1 nor -1, or -1 where null is not allowed."""
+    """Raise for a struct's presence byte that is neither 1 nor -1, or null without permission."""
     raise MalformedMessage(
         f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}"
     )
 
 
 def fail_tag_size(struct_name: str, tag: int, pos: int, stop: int) -> NoReturn:
-    """A tagged field whose value does not end where its size says."""
+    """Raise for a tagged field whose value does not end where its size says."""
     raise MalformedMessage(
         f"{struct_name}: expected the field of tag {tag} to end at byte {stop}, it ended at byte {pos}"
     )
 
 
 def malformed(message_name: str, version: int, error: Exception, pos: int, end: int) -> MalformedMessage:
-    """What to raise for an error that broke off a reader near byte `pos`."""
+    """Return the exception for an error in a reader near byte `pos`."""
     where = f"{message_name} v{version}"
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
@@ -147,22 +142,23 @@ def malformed(message_name: str, version: int, error: Exception, pos: int, end: 
 
 
 def refuse_version(struct_name: str, field: str, versions: object, version: int, value: object) -> NoReturn:
-    """A value that the version has no field for."""
+    """Raise for a value that this version has no field for."""
     raise UnsupportedVersion(f"{struct_name}.{field} is {value!r}, which only versions {versions} carry, not {version}")
 
 
 def refuse_null(struct_name: str, field: str, versions: object, version: int) -> NoReturn:
-    """None at a version that can't say it."""
+    """Raise for None in a field that has no null in this version."""
     raise UnsupportedVersion(f"{struct_name}.{field} is None, which only versions {versions} can say, not {version}")
 
 
 def check_uuid(struct_name: str, field: str, value: Any) -> None:
+    """Raise UnencodableMessage if `value` has not 16 bytes."""
     if len(value) != 16:
         raise UnencodableMessage(f"{struct_name}.{field}: expected a uuid of 16 bytes, found {len(value)}")
 
 
 def unencodable(message_name: str, version: int, error: Exception) -> UnencodableMessage:
-    """What to raise for a value that its field can't carry."""
+    """Return the exception for a value that its field can't encode."""
     return UnencodableMessage(
         f"{message_name} v{version}: a value that its field can't carry: {type(error).__name__}: {error}"
     )

@@ -1,6 +1,4 @@
-"""Python source in the making: indented lines, fresh names, and the constants that the lines refer
-to.
-"""
+"""Builds Python source: indented lines, unique local names, and constants."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 
 
 class SourceBuilder:
-    """Lines of one function, and the global names that it will see."""
+    """The source of one function, and its globals."""
 
     def __init__(self, **names: Any) -> None:
         self.names: dict[str, Any] = dict(names)
@@ -22,11 +20,12 @@ class SourceBuilder:
         self._constants: dict[int, str] = {}
 
     def line(self, text: str) -> None:
+        """Add a line at the current indentation."""
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """`head:` and what is added within, one step further in."""
+        """Add `head:` and indent the lines that are added within the `with` block."""
         self.line(head + ":")
         self._depth += 1
         before = len(self._lines)
@@ -36,11 +35,11 @@ class SourceBuilder:
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A local name that nothing else uses."""
+        """Return an unused local name."""
         return f"{stem}{next(self._count)}"
 
     def constant(self, value: Any, stem: str = "K") -> str:
-        """An expression for `value`: its literal where that is plain, else a global name."""
+        """Return an expression for `value`: a literal, or the name of a global."""
         if value is None or isinstance(value, (bool, int, str)) or value == b"":
             return repr(value)
         if id(value) not in self._constants:
@@ -49,11 +48,11 @@ class SourceBuilder:
         return self._constants[id(value)]
 
     def packer(self, codes: str) -> str:
-        """The name of `pack` of this big-endian format."""
+        """Return the name of `pack` for this big-endian format."""
         return self._bound("pack_", codes, "pack")
 
     def unpacker(self, codes: str) -> str:
-        """The name of `unpack_from` of this big-endian format."""
+        """Return the name of `unpack_from` for this big-endian format."""
         return self._bound("unpack_", codes, "unpack_from")
 
     def _bound(self, stem: str, codes: str, method: str) -> str:
@@ -63,12 +62,11 @@ class SourceBuilder:
         return name
 
     def text(self) -> str:
+        """Return the source."""
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Run the source once and return the function of this name; `title` stands for the file in
-        tracebacks.
-        """
+        """Execute the source and return the function of this name; tracebacks name `title` as its file."""
         exec(compile(self.text(), f"<{title}>", "exec"), self.names)
         made: Callable[..., Any] = self.names[function]
         return made

@@ -9,7 +9,7 @@ VERSION_MAX = 32767  # a version is an int16 on the wire
 
 
 class Versions(NamedTuple):
-    """All versions from `low` to `high`, both included; empty when `low` > `high`."""
+    """The versions from `low` to `high`, both included; empty if `low` > `high`."""
 
     low: int
     high: int
@@ -30,9 +30,7 @@ NO_VERSIONS = Versions(1, 0)
 
 @cache
 def parse_versions(text: str) -> Versions:
-    """The range that a text names. Raises ValueError: not of the form ``3+``, ``0-12``, ``8`` or
-    ``none``.
-    """
+    """Return the range of a text ``3+``, ``0-12``, ``8`` or ``none``. Raises: ValueError: another form."""
     if text in ("", "none"):
         return NO_VERSIONS
     if text.endswith("+"):

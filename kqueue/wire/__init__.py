@@ -1,5 +1,5 @@
-"""Floor 3: bytes to messages and back, without any I/O.
+"""Messages of the protocol to bytes and back, without I/O.
 
-`apis` lists the requests, `messages` holds one module per API, `headers` and `frame` what stands
-around them. Message modules are imported, and their readers and writers compiled, on first use.
+`apis` lists the requests, `messages` has one module per API, `headers` and `frame` enclose them.
+Message modules are imported, and their readers and writers compiled, on first use.
 """

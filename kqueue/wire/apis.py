@@ -1,6 +1,4 @@
-"""All requests of the protocol: key, name, versions; their classes are imported when first asked
-for.
-"""
+"""All APIs of the protocol: key, name, versions. Their classes are imported on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +8,12 @@ from typing import Any
 
 
 class Api:
-    """One kind of request.
+    """One API.
 
-    `versions`: (first, last) that the classes know, which is not to say that a broker serves them;
-    `flexible_from`: the first version with compact lengths and tagged fields, None if there is
-    none; `unstable`: the last version is still in the making and must not be advertised.
+    Attributes:
+        versions: first and last version of the classes; a broker may serve fewer.
+        flexible_from: first version with compact lengths and tagged fields; None: none has them.
+        unstable: the last version is not final and must not be advertised.
     """
 
     def __init__(
@@ -30,25 +29,28 @@ class Api:
         return f"<Api {self.key} {self.name} {self.versions[0]}-{self.versions[1]}>"
 
     def is_flexible(self, version: int) -> bool:
+        """Return whether this version has compact lengths and tagged fields."""
         return self.flexible_from is not None and version >= self.flexible_from
 
     @property
     def module_name(self) -> str:
-        """The name in snake case, as its modules are called: ``offset_for_leader_epoch``."""
+        """The name in snake case, the name of its modules: ``offset_for_leader_epoch``."""
         return "".join("_" + letter.lower() if letter.isupper() else letter for letter in self.name)[1:]
 
     @cached_property
     def request_class(self) -> type[Any]:
+        """The message class of requests."""
         return self._class("Request")
 
     @cached_property
     def response_class(self) -> type[Any]:
+        """The message class of responses."""
         return self._class("Response")
 
     def _class(self, suffix: str) -> type[Any]:
         module = importlib.import_module(f"kqueue.wire.messages.{self.module_name}")
-        found: type[Any] = getattr(module, self.name + suffix)
-        return found
+        message_class: type[Any] = getattr(module, self.name + suffix)
+        return message_class
 
 
 API_VERSIONS = 18

@@ -1,4 +1,4 @@
-"""Frames: every request and response is a big-endian int32 length, then so many bytes."""
+"""Frames: a request or response is a big-endian int32 length and so many bytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ LENGTH_SIZE = LENGTH.size
 
 
 def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int) -> int:
-    """The length that stands at `position`, where 4 bytes must be; nothing is allocated for it
-    before it is checked.
+    """Return the frame length in the 4 bytes at `position`, before anything is allocated for it.
 
-    Raises MalformedMessage: negative, or above `size_max` (`socket.request.max.bytes`).
+    Raises: MalformedMessage: negative, or above `size_max` (`socket.request.max.bytes`).
     """
     size: int = LENGTH.unpack_from(buf, position)[0]
     if not 0 <= size <= size_max:
@@ -25,7 +24,7 @@ def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int
 
 
 def frame_length(chunks: Iterable[Chunk]) -> bytes:
-    """The length to send before these chunks. Raises MalformedMessage: 2 GiB or more in all."""
+    """Return the encoded length of these chunks. Raises: MalformedMessage: 2 GiB or more in all."""
     size = sum(map(len, chunks))
     if size >= 1 << 31:
         raise MalformedMessage(f"expected a frame below 2^31 bytes, made one of {size}")

@@ -1,11 +1,11 @@
-"""What stands before the body of each request and response.
+"""The headers of requests and responses.
 
     request   api key int16, api version int16, correlation id int32, [1+] client id string, [2] tagged fields
     response  correlation id int32, [1] tagged fields
 
 The header's version follows from the body's: the last one where the body is flexible, else the one
-before. Two exceptions: ControlledShutdown 0 has no client id, and answers to ApiVersions never have
-tagged fields, since whoever asks can't know yet what the broker understands (KIP-511). The client
+before. Two exceptions: ControlledShutdown 0 has no client id, and ApiVersions responses never have
+tagged fields, because the client does not know the broker's versions yet (KIP-511). The client
 id keeps its int16 length in all versions.
 """
 
@@ -37,9 +37,7 @@ class ResponseHeader:
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """The header's version. Raises UnsupportedVersion: no such API, so nobody knows how its
-    requests look.
-    """
+    """Return the version of a request's header. Raises: UnsupportedVersion: unknown API."""
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     api = BY_KEY.get(api_key)
@@ -49,15 +47,16 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """The header's version of the answer. Raises UnsupportedVersion: no such API."""
+    """Return the version of a response's header. Raises: UnsupportedVersion: unknown API."""
     return 0 if api_key == API_VERSIONS else max(0, request_header_version(api_key, api_version) - 1)
 
 
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """The header of a request and the position of its body.
+    """Return the header of a request and the position of its body.
 
-    The version may be one that its API does not have: whether it is served is for the caller to
-    say. Raises: MalformedMessage; UnsupportedVersion: no such API.
+    The API version is not checked.
+
+    Raises: MalformedMessage. UnsupportedVersion: unknown API.
     """
     if len(frame) < 8:
         raise MalformedMessage(f"expected a request of at least 8 bytes, found {len(frame)}")
@@ -66,26 +65,24 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The header that a client sends. Raises UnsupportedVersion: no such API."""
+    """Return an encoded request header. Raises: UnsupportedVersion: unknown API."""
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id)
     return encode(header, request_header_version(api_key, api_version))
 
 
 def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
-    """Correlation id and the position of the body, in the answer to a request of this key and
-    version. Raises: MalformedMessage.
-    """
+    """Return correlation id and position of the body in a response. Raises: MalformedMessage."""
     header, position = reader(ResponseHeader, response_header_version(api_key, api_version))(frame, 0)
     return header.correlation_id, position
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header that the broker sends. Raises UnsupportedVersion: no such API."""
+    """Return an encoded response header. Raises: UnsupportedVersion: unknown API."""
     if response_header_version(api_key, api_version) == 0:
         return _CORRELATION.pack(correlation_id)
     return _CORRELATION_AND_NO_TAGS.pack(correlation_id)
 
 
 def has_error_code(response_class: type, api_version: int) -> bool:
-    """Whether a response of this version has one error code for the whole of it."""
+    """Return whether responses of this version have a top-level error code."""
     return any(each.name == "error_code" for each in message_schema_of(response_class).fields_at(api_version))
