@@ -88,6 +88,14 @@ def shipped_files() -> list[SourceFile]:
     return [file for file in source_files("kqueue") if not file.is_test]
 
 
+def does_something(function: Function) -> bool:
+    """Whether the body is more than a docstring, ``...`` or ``pass``, as in a protocol."""
+    return not all(
+        isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.body
+    )
+
+
 def lines_of(function: Function) -> int:
     """The lines of a function without its decorators."""
     assert function.end_lineno is not None

@@ -37,6 +37,12 @@ def test_lines_of_a_function_leave_its_decorators_out() -> None:
     assert source_tree.lines_of(function("@one\n@two\ndef f():\n    a = 1\n    return a\n")) == 3
 
 
+def test_functions_of_protocols_do_nothing() -> None:
+    assert not source_tree.does_something(function('def f():\n    """Text."""\n'))
+    assert not source_tree.does_something(function("def f(): ..."))
+    assert source_tree.does_something(function('def f():\n    """Text."""\n    return 1\n'))
+
+
 def test_commands_are_known_by_their_decorators() -> None:
     assert source_tree.is_command(function("@click.command()\ndef f(): pass"))
     assert source_tree.is_command(function("@output_option\ndef f(): pass"))
