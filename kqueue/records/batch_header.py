@@ -1,10 +1,9 @@
 """Header of a record batch of magic 2: layout, fields, decoding.
 
-    batch: base offset int64 | length int32 (of what follows it) | leader epoch int32 | magic
-    int8 = 2 | CRC-32C uint32
-         | attributes int16 | last offset delta int32 | base timestamp int64 | max timestamp int64
-         | producer id int64 | producer epoch int16 | base sequence int32 | record count int32 |
-         records
+    batch: base offset int64 | length int32 (of what follows it) | leader epoch int32
+         | magic int8 = 2 | CRC-32C uint32 | attributes int16 | last offset delta int32
+         | base timestamp int64 | max timestamp int64 | producer id int64 | producer epoch int16
+         | base sequence int32 | record count int32 | records
 
 Attributes: bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 the base timestamp is a
 delete horizon. Source: KIP-98, KIP-534 (delete horizon).

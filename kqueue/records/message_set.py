@@ -1,9 +1,8 @@
 """Message sets: the formats of magic 0 and 1, before record batches.
 
-    entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8 |
-    attributes int8
-         | timestamp int64, in magic 1 only | key length int32 (-1 null) | key | value length
-         int32 (-1 null) | value
+    entry: offset int64 | size int32 (of what follows it) | CRC-32 uint32 | magic int8
+         | attributes int8 | timestamp int64, in magic 1 only | key length int32 (-1 null) | key
+         | value length int32 (-1 null) | value
 
 The checksum covers the bytes from the magic on. Attributes: bits 0-2 codec, 3 LogAppendTime
 (magic 1).

@@ -1,9 +1,9 @@
 """Records of a batch of magic 2: layout and decoding, after decompression.
 
-    record: length varint | attributes int8 (unused) | timestamp delta varlong | offset delta varint
-          | key length varint (-1 null) | key | value length varint (-1 null) | value
-          | header count varint | headers: key length varint | key (UTF-8) | value length varint
-          (-1 null) | value
+    record: length varint | attributes int8 (unused) | timestamp delta varlong
+          | offset delta varint | key length varint (-1 null) | key
+          | value length varint (-1 null) | value | header count varint
+          | headers: key length varint | key (UTF-8) | value length varint (-1 null) | value
 
 Deltas are relative to the batch's base timestamp and base offset. Source: KIP-98, KIP-82.
 """

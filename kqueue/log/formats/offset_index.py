@@ -1,7 +1,7 @@
 """The offset index of a segment: from offsets to positions, sparse.
 
     entry: offset less the segment's base uint31 | position in the .log file uint31
-    (big-endian, rising)
+           (big-endian, rising)
 
 An entry names the last offset of a batch, and where that batch begins; there is one for every
 `index.interval.bytes` of log. Source: Kafka OffsetIndex.

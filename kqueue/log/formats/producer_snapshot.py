@@ -2,10 +2,9 @@
 when it ended at that offset.
 
     version int16 = 1 | CRC-32C uint32 of what follows | count int32 | entries
-    entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta
-    int32 | timestamp int64
-         | coordinator epoch int32 | first offset of the open transaction int64        (big-endian;
-         -1 = none)
+    entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64
+         | offset delta int32 | timestamp int64 | coordinator epoch int32
+         | first offset of the open transaction int64        (big-endian; -1 = none)
 
 Of the remembered batches only the last is written. Source: Kafka ProducerStateManager,
 ProducerSnapshot.

@@ -1,7 +1,7 @@
 """The time index of a segment: from timestamps to offsets, sparse.
 
-    entry: timestamp int64, ms | offset less the segment's base uint31        (big-endian, both
-    rising)
+    entry: timestamp int64, ms | offset less the segment's base uint31
+           (big-endian, both rising)
 
 An entry (t, o) says: t is the greatest timestamp so far, it stands in the batch that ends at o, and
 so whatever is later than t comes after that batch. Entries are added with those of the offset index

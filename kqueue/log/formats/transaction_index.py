@@ -1,9 +1,9 @@
 """The index of a segment's aborted transactions: those whose end marker stands in the segment, in
 order of the markers.
 
-    entry: version int16 = 0 | producer id int64 | first offset int64 | last offset int64, the
-    marker's
-         | last stable offset int64, when the marker was written        (big-endian)
+    entry: version int16 = 0 | producer id int64 | first offset int64
+         | last offset int64, the marker's | last stable offset int64, when the marker was written
+           (big-endian)
 
 The file is there only if there is an entry. Source: KIP-98, Kafka TransactionIndex and AbortedTxn.
 """

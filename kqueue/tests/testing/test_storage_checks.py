@@ -226,7 +226,7 @@ BROKEN: list[tuple[Any, str, str]] = [
     (broken(exists=any_path), "paths stay inside", r"exists\('\.\./a'\) gave False, expected ValueError"),
     (broken(free_bytes=lambda self: -1), "free bytes", "free_bytes gave -1"),
     (broken(total_bytes=lambda self: 1.5), "free bytes", r"total_bytes gave 1\.5, expected an int or None"),
-    (broken(place=""), "free bytes", "place is empty"),
+    (broken(location=""), "free bytes", "location is empty"),
     (Elsewhere, "its opener finds the same files", r"raised FileNotFoundError|FileNotFoundError"),
     (broken(opener=lambda self: None), "its opener finds", "can't go to another process"),
     (OneAtATime, "threads may sync", "StorageFailed: a sync is under way"),
