@@ -22,4 +22,4 @@ def test_every_default_satisfies_its_own_rule_and_every_row_says_what_it_does() 
     for row in SETTINGS:
         assert row.doc.endswith((".", ")")), row.name
         if row.default is not None:
-            assert row.valid.holds(row.default), row.name
+            assert row.valid.accepts(row.default), row.name
