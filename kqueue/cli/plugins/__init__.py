@@ -1,5 +1,5 @@
-"""`kqueue plugins`: what fills kqueue's contracts here, and new distributions to begin with; one
-module per subcommand.
+"""`kqueue plugins`: list the plugins of this installation, and write new ones; one module per
+subcommand.
 """
 
 from __future__ import annotations

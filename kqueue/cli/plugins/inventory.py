@@ -1,4 +1,6 @@
-"""What fills kqueue's contracts in this installation, and what each of them does for a broker."""
+"""Inventory of plugins: all built-ins and plugins of this installation, their state and their
+users.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,15 @@ BY_PATH = "by path"
 
 
 class Plugin(NamedTuple):
-    """One row.
+    """One row of the inventory.
 
-    origin: distribution and version. state: `READY`; `IN_USE` or `WAITS` for what has an id;
-    `FAILED`; `NOT_HERE` for what a broker names and this installation does not have, `BY_PATH` if
-    it names it as ``module:object``. why: a sentence about the state, "" where it needs none.
-    topics, brokers: who uses it, sorted; empty where nobody does or no broker was asked.
+    Attributes:
+        origin: distribution and version.
+        state: `READY`; `IN_USE` or `WAITS` for an entry with an id; `FAILED`; `NOT_HERE`: a broker
+            names it, but this installation lacks it; `BY_PATH`: the broker names it as
+            ``module:object``.
+        why: a sentence about the state; "": none needed.
+        topics, brokers: its users, sorted; empty: none, or no broker was asked.
     """
 
     kind: str
@@ -51,14 +56,14 @@ class Section(NamedTuple):
 
 
 def sections(usage: Usage = NOBODY) -> list[Section]:
-    """Everything there is, by kind, commands last. Loads every plugin; those that fail are rows
+    """Return all plugins by kind, commands last. It loads every plugin; failed ones are rows
     too.
     """
     return [Section(contract.kind, contract.group, tuple(plugins_of(contract, usage))) for contract in CONTRACTS]
 
 
 def built_in_names(kind: str) -> set[str]:
-    """The names of kqueue's own things of this kind."""
+    """Return the names of kqueue's own implementations of this kind."""
     (contract,) = (contract for contract in CONTRACTS if contract.kind == kind)
     if contract.registry is None:
         return set(COMMANDS)
@@ -66,9 +71,7 @@ def built_in_names(kind: str) -> set[str]:
 
 
 def plugins_of(contract: Contract, usage: Usage = NOBODY) -> Iterator[Plugin]:
-    """All of one kind, kqueue's own first; those that fail and those that only the broker knows
-    come last.
-    """
+    """Yield the rows of one kind: kqueue's own first, failed and missing ones last."""
     if contract.registry is None:
         return _commands(contract.group)
     return _registered(contract, contract.registry, usage)
@@ -99,7 +102,7 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
 
 
 def _holders(entries: Iterable[RegistryEntry[Any]], preferred: Iterable[str]) -> dict[int, RegistryEntry[Any]]:
-    """Who serves each id: the first that has it, unless the broker's settings prefer another."""
+    """Return the entry that serves each id: the first with it, unless settings prefer another."""
     found: dict[int, RegistryEntry[Any]] = {}
     for entry in entries:
         if entry.id is not None and (entry.name in preferred or entry.id not in found):
@@ -110,9 +113,7 @@ def _holders(entries: Iterable[RegistryEntry[Any]], preferred: Iterable[str]) ->
 def _by_holder(
     entries: Iterable[RegistryEntry[Any]], holders: dict[int, RegistryEntry[Any]], users: dict[str, set[str]]
 ) -> dict[str, set[str]]:
-    """Users by the name of who really serves them: a topic says ``gzip``, and another than kqueue's
-    may do that.
-    """
+    """Return the users by the name of the serving entry: a plugin may serve a topic's ``gzip``."""
     ids = {entry.name: entry.id for entry in entries}
     found: dict[str, set[str]] = {}
     for name, topics in users.items():
@@ -138,13 +139,13 @@ def _origin(entry: RegistryEntry[Any]) -> str:
 
 
 def _failure(why: str) -> tuple[str, str, str]:
-    """Origin, state and reason out of what a registry says of a plugin that failed."""
+    """Return origin, state and reason of a registry's message about a failed plugin."""
     origin, _, reason = why.partition(" failed to load: ")
     return origin, FAILED, reason
 
 
 def _commands(group: str) -> Iterator[Plugin]:
-    """The commands that other distributions add; kqueue's own are in ``kqueue --help``."""
+    """Yield the commands of other distributions; ``kqueue --help`` lists kqueue's own."""
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
         state, why = READY, ""
         if point.name in COMMANDS:

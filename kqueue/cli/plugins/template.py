@@ -1,6 +1,6 @@
-"""What `kqueue plugins new` writes: a whole distribution out of the texts in `templates/`.
+"""Templates of `kqueue plugins new`: renders a whole distribution from the texts in `templates/`.
 
-A text is a file of the new distribution, with `string.Template`'s places for the names.
+Each text is one file of the new distribution, with `string.Template` placeholders for the names.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _AUTHOR = re.compile(r"\s*(?P<name>[^<>]*?)\s*(?:<(?P<email>[^<>@\s]+@[^<>@\s]+)
 
 
 class Kind(NamedTuple):
-    """A kind of plugin, as `kqueue plugins new` knows it.
+    """A kind of plugin that `kqueue plugins new` can write.
 
-    name: as typed, in `CONTRACTS`, and before the names of its texts. prefix: of distributions,
-    e.g. ``kqueue-codec``. suffix: of the class. target: what the entry point names; None: the
-    class. summary: of the distribution, in its pyproject.toml.
+    Attributes:
+        name: on the command line, in `CONTRACTS`, and prefix of the template files.
+        prefix: of distributions, e.g. ``kqueue-codec``. suffix: of the class.
+        target: object that the entry point names; None: the class.
+        summary: of the distribution, in its pyproject.toml.
     """
 
     name: str
@@ -51,7 +53,7 @@ KINDS = {
 
 
 def check_name(name: str) -> str:
-    """`name` if a plugin can have it. Raises ValueError: what is expected of one."""
+    """Return `name` if a plugin can have it. Raises: ValueError: with the rules for names."""
     if len(name) > NAME_LENGTH_MAX or not _NAME.match(name):
         raise ValueError(
             f"{name!r} can't be a plugin's name: it begins with a small letter and has small letters, digits and "
@@ -62,8 +64,9 @@ def check_name(name: str) -> str:
 
 
 def parse_author(text: str) -> dict[str, str]:
-    """``Ada Lovelace <ada@example.org>``, or either part alone, as pyproject.toml has it. Raises
-    ValueError: what is expected.
+    """Return name and email of ``Ada Lovelace <ada@example.org>``; either part may be missing.
+
+    Raises: ValueError: with the expected form.
     """
     match = _AUTHOR.match(text)
     found = {key: part for key, part in match.groupdict().items() if part} if match else {}
@@ -73,34 +76,34 @@ def parse_author(text: str) -> dict[str, str]:
 
 
 def distribution_name(kind: Kind, name: str) -> str:
-    """E.g. ``kqueue-partitioner-by-country``, which is the name of its folder, too."""
+    """Return the distribution's name, also its folder's: ``kqueue-partitioner-by-country``."""
     return f"{kind.prefix}-{name}"
 
 
 def module_name(kind: Kind, name: str) -> str:
-    """E.g. ``kqueue_partitioner_by_country``."""
+    """Return the module's name: ``kqueue_partitioner_by_country``."""
     return distribution_name(kind, name).replace("-", "_")
 
 
 def group_of(kind: Kind) -> str:
-    """The entry-point group, e.g. ``kqueue.partitioners``."""
+    """Return the entry-point group: ``kqueue.partitioners``."""
     (group,) = (contract.group for contract in CONTRACTS if contract.kind == kind.name)
     return group
 
 
 def render(kind: Kind, name: str, author: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files of a new distribution: texts by path, with "/" between folders."""
+    """Return the files of a new distribution: texts by path, with "/" between folders."""
     module = module_name(kind, name)
-    places = _places(kind, name, author)
+    values = _values(kind, name, author)
     return {
-        "pyproject.toml": _text("pyproject.toml.txt").substitute(places),
-        "README.md": _text(f"{kind.name}-README.md.txt").substitute(places),
-        f"{module}.py": _text(f"{kind.name}-module.py.txt").substitute(places),
-        f"tests/test_{module}.py": _text(f"{kind.name}-test.py.txt").substitute(places),
+        "pyproject.toml": _text("pyproject.toml.txt").substitute(values),
+        "README.md": _text(f"{kind.name}-README.md.txt").substitute(values),
+        f"{module}.py": _text(f"{kind.name}-module.py.txt").substitute(values),
+        f"tests/test_{module}.py": _text(f"{kind.name}-test.py.txt").substitute(values),
     }
 
 
-def _places(kind: Kind, name: str, author: Mapping[str, str] | None) -> dict[str, str]:
+def _values(kind: Kind, name: str, author: Mapping[str, str] | None) -> dict[str, str]:
     stem = "".join(part.capitalize() for part in name.split("-"))
     return {
         "name": name,

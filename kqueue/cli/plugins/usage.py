@@ -1,4 +1,4 @@
-"""Which topics and brokers use what, as a broker tells it."""
+"""Usage of plugins: which topics and brokers name them, from a broker's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kqueue.cli.connect import admin
 from kqueue.cli.effective_settings import broker_settings, topic_settings
 
-UNKNOWN_CODECS = {"producer"}  # as the producer sent it: whatever that is
+UNKNOWN_CODECS = {"producer"}  # the codec of the producer, not known here
 OTHER_NAMES = {"uncompressed": "none"}
 TOPIC_SETTINGS = {"compression.type": "codec", "cleanup.policy": "cleanup-policy", "kqueue.partitioner": "partitioner"}
 BROKER_SETTINGS = {"kqueue.storage": "storage", "kqueue.metadata": "metadata-store", "kqueue.codecs": "codec"}
@@ -17,8 +17,12 @@ Users = dict[str, dict[str, set[Any]]]
 
 
 class Usage(NamedTuple):
-    """topics, brokers: names of topics and ids of brokers, by kind and then by the plugin's name as
-    they write it. preferred: the codecs that the broker's settings prefer.
+    """Users of plugins.
+
+    Attributes:
+        topics, brokers: names of topics and ids of brokers, by kind, then by the name in their
+            settings.
+        preferred: codecs that the broker's settings prefer.
     """
 
     topics: Mapping[str, dict[str, set[str]]]
@@ -30,8 +34,8 @@ NOBODY = Usage({}, {}, frozenset())
 
 
 def ask(bootstrap: str) -> Usage:
-    """What the broker at `bootstrap` says. Raises ClickException: nobody answers there, in a
-    sentence.
+    """Return the usage that the broker at `bootstrap` reports. Raises: ClickException: no
+    answer.
     """
     with admin(bootstrap) as client:
         names = sorted(topic["name"] for topic in client.describe_topics())
@@ -45,7 +49,7 @@ def ask(bootstrap: str) -> Usage:
 
 
 def _with_store(values: dict[str, str]) -> dict[str, str]:
-    """Where no metadata store is named, the storage decides."""
+    """Return the settings with the default metadata store, which depends on the storage."""
     storage = values.get("kqueue.storage")
     return {"kqueue.metadata": "memory" if storage == "memory" else "sqlite", **values} if storage else values
 
@@ -54,5 +58,5 @@ def _note(users: Users, settings: Mapping[str, str], values: Mapping[str, str], 
     for setting, text in values.items():
         for name in filter(None, (part.strip() for part in text.split(","))):
             if name not in UNKNOWN_CODECS:
-                printable = name if name.isprintable() else repr(name)  # it goes to somebody's terminal
+                printable = name if name.isprintable() else repr(name)  # it is printed on a terminal
                 users[settings[setting]][OTHER_NAMES.get(name, printable)].add(user)
