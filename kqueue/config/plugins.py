@@ -55,7 +55,8 @@ SETTINGS: tuple[Setting, ...] = (
         [],
         ANY,
         Scope.BROKER,
-        "Codecs that serve their id in the place of who has it, comma separated: names of plugins, or module:object, e.g. isal for gzip's.",
+        "Codecs that serve their id in the place of who has it, comma separated: names of plugins, "
+        "or module:object, e.g. isal for gzip's.",
     ),
     Setting(
         "kqueue.partitioners",
@@ -71,7 +72,8 @@ SETTINGS: tuple[Setting, ...] = (
         [],
         ANY,
         Scope.BROKER,
-        "Cleanup policies that are there besides those that are installed, comma separated, as module:object; the object has its name.",
+        "Cleanup policies that are there besides those that are installed, comma separated, as "
+        "module:object; the object has its name.",
     ),
 )
 

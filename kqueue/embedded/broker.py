@@ -191,7 +191,8 @@ class Broker(InspectionMixin):
             in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
             if self._snapshot is not None and not in_memory:
                 raise RuntimeError(
-                    "a broker with a snapshot can be reset only if it is in memory: start another one in an empty folder"
+                    "a broker with a snapshot can be reset only if it is in memory: start another "
+                    "one in an empty folder"
                 )
             config, sockets = with_bound_ports(self._config, self._server), self._server.share_sockets()
             self._hooks.cancel_all()

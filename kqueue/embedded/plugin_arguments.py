@@ -71,7 +71,8 @@ class PluginArguments:
                 raise SettingError(f"{keyword_name(keyword)} is given twice: by name and as an object")
             if callable(given) and not has_folder:
                 raise SettingError(
-                    f"{_name_of(given)} is called with the path of a data folder, and none was given: pass a path, or the object itself"
+                    f"{_name_of(given)} is called with the path of a data folder, and none was given: "
+                    f"pass a path, or the object itself"
                 )
             named[keyword] = _name_of(given)
         if self.storages is not None and not has_folder and "kqueue.metadata" not in settings:

@@ -57,7 +57,8 @@ class ConnectionQuotas:
         overrides = parse_overrides(config["max.connections.per.ip.overrides"])
         if config["max.connections.per.ip"] == 0 and not overrides:
             raise SettingError(
-                "max.connections.per.ip=0 admits only the addresses of max.connections.per.ip.overrides, which names none"
+                "max.connections.per.ip=0 admits only the addresses of "
+                "max.connections.per.ip.overrides, which names none"
             )
         return cls(allowed, config["max.connections.per.ip"], overrides)
 

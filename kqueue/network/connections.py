@@ -171,13 +171,16 @@ class ConnectionRegistry:
             excess = requests.used - requests.limit // 2
             for session, holding in select_slowest(self.sessions, lambda one: one.request_memory(), excess, max_s):
                 session.cut_off(
-                    f"it is slow to send its request while others wait for room: it sends {holding.bytes_per_s:.0f} bytes/s, "
-                    f"holds {holding.held_bytes} bytes, and {holding.remaining_bytes} are to come (queued.max.request.bytes)"
+                    f"it is slow to send its request while others wait for room: it sends "
+                    f"{holding.bytes_per_s:.0f} bytes/s, "
+                    f"holds {holding.held_bytes} bytes, and {holding.remaining_bytes} are to come "
+                    f"(queued.max.request.bytes)"
                 )
         if responses.is_short:
             excess = responses.used - responses.limit // 2
             for session, holding in select_slowest(self.sessions, lambda one: one.response_memory(), excess, max_s):
                 session.cut_off(
-                    f"it is slow to take its answers while memory for them is short: it takes {holding.bytes_per_s:.0f} bytes/s, "
+                    f"it is slow to take its answers while memory for them is short: it takes "
+                    f"{holding.bytes_per_s:.0f} bytes/s, "
                     f"and {holding.held_bytes} bytes wait (kqueue.queued.max.response.bytes.total)"
                 )

@@ -67,7 +67,8 @@ class OpenFilesGuard:
             if len(open_files.live) < bound // 2:
                 return
             session.cut_off(
-                f"{session.held_regions} parts of log files wait for it to read them, while {len(open_files.live)} files of logs are "
+                f"{session.held_regions} parts of log files wait for it to read them, while "
+                f"{len(open_files.live)} files of logs are "
                 f"open and {bound} may be (raise the limit on open files)"
             )
 

@@ -387,7 +387,8 @@ class Session:
         elif has_partial and self._reading:
             if idle_ms >= limits.slow_sender_ms:
                 self.cut_off(
-                    f"it stopped in the middle of a request for {limits.slow_sender_ms} ms (kqueue.slow.sender.timeout.ms)"
+                    f"it stopped in the middle of a request for {limits.slow_sender_ms} ms "
+                    f"(kqueue.slow.sender.timeout.ms)"
                 )
         elif limits.idle_ms is not None and idle_ms >= limits.idle_ms:
             self.cut_off(f"it was idle for {limits.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)

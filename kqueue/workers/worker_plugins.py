@@ -86,8 +86,10 @@ def _register(plugin: PluginRef, lifetime: ExitStack) -> bool:
         registry.lost(
             plugin.name,
             plugin.id,
-            f"{registry.noun} {plugin.name!r} of {plugin.origin} can't be sent to the process of this job: {failure}; make it an object "
-            "of a class at the top of a module that can be imported (not of the script that is run), or name it as module:object in "
+            f"{registry.noun} {plugin.name!r} of {plugin.origin} can't be sent to the process of this "
+            f"job: {failure}; make it an object "
+            "of a class at the top of a module that can be imported (not of the script that is run), "
+            "or name it as module:object in "
             "the settings",
         )
     return not failure

@@ -218,6 +218,6 @@ def test_who_does_not_use_it_does_not_pay(run) -> None:
 
         def test_it():
             assert "kqueue.testing.pytest_plugin" in sys.modules
-            assert not any(name.startswith(("kqueue.embedded", "kqueue.server", "kqueue.log")) for name in sys.modules)
+            assert not any(name.startswith(("kqueue.embedded", "kqueue.network", "kqueue.app", "kqueue.log")) for name in sys.modules)
     """
     run(tests).assert_outcomes(passed=1)
