@@ -25,7 +25,9 @@ class VirtualClock(Clock, Protocol):
     """A clock that a driver sets (see `virtual_time`)."""
 
     def move_to(self, monotonic_ms: float) -> None:
-        """Advance both clocks until the monotonic one shows `monotonic_ms`, which is not in its past."""
+        """Advance both clocks until the monotonic one shows `monotonic_ms`, which is not in its
+        past.
+        """
         ...
 
 

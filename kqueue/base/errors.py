@@ -23,8 +23,8 @@ class CorruptData(KqueueError):
 
 
 class MalformedMessage(CorruptData):
-    """A protocol message, or internal record, that can't be decoded: truncated, with a wrong length,
-    or with bytes left over.
+    """A protocol message, or internal record, that can't be decoded: truncated, with a wrong
+    length, or with bytes left over.
     """
 
 
@@ -83,7 +83,9 @@ class UnsupportedCodec(KqueueError):
 
 
 class SettingError(KqueueError, ValueError):
-    """An unknown setting, or an invalid value; the message gives the nearest name or the valid range."""
+    """An unknown setting, or an invalid value; the message gives the nearest name or the valid
+    range.
+    """
 
 
 class PluginError(KqueueError):
@@ -106,8 +108,8 @@ class StorageFailed(KqueueError):
     """A disk operation failed and the log is offline. It is never retried: repair the disk, then
     restart (but see StorageUnavailable).
 
-    `summary`: the message without `detail`, a plugin's own message, which clients must not see; only
-    the broker's log has it.
+    `summary`: the message without `detail`, a plugin's own message, which clients must not see;
+    only the broker's log has it.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:

@@ -80,7 +80,9 @@ def random_uuid(rng: random.Random) -> bytes:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `name`; None if none is similar or `name` is long."""
+    """Return the known name that is most similar to `name`; None if none is similar or `name` is
+    long.
+    """
     if len(name) > NEAREST_LENGTH_MAX:
         return None  # clients send names, and the comparison is slow for long ones
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -10,7 +10,8 @@ from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 
 
 class PluginCall:
-    """Calls the methods of one storage or metadata-store plugin; breaches of contract raise StorageFailed.
+    """Calls the methods of one storage or metadata-store plugin; breaches of contract raise
+    StorageFailed.
 
     Attributes:
         title: the plugin, for messages (`RegistryEntry.title`).

@@ -25,7 +25,9 @@ LONG_MIN = -(2**63)
 
 
 class SettingType(enum.Enum):
-    """Type of a setting; the value is its ConfigType in DescribeConfigs. Source: Kafka ConfigDef.Type."""
+    """Type of a setting; the value is its ConfigType in DescribeConfigs. Source: Kafka
+    ConfigDef.Type.
+    """
 
     BOOLEAN = 1
     STRING = 2
@@ -224,7 +226,9 @@ class Catalog:
             self._add(_broker_row(row, synonym, last=synonym is row.synonyms[-1]))
 
     def find(self, name: str, scope: Scope, also_known: Iterable[str] = ()) -> Setting:
-        """Return the row of this name. Raises: SettingError: with the nearest of all names and `also_known`."""
+        """Return the row of this name. Raises: SettingError: with the nearest of all names and
+        `also_known`.
+        """
         rows = self.topic if scope is Scope.TOPIC else self.broker
         if name not in rows:
             problem = (
@@ -294,7 +298,9 @@ class Config:
         return iter(self.catalog.broker)
 
     def for_topic(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """Return the values of a topic with these overrides. Raises: SettingError: unknown name or invalid value."""
+        """Return the values of a topic with these overrides. Raises: SettingError: unknown name or
+        invalid value.
+        """
         return TopicConfig(self, overrides)
 
 

@@ -92,7 +92,8 @@ class Timers:
         )
 
     def coalesce_until(self, target_ms: float | None, parts: int = 1) -> None:
-        """While the clock is advanced to `target_ms`, run periodic timers less often; None ends that.
+        """While the clock is advanced to `target_ms`, run periodic timers less often; None ends
+        that.
 
         Two calls of a periodic timer are at least a `parts`-th of the remaining time apart. So the
         number of calls grows with the logarithm of the time, and no call is later than a `parts`-th

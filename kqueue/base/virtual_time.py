@@ -1,4 +1,6 @@
-"""Advances a clock from deadline to deadline: for simulations, and for `advance` of a running broker."""
+"""Advances a clock from deadline to deadline: for simulations, and for `advance` of a running
+broker.
+"""
 
 from __future__ import annotations
 

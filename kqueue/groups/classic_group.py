@@ -1,4 +1,6 @@
-"""One classic group: its members, their common protocol, and its state. Data only: no clock, no log."""
+"""One classic group: its members, their common protocol, and its state. Data only: no clock, no
+log.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ class ClassicGroup:
     # --- members
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """Return a member. Raises: UnknownMember. FencedInstanceId: another member has its instance id."""
+        """Return a member. Raises: UnknownMember. FencedInstanceId: another member has its instance
+        id.
+        """
         if instance_id is not None:
             holder = self.static_ids.get(instance_id)
             if holder is None:
@@ -229,7 +233,9 @@ class ClassicGroup:
         self.waiting_to_join_count += 1
 
     def take_join_promise(self, member: ClassicGroupMember) -> Promise[JoinResult] | None:
-        """Return the promise of a waiting member, for the caller to settle; None if it doesn't wait."""
+        """Return the promise of a waiting member, for the caller to settle; None if it doesn't
+        wait.
+        """
         promise, member.join_promise = member.join_promise, None
         if promise is not None:
             self.waiting_to_join_count -= 1
@@ -238,7 +244,9 @@ class ClassicGroup:
     # --- what the members share
 
     def accepts(self, joining: JoinRequest) -> bool:
-        """Return whether a joining member has the group's protocol type and a protocol of all members."""
+        """Return whether a joining member has the group's protocol type and a protocol of all
+        members.
+        """
         if self.state is ClassicGroupState.EMPTY:
             return bool(joining.protocol_type) and bool(joining.protocols)
         member_count = len(self.members)
@@ -247,7 +255,9 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes among those that all support; in a tie, the first vote's."""
+        """Return the protocol with most votes among those that all support; in a tie, the first
+        vote's.
+        """
         member_count = len(self.members)
         candidates = {name for name, count in self._members_per_protocol.items() if count == member_count}
         votes: dict[str, int] = {}
@@ -257,7 +267,9 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Choose another leader if the leader has not joined. Returns: False if no member has joined."""
+        """Choose another leader if the leader has not joined. Returns: False if no member has
+        joined.
+        """
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_promise is not None:
             return True

@@ -307,7 +307,8 @@ class GroupCoordinator:
         self._rebalancer.extend_session(member)
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Return the committed offsets, topic -> partition -> offset. A view, valid until the next change.
+        """Return the committed offsets, topic -> partition -> offset. A view, valid until the next
+        change.
 
         Raises: NotCoordinator: the group's records could not be read.
         """

@@ -27,7 +27,9 @@ class GroupLog(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions. Constant once the topic exists: it decides which partition keeps a group."""
+        """How many partitions. Constant once the topic exists: it decides which partition keeps a
+        group.
+        """
         ...
 
     def append(self, partition: int, records: GroupRecords, done: Done) -> None:

@@ -27,7 +27,9 @@ _NO_METADATA_BYTES = getsizeof("")
 
 
 class MemberState(Protocol):
-    """What a member stores in the coordinator: a `JoinRequest` before, a `ClassicGroupMember` after."""
+    """What a member stores in the coordinator: a `JoinRequest` before, a `ClassicGroupMember`
+    after.
+    """
 
     @property
     def protocols(self) -> Mapping[str, bytes]: ...
@@ -110,7 +112,9 @@ class GroupLimits:
     def refusal(
         self, group_id: str, former: CommittedOffset | None, committed: CommittedOffset, more: int
     ) -> InvalidCommitOffsetSize | None:
-        """Return why an offset can't replace `former` while `more` other bytes are added; None if it can."""
+        """Return why an offset can't replace `former` while `more` other bytes are added; None if
+        it can.
+        """
         grows = offsets_bytes([committed]) - (0 if former is None else offsets_bytes([former]))
         if grows <= 0 or self.offset_bytes + more + grows <= self._config.offsets_bytes_max:
             return None
@@ -118,7 +122,9 @@ class GroupLimits:
         return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
 
     def add_pending_member(self, member_id: str, revoke: Callable[[], object]) -> None:
-        """Track a member id that was assigned. At the limit the oldest one is revoked: its `revoke` runs."""
+        """Track a member id that was assigned. At the limit the oldest one is revoked: its `revoke`
+        runs.
+        """
         if len(self._pending) >= self._config.pending_members_max:
             self._refused(
                 "kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back"

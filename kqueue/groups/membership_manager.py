@@ -2,7 +2,8 @@
 
 A new dynamic member first gets an id and joins again with it, so that an abandoned join leaves no
 member behind. A static member is known by its instance id: the last one to join with it replaces
-the former holder. Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394, KIP-814.
+the former holder. Source: Kafka GroupMetadataManager (classicGroup…), KIP-62, KIP-345, KIP-394,
+KIP-814.
 """
 
 from __future__ import annotations
@@ -127,7 +128,9 @@ class MembershipManager:
         raise GroupMaxSizeReached(f"group {group.group_id!r} has its {self._config.members_max} members")
 
     def _check_bytes(self, group: ClassicGroup, joining: JoinRequest) -> None:
-        """Check the size of a member. Raises: GroupMaxSizeReached: the group or all groups are too large."""
+        """Check the size of a member. Raises: GroupMaxSizeReached: the group or all groups are too
+        large.
+        """
         former_id = joining.member_id or group.static_ids.get(joining.instance_id or "", "")
         former = group.members.get(former_id)
         before = 0 if former is None else member_bytes(former)
@@ -250,8 +253,8 @@ class MembershipManager:
             if can_skip:
                 joined = self._rebalancer.joined(group, member, skip_assignment=group.leader_id == member.member_id)
             else:
-                # A client without KIP-814 would compute an assignment if it were the leader, and the
-                # other members would not get it.
+                # A client without KIP-814 would compute an assignment if it were the leader, and
+                # the other members would not get it.
                 joined = self._rebalancer.joined(group, member)._replace(leader=leader_before, members=[])
             self._rebalancer.resolve(promise, joined)
 

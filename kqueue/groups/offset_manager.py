@@ -1,7 +1,8 @@
 """Commits and deletes offsets: limits, records in the log, then the store.
 
-An offset enters the `OffsetStore` when its record is committed, so a restart never moves a confirmed
-commit back. Who may commit is checked by the coordinator. Source: Kafka OffsetMetadataManager.
+An offset enters the `OffsetStore` when its record is committed, so a restart never moves a
+confirmed commit back. Who may commit is checked by the coordinator. Source: Kafka
+OffsetMetadataManager.
 """
 
 from __future__ import annotations

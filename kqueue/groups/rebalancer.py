@@ -1,8 +1,8 @@
 """The rebalance protocol: a join phase, a new generation, then the leader's assignments.
 
-A join phase (`prepare_rebalance`) ends (`_complete_join`) when all members have joined or their time is up; the
-leader among them then gives everybody's assignment in its SyncGroup, which is in the log before
-anybody sees it. Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
+A join phase (`prepare_rebalance`) ends (`_complete_join`) when all members have joined or their
+time is up; the leader among them then gives everybody's assignment in its SyncGroup, which is in
+the log before anybody sees it. Source: Kafka GroupMetadataManager (classicGroup…), KIP-134.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Wraps metadata stores of plugins: any breach of contract is a StorageFailed that names the plugin."""
+"""Wraps metadata stores of plugins: any breach of contract is a StorageFailed that names the
+plugin.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,9 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit or roll back. IMMEDIATE takes the write lock first, so guards hold until the writes."""
+        """Commit or roll back. IMMEDIATE takes the write lock first, so guards hold until the
+        writes.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -31,7 +31,9 @@ Snapshot = Mapping[str, Entry]
 
 
 class MetadataStore(Protocol):
-    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have up to 1 MiB."""
+    """Keys are absolute paths (``/topics/orders``) of at most 1024 characters; values have up to 1
+    MiB.
+    """
 
     def read(self, prefix: str) -> Snapshot:
         """Return all entries whose key starts with `prefix`: a snapshot after all returned commits.
@@ -61,7 +63,9 @@ class MetadataStore(Protocol):
 
 
 def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]) -> None:
-    """Check the arguments of `commit`, for all stores. Raises: ValueError: with the key and the reason."""
+    """Check the arguments of `commit`, for all stores. Raises: ValueError: with the key and the
+    reason.
+    """
     deletes = list(deletes)
     for key in (*guards, *puts, *deletes):
         if not key.startswith("/") or len(key) > KEY_LENGTH_MAX or "\0" in key:

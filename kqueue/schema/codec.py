@@ -38,7 +38,8 @@ def reader(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, i
 
 
 def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int], tuple[M, int]]:
-    """Return a reader that limits items: `read(buf, position, items_max) -> (object, next position)`.
+    """Return a reader that limits items: `read(buf, position, items_max) -> (object, next
+    position)`.
 
     Items are the elements of all arrays, at every depth, and the tagged fields. They are counted
     before they are created: the reader raises TooManyItems at the first array that would exceed
@@ -55,7 +56,8 @@ def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int
 
 
 def writer(cls: type[M], version: int) -> Callable[[M, list[Chunk]], None]:
-    """Return the writer of `cls` at this version: `write(object, chunks)` appends its bytes to a list.
+    """Return the writer of `cls` at this version: `write(object, chunks)` appends its bytes to a
+    list.
 
     The value of a `record_data` field (bytes, a view, or a region of a file) is appended without a
     copy. The writer raises UnsupportedVersion for a value that is not ignorable and has no field at

@@ -1,7 +1,7 @@
 """The types of fields, on the wire and in Python.
 
-A `FieldType[T]` says which Python type the field has, so that `name: str = field(string)` is checked by
-type checkers. Layouts (all numbers big-endian):
+A `FieldType[T]` says which Python type the field has, so that `name: str = field(string)` is
+checked by type checkers. Layouts (all numbers big-endian):
 
     boolean, int8 … int64, uint16, float64   1, 1 … 8, 2, 8 bytes
     uuid                                     16 bytes, kept as `bytes`

@@ -62,7 +62,9 @@ def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
 
 
 def tag_count(buf: memoryview, pos: int, first: int) -> int:
-    """Return the number of tagged fields from its first byte and the rest at `pos`. Raises: as `uvarint_rest`."""
+    """Return the number of tagged fields from its first byte and the rest at `pos`. Raises: as
+    `uvarint_rest`.
+    """
     return first if first < 128 else uvarint_rest(buf, pos, first)[0]
 
 
@@ -93,7 +95,9 @@ def uvarint_text(value: int) -> bytes:
 
 
 def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
-    """Raise for a length that is negative, null without permission, above its limit, or beyond the end."""
+    """Raise for a length that is negative, null without permission, above its limit, or beyond the
+    end.
+    """
     left = max(0, end - pos)
     expected = f"expected a length from 0 to {left} (bytes left)"
     if 0 <= size <= left:

@@ -66,7 +66,9 @@ class SourceBuilder:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Execute the source and return the function of this name; tracebacks name `title` as its file."""
+        """Execute the source and return the function of this name; tracebacks name `title` as its
+        file.
+        """
         exec(compile(self.text(), f"<{title}>", "exec"), self.names)
         made: Callable[..., Any] = self.names[function]
         return made

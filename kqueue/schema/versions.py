@@ -30,7 +30,9 @@ NO_VERSIONS = Versions(1, 0)
 
 @cache
 def parse_versions(text: str) -> Versions:
-    """Return the range of a text ``3+``, ``0-12``, ``8`` or ``none``. Raises: ValueError: another form."""
+    """Return the range of a text ``3+``, ``0-12``, ``8`` or ``none``. Raises: ValueError: another
+    form.
+    """
     if text in ("", "none"):
         return NO_VERSIONS
     if text.endswith("+"):

@@ -181,6 +181,6 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Errors after which a client may send the same request again. Source: the subclasses of Kafka 4.3's
-RetriableException.
+"""Errors after which a client may send the same request again. Source: the subclasses of Kafka
+4.3's RetriableException.
 """
