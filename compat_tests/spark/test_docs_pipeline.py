@@ -65,9 +65,9 @@ def test_what_is_told_of_the_transformations() -> None:
     schema = parse(TOML)
     bare = parse(re.sub(r"^(by|window|lateness).*$|^\[(rules|gold)\][^\[]*", "", TOML, flags=re.MULTILINE))
     assert (bare.window, bare.lateness) == (schema.window, schema.lateness)
-    assert f'left out: events = "{bare.gold["events"]}"' in TEXT
+    assert f'omitted: events = "{bare.gold["events"]}"' in TEXT
     assert f"{BATCH_MAX:,}" == "1,000,000"  # a million, as the page says
     for kind in TYPES:
         assert re.search(rf"\b{kind}\b", TEXT), kind
-    (named,) = re.findall(r"JSON\swith\s([^.]*)\.\sFour", TEXT)
+    (named,) = re.findall(r"JSON\swith\s([^.]*)\.\sA\stopic\sgives", TEXT)
     assert re.split(r",\s|\sand\s", named) == list(FLIGHTS.names)
