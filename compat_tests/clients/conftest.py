@@ -1,5 +1,5 @@
-"""`pytest compat_tests/clients --client=NAME`: the scenarios with one client, on kqueue in memory and on
-disk.
+"""`pytest compat_tests/clients --client=NAME`: the scenarios with one client, on kqueue in memory
+and on disk.
 
 With ``--bootstrap=HOST:PORT`` they run against the broker that is there instead, e.g. Kafka's own,
 to learn whether a scenario is right.

@@ -255,8 +255,11 @@ def test_gold_counts_each_event_once_per_airport_and_hour(spark: SparkSession) -
         for row in rows
     ]
     assert found == [
-        (12, "EWR", 3, 1, 1, 14.5, 15), (13, "EWR", 1, 0, 0, 0.0, 0), (12, "JFK", 1, 0, 0, -3.0, -3), (12, "LGA", 1, 1, 0, None, None),
-    ]  # fmt: skip
+        (12, "EWR", 3, 1, 1, 14.5, 15),
+        (13, "EWR", 1, 0, 0, 0.0, 0),
+        (12, "JFK", 1, 0, 0, -3.0, -3),
+        (12, "LGA", 1, 1, 0, None, None),
+    ]
     assert gold.columns == [
         "start",
         "end",

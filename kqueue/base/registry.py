@@ -276,7 +276,8 @@ class Registry(Generic[T]):
             rival = self._entries[name]
             if rival.id == entry.id and rival is not entry:
                 raise PluginError(
-                    f"{self.noun} {entry.name!r} of {entry.origin} can't serve id {entry.id}: {rival.name!r} of {rival.origin} is "
+                    f"{self.noun} {entry.name!r} of {entry.origin} can't serve id {entry.id}: {rival.name!r} of "
+                    f"{rival.origin} is "
                     "preferred for it in this process already; name one of them, or stop the other broker first"
                 )
 
@@ -317,7 +318,8 @@ class Registry(Generic[T]):
         installed = self._installed_since().get(name)
         if installed is not None:
             return PluginError(
-                f"{self.noun} {name!r} of {_origin(installed)} was installed while this process ran: restart the broker to use it"
+                f"{self.noun} {name!r} of {_origin(installed)} was installed while this process ran: restart the "
+                "broker to use it"
             )
         there = sorted({*self._by_name, *(point.name for point in self._points or ())})
         return PluginError(

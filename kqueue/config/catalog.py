@@ -41,7 +41,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
-        "Addresses that clients are told to connect to, by listener name; a listener that is not named here tells its own. "
+        "Addresses that clients are told to connect to, by listener name; a listener that is not named here tells "
+        "its own. "
         "Port 0 means the real port.",
     ),
     Setting(
@@ -66,7 +67,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         16 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Largest request that carries no records (all but Produce): its many small parts take many times its size once they are decoded.",
+        "Largest request that carries no records (all but Produce): its many small parts take many times its size "
+        "once they are decoded.",
     ),
     Setting(
         "kqueue.request.max.items",
@@ -74,9 +76,12 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         200_000,
         at_least(1000),
         Scope.BROKER,
-        "Most list entries (topics, partitions, names, settings, tagged fields) in one request, at all depths together. "
-        "They are counted before they are decoded. A request with more is answered INVALID_REQUEST where its response has one error for "
-        "the whole, else its connection is closed. Entries of DescribeConfigs, CreateTopics and others that cost more count several times.",
+        "Most list entries (topics, partitions, names, settings, tagged fields) in one request, at all depths "
+        "together. "
+        "They are counted before they are decoded. A request with more is answered INVALID_REQUEST where its "
+        "response has one error for "
+        "the whole, else its connection is closed. Entries of DescribeConfigs, CreateTopics and others that cost "
+        "more count several times.",
     ),
     Setting(
         "socket.send.buffer.bytes",
@@ -108,7 +113,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10_000,
         at_least(0),
         Scope.BROKER,
-        "Connections at the same time, all listeners together; one more is closed at once. Lowered to what the limit on open files leaves.",
+        "Connections at the same time, all listeners together; one more is closed at once. Lowered to what the "
+        "limit on open files leaves.",
     ),
     Setting(
         "max.connections.per.ip",
@@ -165,8 +171,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Memory for requests that are arriving or wait, all connections together; beyond it connections are not read from until others are "
-        "done, and the slowest are closed (kqueue.slow.holder.timeout.ms). One request is always let through, whatever its size. "
+        "Memory for requests that are arriving or wait, all connections together; beyond it connections are not "
+        "read from until others are "
+        "done, and the slowest are closed (kqueue.slow.holder.timeout.ms). One request is always let through, "
+        "whatever its size. "
         "The default is lowered to an eighth of the machine's memory.",
     ),
     Setting(
@@ -175,7 +183,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Memory for answers that clients have not taken, all connections together; a connection that is owed a quarter of what is left "
+        "Memory for answers that clients have not taken, all connections together; a connection that is owed a "
+        "quarter of what is left "
         "begins no request, and when three quarters are used the slowest are closed (kqueue.slow.holder.timeout.ms). "
         "The default is lowered to an eighth of the machine's memory.",
     ),
@@ -185,7 +194,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10_000,
         at_least(1),
         Scope.BROKER,
-        "While memory for requests or answers is short: close connections that at their present rate would hold theirs for longer than "
+        "While memory for requests or answers is short: close connections that at their present rate would hold "
+        "theirs for longer than "
         "this, the slowest first.",
     ),
     Setting(
@@ -194,7 +204,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         64 * MiB,
         at_least(1),
         Scope.BROKER,
-        "Answers held in memory for one connection that does not read them: from half of it its requests are no longer read, "
+        "Answers held in memory for one connection that does not read them: from half of it its requests are no "
+        "longer read, "
         "beyond it the connection is closed. A single answer may be larger. Parts of log files do not count.",
     ),
     Setting(
@@ -235,7 +246,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1000,
         at_least(0),
         Scope.BROKER,
-        "Log who holds the event loop for so long: a plugin, or a function of the broker's own; nobody is served meanwhile. 0: never.",
+        "Log who holds the event loop for so long: a plugin, or a function of the broker's own; nobody is served "
+        "meanwhile. 0: never.",
     ),
     Setting(
         "background.threads",
@@ -243,7 +255,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10,
         between(1, 1000),
         Scope.BROKER,
-        "Most threads for work that waits on a disk, per data folder: a slow one holds up no other. Each starts when first needed.",
+        "Most threads for work that waits on a disk, per data folder: a slow one holds up no other. Each starts "
+        "when first needed.",
     ),
 )
 

@@ -22,8 +22,10 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         0,
         at_least(0),
-        "How long an empty group waits for more members before its first assignment; each new member extends the wait once more by as "
-        "much, up to the members' rebalance timeout. 0 as in the server.properties of Kafka's quick start; Kafka's own default is 3000.",
+        "How long an empty group waits for more members before its first assignment; each new member extends the "
+        "wait once more by as "
+        "much, up to the members' rebalance timeout. 0 as in the server.properties of Kafka's quick start; Kafka's "
+        "own default is 3000.",
     ),
     _row(
         "group.min.session.timeout.ms",
@@ -52,28 +54,32 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         8 * MiB,
         at_least(1),
-        "Bytes of what the members of one group say of themselves (subscriptions, names); a member that would pass it is refused.",
+        "Bytes of what the members of one group say of themselves (subscriptions, names); a member that would pass "
+        "it is refused.",
     ),
     _row(
         "kqueue.max.groups.bytes",
         SettingType.LONG,
         128 * MiB,
         at_least(1),
-        "Bytes of what the members of all groups say of themselves (subscriptions, names); a member that would pass it is refused.",
+        "Bytes of what the members of all groups say of themselves (subscriptions, names); a member that would "
+        "pass it is refused.",
     ),
     _row(
         "kqueue.max.pending.members",
         SettingType.INT,
         10_000,
         at_least(1),
-        "How many member ids may be handed out and not joined with yet; beyond that the oldest is taken back, and its member asks again.",
+        "How many member ids may be handed out and not joined with yet; beyond that the oldest is taken back, and "
+        "its member asks again.",
     ),
     _row(
         "kqueue.max.offsets.bytes",
         SettingType.LONG,
         256 * MiB,
         at_least(1),
-        "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that is refused.",
+        "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that "
+        "is refused.",
     ),
     _row(
         "offset.metadata.max.bytes",
@@ -94,7 +100,8 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         10080,
         at_least(1),
-        "How long offsets outlive the last member of their group; for a consumer without group management, and for topics that a "
+        "How long offsets outlive the last member of their group; for a consumer without group management, and for "
+        "topics that a "
         "group no longer subscribes to, how long they outlive the last commit.",
     ),
     _row(

@@ -26,7 +26,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         True,
         ANY,
         Scope.BROKER,
-        "Compare the checksums of what was on the disk when a log was opened, once, before it is first served; what is damaged is refused. "
+        "Compare the checksums of what was on the disk when a log was opened, once, before it is first served; "
+        "what is damaged is refused. "
         "What this broker has written since costs nothing.",
     ),
     Setting(
@@ -43,7 +44,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         100_000,
         at_least(1),
         Scope.BROKER,
-        "Idempotent producers that all partitions remember together, one per partition that it writes to; beyond that those that have been "
+        "Idempotent producers that all partitions remember together, one per partition that it writes to; beyond "
+        "that those that have been "
         "idle for the longest are forgotten, as if they had expired.",
     ),
     Setting(
@@ -68,7 +70,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         1,
         at_least(0),
         Scope.BROKER,
-        "Logs at the same time whose segments a cleanup policy works on, in a process for each, before it lets them go.",
+        "Logs at the same time whose segments a cleanup policy works on, in a process for each, before it lets "
+        "them go.",
     ),
     Setting(
         "kqueue.disk.reserve.bytes",
@@ -76,8 +79,10 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         -1,
         at_least(-1),
         Scope.BROKER,
-        "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer free bytes, so that groups, "
-        "checkpoints and deletions still have room. -1: a hundredth of the disk, at most 64 MiB. 0: only where the disk is full.",
+        "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer free bytes, "
+        "so that groups, "
+        "checkpoints and deletions still have room. -1: a hundredth of the disk, at most 64 MiB. 0: only where the "
+        "disk is full.",
     ),
     Setting(
         "log.cleaner.enable",

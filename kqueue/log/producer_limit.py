@@ -56,7 +56,9 @@ class ProducerLimit:
             if self._forgotten >= self._next_line:
                 self._next_line = 10 * self._forgotten
                 logger.warning(
-                    "%d producer ids were forgotten before they expired, because all logs together remember at most %d: "
+                    "%d producer ids were forgotten before they expired, because all logs together remember at "
+                    "most %d: "
                     "kqueue.max.producer.ids sets the bound, producer.id.expiration.ms the age",
-                    self._forgotten, self._ids_max,
-                )  # fmt: skip
+                    self._forgotten,
+                    self._ids_max,
+                )

@@ -139,7 +139,8 @@ class ProducerStateManager:
             expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
             if header.base_sequence != expected:
                 raise OutOfOrderSequence(
-                    f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found {header.base_sequence}"
+                    f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found "
+                    f"{header.base_sequence}"
                 )
         if producer.transaction_offset >= 0 and not header.is_transactional:
             raise InvalidTransactionState(
@@ -150,11 +151,13 @@ class ProducerStateManager:
     def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry) -> None:
         if header.producer_epoch < producer.epoch:
             raise InvalidProducerEpoch(
-                f"producer {header.producer_id} wrote with epoch {producer.epoch} before, now with {header.producer_epoch}"
+                f"producer {header.producer_id} wrote with epoch {producer.epoch} before, now with "
+                f"{header.producer_epoch}"
             )
         if header.base_sequence != 0:
             raise OutOfOrderSequence(
-                f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found {header.base_sequence}"
+                f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found "
+                f"{header.base_sequence}"
             )
 
     def apply(

@@ -195,7 +195,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         PARTITIONER_DEFAULT,
         Validator("the name of a partitioner", bool),
-        "Which partitioner kqueue's own producers take, so that all agree where a key goes; other clients have settings of their own.",
+        "Which partitioner kqueue's own producers take, so that all agree where a key goes; other clients have "
+        "settings of their own.",
     ),
     # what is kept
     _row(
@@ -203,7 +204,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LIST,
         ["delete"],
         Validator("names of cleanup policies", _policies),
-        "delete: drop old segments; compact: keep each key's last value, and demand keys; consumed: drop what the groups of "
+        "delete: drop old segments; compact: keep each key's last value, and demand keys; consumed: drop what the "
+        "groups of "
         "kqueue.consumed.groups have consumed. Several may be named, those of plugins too.",
         "log.cleanup.policy",
     ),
@@ -222,7 +224,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         -1,
         at_least(-1),
-        "With cleanup.policy=delete: drop the oldest segments while the rest stays at or above this size; -1: no limit.",
+        "With cleanup.policy=delete: drop the oldest segments while the rest stays at or above this size; -1: no "
+        "limit.",
         "log.retention.bytes",
     ),
     _row(
@@ -262,7 +265,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         LONG_MAX,
         at_least(1),
-        "Compact records at the latest after this long, however little is dirty; segments of compacted topics end after it.",
+        "Compact records at the latest after this long, however little is dirty; segments of compacted topics end "
+        "after it.",
         "log.cleaner.max.compaction.lag.ms",
     ),
     _row(
@@ -270,7 +274,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LIST,
         [],
         ANY,
-        "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond them. A group that "
+        "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond "
+        "them. A group that "
         "has no offset holds everything; without any group named here nothing is dropped.",
     ),
     _row(
@@ -278,8 +283,10 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         "quick",
         one_of("header", "quick", "full"),
-        "What is checked of a produced batch beside its header and checksum. quick: that it holds as many records as it counts, by the "
-        "first and the last of them, or by the codec's frame where they are compressed. full: every record, as Kafka does. A compacted "
+        "What is checked of a produced batch beside its header and checksum. quick: that it holds as many records "
+        "as it counts, by the "
+        "first and the last of them, or by the codec's frame where they are compressed. full: every record, as "
+        "Kafka does. A compacted "
         "topic and one with message.timestamp.before.max.ms have every record read in any case.",
     ),
     # replicas

@@ -51,8 +51,23 @@ class InterceptedRequest:
     those that have handled this request already, where it is shown to them again after it was held.
     """
 
-    __slots__ = ("call", "changes", "connection", "correlation_id", "cut_reason", "drops", "held", "is_held", "modifiers",
-                 "observer", "passed", "refusal", "request", "route", "version")  # fmt: skip
+    __slots__ = (
+        "call",
+        "changes",
+        "connection",
+        "correlation_id",
+        "cut_reason",
+        "drops",
+        "held",
+        "is_held",
+        "modifiers",
+        "observer",
+        "passed",
+        "refusal",
+        "request",
+        "route",
+        "version",
+    )
 
     def __init__(
         self,

@@ -60,7 +60,8 @@ class RecordValidator:
                 within = f"[{int(oldest)}, {int(newest)}]"
                 self._add_error(
                     record[0],
-                    f"Timestamp {time} of message with offset {record[0]} is out of range. The timestamp should be within {within}",
+                    f"Timestamp {time} of message with offset {record[0]} is out of range. The timestamp should be "
+                    f"within {within}",
                 )
         self._greatest = greatest
 

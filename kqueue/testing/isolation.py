@@ -121,7 +121,8 @@ def _request(checks: Checks, plugin: object, options: dict[str, Any], folder: Pa
 
 def _unsendable(plugin: object, why: object) -> str:
     return (
-        f"{plugin!r:.200} can't be checked in a process of its own: {why}. Give an object that stands in a module under its own name, "
+        f"{plugin!r:.200} can't be checked in a process of its own: {why}. Give an object that stands in a module "
+        "under its own name, "
         "or its path as 'module:object'; or check it in this process, with isolated=False."
     )
 

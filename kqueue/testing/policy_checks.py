@@ -134,7 +134,8 @@ def _check_work(trial: _PolicyTrial) -> None:
         plan = _ask(trial, case)
         if isinstance(plan, Drop) and plan.before_delete is not None:
             assert callable(plan.before_delete), (
-                f"the work before a drop (before_delete) is called with the segments, found {plan.before_delete!r} for {case.log}"
+                f"the work before a drop (before_delete) is called with the segments, found {plan.before_delete!r} "
+                f"for {case.log}"
             )
             _sent(plan.before_delete, "work before a drop")
 

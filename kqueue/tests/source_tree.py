@@ -103,7 +103,9 @@ def lines_of(function: Function) -> int:
 
 
 def parameters_of(function: Function) -> int:
-    """The parameters of a function; `self` and `cls` do not count, `*args` and `**kwargs` count as one each."""
+    """The parameters of a function; `self` and `cls` do not count, `*args` and `**kwargs` count as
+    one each.
+    """
     arguments = function.args
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     return len([name for name in names if name not in ("self", "cls")]) + bool(arguments.vararg) + bool(arguments.kwarg)
@@ -164,7 +166,9 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def classes_by_package(files: Iterable[SourceFile]) -> dict[tuple[str, str], list[str]]:
-    """The modules that define a class of each name, by top-level package below `kqueue` and name of the class."""
+    """The modules that define a class of each name, by top-level package below `kqueue` and name of
+    the class.
+    """
     modules: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in files:
         package = file.path.parts[1]

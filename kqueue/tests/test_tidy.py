@@ -74,7 +74,9 @@ def public_names_without_docstring() -> Iterator[str]:
 
 
 def import_circles() -> Iterator[str]:
-    """The package's front door imports what a user asks it for; it takes part in no circle of modules."""
+    """The package's front door imports what a user asks it for; it takes part in no circle of
+    modules.
+    """
     files = [file for file in source_tree.shipped_files() if file.module != "kqueue"]
     for circle in source_tree.circles(source_tree.import_graph(files)):
         yield " <-> ".join(circle)

@@ -143,8 +143,8 @@ class PendingSend(Protocol):
     """A record on its way."""
 
     def result(self, timeout_s: float = 20) -> RecordMetadata:
-        """Wait until it is confirmed. Raises BrokerError: the broker, or the client on its behalf, said
-        no.
+        """Wait until it is confirmed. Raises BrokerError: the broker, or the client on its behalf,
+        said no.
         """
         ...
 

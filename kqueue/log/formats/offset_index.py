@@ -84,6 +84,7 @@ class OffsetIndex:
         relative, position = fields
         if number > 0 and (relative <= 0 or position <= 0):  # zeros: the file was cut, and appended to behind the cut
             raise CorruptIndex(
-                f"entry {number} of the index of {self.base} is {relative}, {position}, expected more than those before it"
+                f"entry {number} of the index of {self.base} is {relative}, {position}, expected more than those "
+                "before it"
             )
         return IndexEntry(self.base + relative, position)

@@ -64,7 +64,8 @@ class GuardedPartitioner:
         )
         if type(found) is not int or not 0 <= found < count:
             raise PluginError(
-                f"{self._title} broke its contract: partition returned {found!r:.100}, expected an int from 0 to {count - 1}"
+                f"{self._title} broke its contract: partition returned {found!r:.100}, expected an int from 0 to "
+                f"{count - 1}"
             )
         return found
 

@@ -127,7 +127,10 @@ def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
     assert [record.getMessage() for record in caplog.records] == [
         f"{file} line 1: authorizer.class.name has no effect and is left out: its value asks for nothing",
         f"{file} line 2: process.roles has no effect and is left out: there is one node and no controller quorum",
-        f"{file} line 5: num.io.threads has no effect and is left out: one thread serves all connections; see background.threads",
+        (
+            f"{file} line 5: num.io.threads has no effect and is left out: one thread serves all connections; see "
+            "background.threads"
+        ),
     ]
 
 
@@ -183,11 +186,19 @@ def test_keywords_of_python_mean_names_with_dots() -> None:
 
 
 KAFKAS_PASSWORDS = [
-    "delegation.token.secret.key", "sasl.jaas.config", "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.client.credentials.client.secret", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
-    "ssl.keystore.password", "ssl.truststore.certificates", "ssl.truststore.password", "password.encoder.secret",
+    "delegation.token.secret.key",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.password",
+    "ssl.truststore.certificates",
+    "ssl.truststore.password",
+    "password.encoder.secret",
     "password.encoder.old.secret",
-]  # fmt: skip
+]
 SECRET = "hunter2"
 
 

@@ -64,7 +64,10 @@ def test_a_removed_lock_file_is_made_again_with_one_error(tmp_path: Path, caplog
         assert other_process(tmp_path, TRY_AS_KAFKA) == "locked"
         errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
         assert errors == [
-            f"{tmp_path}: {tmp_path}/.lock was removed while it was locked; it is locked again. Remove a lock file only when no broker runs"
+            (
+                f"{tmp_path}: {tmp_path}/.lock was removed while it was locked; it is locked again. Remove a lock file "
+                "only when no broker runs"
+            )
         ]
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 

@@ -162,9 +162,15 @@ def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:
     """The id that a member of the group `g` is given, which has not got any further then."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     answer = ask(
-        broker.bootstrap, "JoinGroup", version, group_id="g", session_timeout_ms=session_ms, rebalance_timeout_ms=60_000,
-        protocol_type="consumer", protocols=protocols,
-    )  # fmt: skip
+        broker.bootstrap,
+        "JoinGroup",
+        version,
+        group_id="g",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
     return str(answer.member_id)
 
 

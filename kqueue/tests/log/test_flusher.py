@@ -50,9 +50,14 @@ def test_the_first_flush_takes_along_the_names_and_the_epochs() -> None:
     log = open_log(storage)
     append(log, b"a")
     flush(log)
-    assert synced(storage) == ["00000000000000000000.log", "leader-epoch-checkpoint.tmp", "t-0", "t-0", ""] or set(synced(storage)) == {
-        "00000000000000000000.log", "leader-epoch-checkpoint.tmp", "t-0", "",
-    }  # fmt: skip
+    assert synced(storage) == ["00000000000000000000.log", "leader-epoch-checkpoint.tmp", "t-0", "t-0", ""] or set(
+        synced(storage)
+    ) == {
+        "00000000000000000000.log",
+        "leader-epoch-checkpoint.tmp",
+        "t-0",
+        "",
+    }
 
 
 def test_sealed_segments_are_flushed_with_their_indexes_and_snapshots() -> None:

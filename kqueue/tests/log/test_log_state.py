@@ -1,4 +1,6 @@
-"""The state machine of a log's failures; what each state refuses is in `test_faults` and `test_log`."""
+"""The state machine of a log's failures; what each state refuses is in `test_faults` and
+`test_log`.
+"""
 
 from __future__ import annotations
 

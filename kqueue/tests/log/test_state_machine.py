@@ -113,9 +113,14 @@ class LogMachine(RuleBasedStateMachine):
             self.transaction = self.end
         values = [b"i%d" % number for number in range(count)]
         append(
-            self.log, *values, leader_epoch=self.epoch, producer_id=5, epoch=self.producer_epoch, base_sequence=self.sequence,
+            self.log,
+            *values,
+            leader_epoch=self.epoch,
+            producer_id=5,
+            epoch=self.producer_epoch,
+            base_sequence=self.sequence,
             transactional=self.transaction is not None,
-        )  # fmt: skip
+        )
         self.sequence += count
         self._took([(START_MS + number, value) for number, value in enumerate(values)])
 

@@ -20,8 +20,13 @@ from kqueue.storage import File, FolderEntry, MemoryStorage
 from kqueue.tests import golden
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, opened, replace
 
-FOLDERS = [(version, topic, partition) for version in golden.VERSIONS for topic, told in golden.expected(version).items()
-           if ":" not in topic for partition in told.watermarks]  # fmt: skip
+FOLDERS = [
+    (version, topic, partition)
+    for version in golden.VERSIONS
+    for topic, told in golden.expected(version).items()
+    if ":" not in topic
+    for partition in told.watermarks
+]
 
 
 def opened_golden(version: str, topic: str, partition: int) -> LogFolder:

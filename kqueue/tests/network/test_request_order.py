@@ -169,7 +169,9 @@ STEPS = {
         "DeleteRecords",
         1,
         lambda world: {
-            "topics": [DeleteRecordsTopic(name=world.topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])],
+            "topics": [
+                DeleteRecordsTopic(name=world.topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+            ],
             "timeout_ms": 10_000,
         },
     ),
@@ -188,7 +190,10 @@ STEPS = {
     "Metadata": Step(
         "Metadata",
         5,
-        lambda world: {"topics": [MetadataRequestTopic(name=name) for name in topics_named(world)], "allow_auto_topic_creation": False},
+        lambda world: {
+            "topics": [MetadataRequestTopic(name=name) for name in topics_named(world)],
+            "allow_auto_topic_creation": False,
+        },
     ),
     "DescribeConfigs": Step(
         "DescribeConfigs",
@@ -201,7 +206,9 @@ STEPS = {
         },
     ),
     "DescribeLogDirs": Step(
-        "DescribeLogDirs", 1, lambda world: {"topics": [DescribableLogDirTopic(topic=name, partitions=[0]) for name in topics_named(world)]}
+        "DescribeLogDirs",
+        1,
+        lambda world: {"topics": [DescribableLogDirTopic(topic=name, partitions=[0]) for name in topics_named(world)]},
     ),
     "ListOffsets (latest)": Step("ListOffsets", 4, lambda world: list_offsets(world, -1)),
     "ListOffsets (earliest)": Step("ListOffsets", 4, lambda world: list_offsets(world, -2)),
@@ -225,7 +232,9 @@ STEPS = {
             "min_bytes": 0,
             "max_bytes": 1 << 20,
             "topics": [
-                FetchTopic(topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])
+                FetchTopic(
+                    topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)]
+                )
                 for name in topics_named(world)
             ],
         },
@@ -233,16 +242,22 @@ STEPS = {
     "OffsetFetch": Step(
         "OffsetFetch",
         5,
-        lambda world: {"group_id": world.offsets, "topics": [OffsetFetchRequestTopic(name=world.topic, partition_indexes=[0])]},
+        lambda world: {
+            "group_id": world.offsets,
+            "topics": [OffsetFetchRequestTopic(name=world.topic, partition_indexes=[0])],
+        },
     ),
     "OffsetFetch of the member's group": Step(
         "OffsetFetch",
         5,
-        lambda world: {"group_id": world.members, "topics": [OffsetFetchRequestTopic(name=world.topic, partition_indexes=[0])]},
+        lambda world: {
+            "group_id": world.members,
+            "topics": [OffsetFetchRequestTopic(name=world.topic, partition_indexes=[0])],
+        },
     ),
     "DescribeGroups": Step("DescribeGroups", 2, lambda world: {"groups": [world.members, world.offsets]}),
     "ListGroups": Step("ListGroups", 2, lambda world: {}),
-}  # fmt: skip
+}
 
 
 def list_offsets(world: World, timestamp: int) -> Mapping[str, Any]:

@@ -8,9 +8,21 @@ from kqueue.base.errors import CorruptBatch, InvalidRecord
 from kqueue.records.varints import VARINTS, Varints, encode, read_raw, unzigzag
 
 PUBLISHED = [  # the protocol buffers documentation's zigzag table, and the edges of one, two and more bytes
-    (0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (63, "7e"), (-64, "7f"), (64, "8001"), (-65, "8101"), (8191, "fe7f"), (8192, "808001"),
-    (2147483647, "feffffff0f"), (-2147483648, "ffffffff0f"), (2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01"),
-]  # fmt: skip
+    (0, "00"),
+    (-1, "01"),
+    (1, "02"),
+    (-2, "03"),
+    (63, "7e"),
+    (-64, "7f"),
+    (64, "8001"),
+    (-65, "8101"),
+    (8191, "fe7f"),
+    (8192, "808001"),
+    (2147483647, "feffffff0f"),
+    (-2147483648, "ffffffff0f"),
+    (2**63 - 1, "feffffffffffffffff01"),
+    (-(2**63), "ffffffffffffffffff01"),
+]
 
 
 @pytest.mark.parametrize(("number", "encoded"), PUBLISHED)

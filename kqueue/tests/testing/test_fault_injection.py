@@ -202,8 +202,15 @@ def test_nothing_of_a_torn_write_is_served(kind: str, path: Path | None) -> None
             assert client.consumer("t").take(2) == [b"a", b"c"]
 
 
-GROUP = {"group_id": "g", "session_timeout_ms": 500, "heartbeat_interval_ms": 50, "client_id": "far", "fetch_max_wait_ms": 50,
-         "request_timeout_ms": 3_000, **QUICK}  # fmt: skip
+GROUP = {
+    "group_id": "g",
+    "session_timeout_ms": 500,
+    "heartbeat_interval_ms": 50,
+    "client_id": "far",
+    "fetch_max_wait_ms": 50,
+    "request_timeout_ms": 3_000,
+    **QUICK,
+}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -112,8 +112,8 @@ def test_one_that_is_killed_is_named_with_the_signal() -> None:
 def test_one_that_crashes_is_named_with_the_calls_that_led_there() -> None:
     said = told(check_codec, Codec(bad_plugins.crash))
     assert (
-        "asked for compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation fault\n"
-        in said
+        "asked for compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation "
+        "fault\n" in said
     )
     assert re.search(r"line \d+ in crash\n.* in compress$", said)
 

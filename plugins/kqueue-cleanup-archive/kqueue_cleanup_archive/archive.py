@@ -41,8 +41,8 @@ class ArchiveFailed(KqueueError):
 
 @dataclass(frozen=True)
 class Archive:
-    """The work that `policies.Drop.before_delete` asks for. `uri`, `filesystem`: see `ArchivePolicy`; the
-    former may hold a password.
+    """The work that `policies.Drop.before_delete` asks for. `uri`, `filesystem`: see
+    `ArchivePolicy`; the former may hold a password.
     """
 
     uri: str = field(repr=False)
@@ -101,7 +101,8 @@ def _verify(day: Day, chunk: pa.RecordBatch) -> None:
         found = day.read(file, part)
         if not found.equals(part):
             raise ArchiveFailed(
-                f"{file.path} does not give back what the log has from offset {offsets[0]} to {offsets[-1]}; if it was there before, "
+                f"{file.path} does not give back what the log has from offset {offsets[0]} to {offsets[-1]}; if it "
+                "was there before, "
                 "move it elsewhere to have it written again"
             )
 

@@ -276,8 +276,10 @@ def test_a_killed_process_leaves_what_the_next_one_can_go_on_from(tmp_path: Path
     Archive(str(tmp_path / "whole"), broken(counter))(segments)
     (tmp_path / "task").write_bytes(pickle.dumps(segments))
     script = (
-        "import pickle, sys; from pathlib import Path; from logs import Broken, broken; from kqueue_cleanup_archive import Archive;"
-        "Archive(sys.argv[2], broken(Broken(int(sys.argv[3]), kill=True)))(pickle.loads(Path(sys.argv[1]).read_bytes()))"
+        "import pickle, sys; from pathlib import Path; from logs import Broken, broken; from "
+        "kqueue_cleanup_archive import Archive;"
+        "Archive(sys.argv[2], broken(Broken(int(sys.argv[3]), "
+        "kill=True)))(pickle.loads(Path(sys.argv[1]).read_bytes()))"
     )
     root = tmp_path / "archive"
     arguments = [str(tmp_path / "task"), str(root), str(int(counter.counted * share))]

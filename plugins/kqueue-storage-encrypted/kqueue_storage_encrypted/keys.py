@@ -78,7 +78,8 @@ def key_source(environment: Mapping[str, str]) -> KeySource:
     if bool(file) == named:
         found = "both" if named else "neither"
         raise KeyRefused(
-            f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them is set"
+            f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them "
+            "is set"
         )
     return KeySource(file=str(Path(file).absolute())) if file else KeySource(variable=KEY_VARIABLE)
 
@@ -129,7 +130,8 @@ def open_folder(storage: Storage, source: KeySource) -> FolderKey:
         ]
         if there:
             raise KeyRefused(
-                f"{storage.location} holds {there[0]!r} but no {KEY_CHECK}: it was not made with encryption, or has lost that file; "
+                f"{storage.location} holds {there[0]!r} but no {KEY_CHECK}: it was not made with encryption, or "
+                "has lost that file; "
                 "take an empty folder, or bring the file back"
             )
         salt = os.urandom(SALT_BYTES)
@@ -159,5 +161,6 @@ def _read_check(storage: Storage) -> tuple[bytes, bytes]:
     except ValueError:
         pass
     raise KeyRefused(
-        f"{storage.location}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a check value"
+        f"{storage.location}/{KEY_CHECK} is damaged, or of a newer version: expected {_TITLE!r} with a salt and a "
+        "check value"
     )

@@ -8,8 +8,13 @@ from kqueue.demo.events import Event, events
 from kqueue.demo.flights import Flight
 
 DEPARTURES = (
-    ("EWR", 10, 15, 2), ("EWR", 10, 50, 20), ("EWR", 10, 30, None), ("JFK", 10, 55, -5), ("LGA", 11, 0, None), ("JFK", 10, 59, 15),
-)  # fmt: skip
+    ("EWR", 10, 15, 2),
+    ("EWR", 10, 50, 20),
+    ("EWR", 10, 30, None),
+    ("JFK", 10, 55, -5),
+    ("LGA", 11, 0, None),
+    ("JFK", 10, 59, 15),
+)
 
 
 def flight(row: int, origin: str, hour: int, minute: int, delay_min: int | None) -> Flight:

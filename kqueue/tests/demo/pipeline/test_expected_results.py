@@ -83,21 +83,30 @@ def test_nothing_to_complain_of(truth: ExpectedResults) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ([HOURS[0]._replace(flights=1), *HOURS[1:]], ["gold counts 5 flights, and there were 6", "where flights is 1 instead of 2"]),
-        ([HOURS[0]._replace(flights=3), *HOURS[1:]], ["gold counts 7 flights, and", "hours of an airport wrong in gold: 1, the first"]),
+        (
+            [HOURS[0]._replace(flights=1), *HOURS[1:]],
+            ["gold counts 5 flights, and there were 6", "where flights is 1 instead of 2"],
+        ),
+        (
+            [HOURS[0]._replace(flights=3), *HOURS[1:]],
+            ["gold counts 7 flights, and", "hours of an airport wrong in gold: 1, the first"],
+        ),
         ([HOURS[0]._replace(cancelled=0), *HOURS[1:]], ["where cancelled is 0 instead of 1"]),
         ([HOURS[0]._replace(delayed=1), *HOURS[1:]], ["where delayed is 1 instead of 0"]),
         ([HOURS[0]._replace(delay_avg_min=2.1), *HOURS[1:]], ["where delay_avg_min is 2.1 instead of 2.0"]),
         ([HOURS[0]._replace(delay_max_min=None), *HOURS[1:]], ["where delay_max_min is None instead of 2"]),
         ([*HOURS[:4], HOURS[4]._replace(delay_avg_min=0.0)], ["where delay_avg_min is 0.0 instead of None"]),
-        (HOURS[1:], ["hours of an airport missing in gold: 1, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"]),
+        (
+            HOURS[1:],
+            ["hours of an airport missing in gold: 1, the first of EWR, 2013-01-01 10:00 UTC", "gold counts 4"],
+        ),
         (
             [*HOURS, HOURS[0]._replace(origin="XXX")],
             ["hours of an airport in gold that had no flights: 1, the first of XXX", "gold counts 8"],
         ),
         ([*HOURS, HOURS[1]], ["hours of an airport in gold more than once: 1, the first of JFK", "gold counts 7"]),
     ],
-)  # fmt: skip
+)
 def test_every_difference_in_gold_is_told(truth: ExpectedResults, changed: list[AirportHour], words: list[str]) -> None:
     found = differences(truth, changed, ASIDE)
     assert len(found) == len(words)
@@ -111,9 +120,12 @@ def test_every_difference_in_gold_is_told(truth: ExpectedResults, changed: list[
         ([*ASIDE, ASIDE[0]], ["1 records too many are in quarantine"]),
         ([*ASIDE, QuarantinedRecord(0, 5, 9, b"fine", "not JSON")], ["1 records too many are in quarantine"]),
         ([ASIDE[0]._replace(value=None), ASIDE[1]], ["1 late or broken records are missing", "1 records too many"]),
-        ([ASIDE[0]._replace(reason="late"), ASIDE[1]], ["1 records in quarantine have a reason that does not fit ('late', where"]),
+        (
+            [ASIDE[0]._replace(reason="late"), ASIDE[1]],
+            ["1 records in quarantine have a reason that does not fit ('late', where"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_difference_in_quarantine_is_told(
     truth: ExpectedResults, changed: list[QuarantinedRecord], words: list[str]
 ) -> None:

@@ -66,7 +66,10 @@ def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.Monkey
     assert (
         out.getvalue().splitlines()
         == [
-            "2013-04-14 13:05: 120,000 events sent, 98,000 read (9,000/s), watermark 2013-04-14 11:00, 2,080 hours done, 1,000 in quarantine"
+            (
+                "2013-04-14 13:05: 120,000 events sent, 98,000 read (9,000/s), watermark 2013-04-14 11:00, 2,080 hours "
+                "done, 1,000 in quarantine"
+            )
         ]
         * 2
     )

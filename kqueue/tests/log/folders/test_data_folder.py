@@ -198,7 +198,10 @@ def test_a_lock_that_was_taken_again_is_one_line_and_changes_nothing(caplog: pyt
     storage.lock_problem = "d/.lock was removed while it was locked; it is locked again"
     assert checked(folder) == checked(folder) == []
     assert caplog.messages == [
-        "faulty storage: d/.lock was removed while it was locked; it is locked again. Remove a lock file only when no broker runs"
+        (
+            "faulty storage: d/.lock was removed while it was locked; it is locked again. Remove a lock file only when "
+            "no broker runs"
+        )
     ]
     folder.save_now("log-start-offset-checkpoint")
 

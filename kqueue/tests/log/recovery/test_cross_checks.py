@@ -80,11 +80,18 @@ def test_transactions_that_are_in_the_log_are_right() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        RIGHT._replace(producer_id=8), RIGHT._replace(first_offset=9), RIGHT._replace(first_offset=10), RIGHT._replace(first_offset=12),
-        RIGHT._replace(first_offset=-1), RIGHT._replace(last_offset=9), RIGHT._replace(last_offset=11), RIGHT._replace(last_offset=2**62),
-        RIGHT._replace(last_stable_offset=12), RIGHT._replace(last_stable_offset=-2),
+        RIGHT._replace(producer_id=8),
+        RIGHT._replace(first_offset=9),
+        RIGHT._replace(first_offset=10),
+        RIGHT._replace(first_offset=12),
+        RIGHT._replace(first_offset=-1),
+        RIGHT._replace(last_offset=9),
+        RIGHT._replace(last_offset=11),
+        RIGHT._replace(last_offset=2**62),
+        RIGHT._replace(last_stable_offset=12),
+        RIGHT._replace(last_stable_offset=-2),
     ],
-)  # fmt: skip
+)
 def test_transactions_that_the_log_contradicts_are_reported(row: AbortedTxn) -> None:
     assert contradiction(row) is not None
 

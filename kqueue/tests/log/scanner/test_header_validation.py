@@ -1,5 +1,5 @@
-"""S3.3: every byte of a log file is in a valid batch or in a corrupt range, and batches behind damage
-are scanned again.
+"""S3.3: every byte of a log file is in a valid batch or in a corrupt range, and batches behind
+damage are scanned again.
 """
 
 from __future__ import annotations

@@ -41,7 +41,10 @@ def test_the_end_of_a_transaction() -> None:
         (
             6,
             "0000020000000100000000000000010000000000000002020243026823850000000001000000",
-            f'KRaftVoters {{"version":0,"voters":[{{"voterId":1,{FOLDER_ID},"endpoints":[{ENDPOINT}],"kRaftVersionFeature":{FEATURE}}}]}}',
+            (
+                "KRaftVoters "
+                f'{{"version":0,"voters":[{{"voterId":1,{FOLDER_ID},"endpoints":[{ENDPOINT}],"kRaftVersionFeature":{FEATURE}}}]}}'
+            ),
         ),
         (9, "", "controlType: UNKNOWN(9)"),
     ],

@@ -23,12 +23,14 @@ def test_the_lines_that_the_module_draws() -> None:
     old, new = batches(encode_entry(1, 0, TIME, b"abc", b"hello") + builder.build())
     ((_, first),) = legacy_lines(old, CONTENTS)
     assert first == (
-        f"offset: 0 position: 0 CreateTime: {TIME} isvalid: true payloadsize: 5 magic: 1 compresscodec: NoCompressionCodec"
+        f"offset: 0 position: 0 CreateTime: {TIME} isvalid: true payloadsize: 5 magic: 1 compresscodec: "
+        "NoCompressionCodec"
         f" crc: {old.unit.crc} keysize: 3 key: abc payload: hello"
     )
     ((_, second),) = legacy_lines(new, CONTENTS)
     assert second == (
-        f"offset: 0 position: {old.size} CreateTime: {TIME} isvalid: true keysize: 3 valuesize: 5 magic: 2 compresscodec: NONE"
+        f"offset: 0 position: {old.size} CreateTime: {TIME} isvalid: true keysize: 3 valuesize: 5 magic: 2 "
+        "compresscodec: NONE"
         " producerId: -1 producerEpoch: -1 sequence: -1 isTransactional: false headerKeys: [] key: abc payload: hello"
     )
 

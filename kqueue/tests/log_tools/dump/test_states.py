@@ -42,8 +42,8 @@ def test_a_producer_without_batches_has_the_shorter_line(tmp_path: Path) -> None
     path.write_bytes(encode_snapshot(producers))
     (line,) = dumped(path)[0]
     assert (
-        line
-        == "producerId: 5 producerEpoch: 3 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: -1"
+        line == "producerId: 5 producerEpoch: 3 coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty "
+        "lastTimestamp: -1"
     )
 
 

@@ -254,9 +254,17 @@ def test_aborted_transactions_are_left_out(engine: EngineName) -> None:
     is not transactional stays.
     """
     parts = [
-        data_of(1, 0), data_of(2, 1, "lz4"), one_batch(b"plain", base_offset=2, producer_id=1, epoch=0), marker(ABORT, 1, 3),
-        data_of(1, 4), marker(COMMIT, 1, 5), data_of(2, 6), marker(ABORT, 2, 7), data_of(2, 8), marker(COMMIT, 2, 9),
-    ]  # fmt: skip
+        data_of(1, 0),
+        data_of(2, 1, "lz4"),
+        one_batch(b"plain", base_offset=2, producer_id=1, epoch=0),
+        marker(ABORT, 1, 3),
+        data_of(1, 4),
+        marker(COMMIT, 1, 5),
+        data_of(2, 6),
+        marker(ABORT, 2, 7),
+        data_of(2, 8),
+        marker(COMMIT, 2, 9),
+    ]
     buf = b"".join(parts)
     found = decoded(engine, buf, aborted=[(2, 1), (1, 0)])
     assert [row[0] for row in in_rows(found)] == [2, 4, 8]

@@ -62,17 +62,26 @@ def test_what_is_read(ranges: Callable[..., list[OffsetRange]], given: dict[str,
     ("given", "kind", "words"),
     [
         ({"startingOffsets": '{"t":{"0":7}}'}, OptionError, "startingOffsets leaves out t-1"),
-        ({"startingOffsets": '{"t":{"0":7,"1":0,"2":0}}'}, OptionError, "startingOffsets names t-2, which is not there"),
+        (
+            {"startingOffsets": '{"t":{"0":7,"1":0,"2":0}}'},
+            OptionError,
+            "startingOffsets names t-2, which is not there",
+        ),
         ({"startingOffsets": '{"t":{"0":16,"1":0}}'}, OptionError, "names offset 16 of t-0, whose log ends at 15"),
         ({"startingOffsets": '{"t":{"0":4,"1":0}}'}, DataLost, "names offset 4 of t-0, whose log begins at 5"),
-        ({"endingOffsets": '{"t":{"0":16,"1":0}}'}, OptionError, "endingOffsets names offset 16 of t-0, whose log ends at 15"),
+        (
+            {"endingOffsets": '{"t":{"0":16,"1":0}}'},
+            OptionError,
+            "endingOffsets names offset 16 of t-0, whose log ends at 15",
+        ),
         ({"startingTimestamp": BEGIN_MS + 4}, OptionError, "startingTimestamp: t-1 has no record from"),
         (
             {"startingOffsets": '{"t":{"0":9,"1":0}}', "endingOffsets": '{"t":{"0":8,"1":0}}'},
-            OptionError, "contradict each other: t-0 would begin at 9 and end at 8",
+            OptionError,
+            "contradict each other: t-0 would begin at 9 and end at 8",
         ),
     ],
-)  # fmt: skip
+)
 def test_mistakes(
     ranges: Callable[..., list[OffsetRange]], given: dict[str, object], kind: type[KqueueError], words: str
 ) -> None:
@@ -85,9 +94,9 @@ def test_splits_take_samples(log: kqueue.Broker) -> None:
     asked = options(log, streaming=False, subscribe="t", splitBytes=1)
     reader = BrokerReader(asked)
     try:
-        assert splits(asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], reader) == [
-            (OffsetRange("t", 0, 5, 9),), (OffsetRange("t", 0, 9, 12),)
-        ]  # fmt: skip
+        assert splits(
+            asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], reader
+        ) == [(OffsetRange("t", 0, 5, 9),), (OffsetRange("t", 0, 9, 12),)]
         assert splits(
             options(log, streaming=False, subscribe="t"),
             [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 12)],

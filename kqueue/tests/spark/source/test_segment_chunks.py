@@ -67,12 +67,16 @@ def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        batch(1), bytes(61), batch(100), encode_set([Record(3, 1, None, b"x", ())], 1),
-        batch(3)[:8] + (48).to_bytes(4, "big") + batch(3)[12:], batch(3)[:8] + (2**31 - 1).to_bytes(4, "big") + batch(3)[12:],
+        batch(1),
+        bytes(61),
+        batch(100),
+        encode_set([Record(3, 1, None, b"x", ())], 1),
+        batch(3)[:8] + (48).to_bytes(4, "big") + batch(3)[12:],
+        batch(3)[:8] + (2**31 - 1).to_bytes(4, "big") + batch(3)[12:],
         batch(3)[:23] + b"\xff" * 4 + batch(3)[27:],
     ],
     ids=["back", "zeros", "beyond", "old", "short", "long", "negative"],
-)  # fmt: skip
+)
 def test_it_stops_before_what_is_not_plain(tmp_path: Path, wrong: bytes) -> None:
     topic_partition = log(tmp_path, (0, batch(0) + batch(1) + batch(2) + wrong + batch(4)), (50, batch(50)))
     assert read(topic_partition, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"

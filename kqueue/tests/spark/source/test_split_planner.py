@@ -89,8 +89,11 @@ def test_the_largest_are_cut_for_more_splits() -> None:
     ranges = [OffsetRange("t", 0, 0, 900), OffsetRange("t", 1, 0, 100)]
     found = split_ranges(ranges, lambda topic_partition: 1.0, split_bytes=MiB, splits_min=4)
     assert [one for pieces in found for one in pieces] == [
-        OffsetRange("t", 0, 0, 300), OffsetRange("t", 0, 300, 600), OffsetRange("t", 0, 600, 900), OffsetRange("t", 1, 0, 100)
-    ]  # fmt: skip
+        OffsetRange("t", 0, 0, 300),
+        OffsetRange("t", 0, 300, 600),
+        OffsetRange("t", 0, 600, 900),
+        OffsetRange("t", 1, 0, 100),
+    ]
 
 
 def test_nothing_to_read() -> None:

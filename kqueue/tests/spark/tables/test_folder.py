@@ -64,17 +64,29 @@ OTHER: dict[str, tuple[EventSchema, Format, dict[str, str]]] = {
     "made with by origin, and this is none": (changed(by=()), "parquet", SOURCE),
     "made with time departed, scheduled, and this is scheduled": (changed(time=("scheduled",)), "parquet", SOURCE),
     "made with id id, and this is flight": (changed(id="flight"), "parquet", SOURCE),
-    r"made with gold flights = count\(\*\), .*, and this is n = count\(\*\)": (changed(gold={"n": "count(*)"}), "parquet", SOURCE),
-    "made with a field 'delay_min' of type int\\?, and it is gone": (changed(fields=FLIGHTS.fields[:-1]), "parquet", SOURCE),
+    r"made with gold flights = count\(\*\), .*, and this is n = count\(\*\)": (
+        changed(gold={"n": "count(*)"}),
+        "parquet",
+        SOURCE,
+    ),
+    "made with a field 'delay_min' of type int\\?, and it is gone": (
+        changed(fields=FLIGHTS.fields[:-1]),
+        "parquet",
+        SOURCE,
+    ),
     "made with a field 'delay_min' of type int\\?, and it is double now": (
-        changed(fields=(*FLIGHTS.fields[:-1], Field("delay_min", "double"))), "parquet", SOURCE,
+        changed(fields=(*FLIGHTS.fields[:-1], Field("delay_min", "double"))),
+        "parquet",
+        SOURCE,
     ),
     "have no field 'gate', and older events won't have it: let it be null \\(string\\?\\)": (
-        changed(fields=(*FLIGHTS.fields, Field("gate", "string"))), "parquet", SOURCE,
+        changed(fields=(*FLIGHTS.fields, Field("gate", "string"))),
+        "parquet",
+        SOURCE,
     ),
     "made of topics a,b, and this is topics a": (FLIGHTS, "parquet", {"subscribe": "a"}),
     "made of topics a,b, and this is subscribePattern a": (FLIGHTS, "parquet", {"subscribePattern": "a"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", OTHER)
