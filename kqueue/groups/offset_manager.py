@@ -87,6 +87,7 @@ class OffsetManager:
         now_ms = self._clock.wall_ms()
         expires_ms = None if retention_ms is None else min(now_ms + retention_ms, LONG_MAX)
         has_room = self._limits.has_room(offsets)
+        metadata_length_max = self._config.metadata_length_max
         outcomes: Outcomes = []
         accepted: list[tuple[TopicPartition, CommittedOffset]] = []
         for offset in offsets:
@@ -99,18 +100,18 @@ class OffsetManager:
                 expires_ms,
                 offset.topic_id,
             )
-            refusal = self._metadata_refusal(offset)
-            if refusal is None and not has_room:
+            refusal: RequestRefused | None = None
+            if len(offset.metadata) > metadata_length_max:
+                refusal = self._metadata_refusal(offset)
+            elif not has_room:
                 refusal = self._size_refusal(group_id, key, committed, len(accepted))
             outcomes.append(refusal)
             if refusal is None:
                 accepted.append((key, committed))
         return self._append_commit(group_id, accepted, outcomes)
 
-    def _metadata_refusal(self, offset: OffsetToCommit) -> RequestRefused | None:
+    def _metadata_refusal(self, offset: OffsetToCommit) -> RequestRefused:
         limit = self._config.metadata_length_max
-        if len(offset.metadata) <= limit:
-            return None
         return OffsetMetadataTooLarge(f"metadata has at most {limit} characters, found {len(offset.metadata)}")
 
     def _size_refusal(
