@@ -80,12 +80,12 @@ class CleanupScheduler:
         self._purgatory = purgatory
         self._timers = timers
         self._clock = clock
-        self._disposal = AsyncDeleter(jobs, timers, clock, logs.checkpoints.save_log_starts)
+        self._deleter = AsyncDeleter(jobs, timers, clock, logs.checkpoints.save_log_starts)
         self._reported: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
         self._slices = SliceQueue(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
-        self.cleaner = LogCleaner(config, logs, jobs, self._disposal, clock)
+        self.cleaner = LogCleaner(config, logs, jobs, self._deleter, clock)
         self.pre_delete_tasks = PreDeleteTasks(config, jobs, clock, self._drop, self.retain)
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class CleanupScheduler:
                 topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1,
                 dropped.size, drop.why,
             )  # fmt: skip
-            self._disposal.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+            self._deleter.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
             self._purgatory.wake(partition)
 
     # --- compaction

@@ -1,4 +1,4 @@
-"""Settings that the broker reads, with those of logs and groups."""
+"""Settings of the broker, including those of logs and groups."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from kqueue.storage import STORAGES
 NOT_EMPTY = Validator("not empty", bool)
 
 
-def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
-    """Return whether the registry has `value`; a path is resolved at the start. Raises
-    SettingError: no.
+def _is_registered(setting: str, registry: Registry[Any], value: str) -> bool:
+    """Return whether `value` is registered or a module:callable path, which the start resolves.
+
+    Raises:
+        SettingError: no plugin has this name.
     """
     try:
         return bool(value) and (":" in value or registry.get(value) is not None)
@@ -26,25 +28,25 @@ def _is_there(setting: str, registry: Registry[Any], value: str) -> bool:
 
 
 def _is_storage(value: str) -> bool:
-    return _is_there("kqueue.storage", STORAGES, value)
+    return _is_registered("kqueue.storage", STORAGES, value)
 
 
 def _is_metadata_store(value: str) -> bool:
-    return _is_there("kqueue.metadata", METADATA_STORES, value)
+    return _is_registered("kqueue.metadata", METADATA_STORES, value)
 
 
 OWN_SETTINGS: tuple[Setting, ...] = (
-    Setting("node.id", SettingType.INT, 1, at_least(0), Scope.BROKER, "Number of this broker in its cluster."),
+    Setting("node.id", SettingType.INT, 1, at_least(0), Scope.BROKER, "Id of this broker in its cluster."),
     Setting(
         "broker.id",
         SettingType.INT,
         None,
         at_least(-1),
         Scope.BROKER,
-        "Older name of node.id; used where node.id is not set.",
+        "Older name of node.id; used if node.id is not set.",
     ),
     Setting(
-        "broker.rack", SettingType.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, told to clients."
+        "broker.rack", SettingType.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, reported to clients."
     ),
     Setting(
         "kqueue.storage",
@@ -52,8 +54,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "local",
         Validator("local, memory, a plugin's name, or module:callable", _is_storage),
         Scope.BROKER,
-        "Where logs are kept: local files under log.dirs; memory, which a stop forgets; a plugin's; or what "
-        "module:callable makes of each of log.dirs.",
+        "Storage of logs. local: files under log.dirs; memory: lost at a stop; the name of a plugin; or "
+        "module:callable, called for each of log.dirs.",
     ),
     Setting(
         "kqueue.metadata",
@@ -61,8 +63,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         Validator("sqlite, memory, a plugin's name, or module:callable", _is_metadata_store),
         Scope.BROKER,
-        "Where topics are kept: sqlite, a file in the first of log.dirs; memory, which a stop forgets; a plugin's; "
-        "or what module:callable opens. Where it is not set: memory beside kqueue.storage=memory, else sqlite.",
+        "Storage of topic metadata. sqlite: a file in the first of log.dirs; memory: lost at a stop; the "
+        "name of a plugin; or what module:callable opens. Unset: memory with kqueue.storage=memory, "
+        "otherwise sqlite.",
     ),
     Setting(
         "log.dir",
@@ -70,7 +73,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         ["kqueue-data"],
         NOT_EMPTY,
         Scope.BROKER,
-        "Data folder; used where log.dirs is not set.",
+        "Data folder; used if log.dirs is not set.",
     ),
     Setting(
         "log.dirs",
@@ -78,7 +81,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         NOT_EMPTY,
         Scope.BROKER,
-        "Data folders, comma separated; a new partition goes to the emptiest.",
+        "Data folders, comma separated. A new partition is created in the emptiest.",
     ),
     Setting(
         "num.partitions",
@@ -86,7 +89,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1,
         at_least(1),
         Scope.BROKER,
-        "Partitions of a topic that is created without a number.",
+        "Number of partitions of a topic that is created without one.",
     ),
     Setting(
         "default.replication.factor",
@@ -94,7 +97,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1,
         between(1, 1),
         Scope.BROKER,
-        "Replicas of a new topic: one, on a single node.",
+        "Number of replicas of a new topic: one, on a single node.",
     ),
     Setting(
         "auto.create.topics.enable",
@@ -102,17 +105,17 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         True,
         ANY,
         Scope.BROKER,
-        "Create a topic when a client first asks for its metadata.",
+        "Create a topic when a client first requests its metadata.",
     ),
-    Setting("delete.topic.enable", SettingType.BOOLEAN, True, ANY, Scope.BROKER, "Allow topics to be deleted."),
+    Setting("delete.topic.enable", SettingType.BOOLEAN, True, ANY, Scope.BROKER, "Allow the deletion of topics."),
     Setting(
         "kqueue.max.partitions",
         SettingType.INT,
         100_000,
         at_least(1),
         Scope.BROKER,
-        "Partitions of all topics together; a request for more is refused, "
-        "so that no client can exhaust memory by creating topics.",
+        "Maximum number of partitions of all topics. A request for more is refused, so that no client "
+        "can exhaust memory by creating topics.",
     ),
     Setting(
         "kqueue.max.decompressed.bytes",
@@ -120,8 +123,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         32 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Most bytes that one batch may decompress to, where the broker has to look at its records; "
-        "a bomb is refused there.",
+        "Maximum size to which one batch may decompress when the broker reads its records. A larger "
+        "batch, such as a decompression bomb, is refused.",
     ),
     Setting(
         "fetch.max.bytes",
@@ -129,7 +132,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         55 * MiB,
         between(1024, 2 * GiB - 1),
         Scope.BROKER,
-        "Most bytes of records in one Fetch response.",
+        "Maximum number of bytes of records in one Fetch response.",
     ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
@@ -137,7 +140,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1000,
         at_least(0),
         Scope.BROKER,
-        "Fetch sessions in memory; above that the oldest idle ones are evicted.",
+        "Maximum number of fetch sessions in memory. Above it the oldest idle ones are evicted.",
     ),
     Setting(
         "log.flush.offset.checkpoint.interval.ms",
@@ -145,7 +148,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         60_000,
         at_least(1),
         Scope.BROKER,
-        "How often recovery points are written; records after them are checked after a crash.",
+        "Interval between writes of recovery points. Records after them are checked after a crash.",
     ),
     Setting(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -153,9 +156,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         5_000,
         at_least(1),
         Scope.BROKER,
-        "How often high watermarks are written to disk.",
+        "Interval between writes of high watermarks to disk.",
     ),
 )
 
 SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + OWN_SETTINGS
-"""All settings of the broker and of the packages below it."""
+"""All settings of the broker, the log and the groups."""

@@ -1,4 +1,4 @@
-"""Settings that the server itself reads, and `CATALOG`: the settings of all layers.
+"""Settings of the server, and `CATALOG`, the settings of all layers.
 
 All limits are finite by default, so that no client can exhaust the broker.
 """
@@ -32,8 +32,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         ["PLAINTEXT://127.0.0.1:9092"],
         Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
-        "Where clients may connect. Port 0 takes a free port; an empty host or 0.0.0.0 takes every interface. "
-        "Loopback alone by default, because anyone who can connect can read, write and delete.",
+        "Addresses on which the broker accepts clients. Port 0 binds a free port; an empty host or "
+        "0.0.0.0 binds every interface. The default is loopback only, because every client that can "
+        "connect can read, write and delete.",
     ),
     Setting(
         "advertised.listeners",
@@ -41,9 +42,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
-        "Addresses that clients are told to connect to, by listener name; a listener that is not named here tells "
-        "its own. "
-        "Port 0 means the real port.",
+        "Addresses that clients receive in Metadata responses, by listener name. A listener not named "
+        "here advertises its own address. Port 0 stands for the bound port.",
     ),
     Setting(
         "listener.security.protocol.map",
@@ -51,7 +51,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
         Validator("NAME:PROTOCOL, comma separated", bool),
         Scope.BROKER,
-        "Security protocol of each listener name; PLAINTEXT is the only one there is yet.",
+        "Security protocol of each listener name. Only PLAINTEXT is supported.",
     ),
     Setting(
         "socket.request.max.bytes",
@@ -59,7 +59,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         100 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Largest request; a longer one closes its connection before anything is allocated for it.",
+        "Maximum size of a request. A longer one closes its connection before memory is allocated for it.",
     ),
     Setting(
         "kqueue.request.max.bytes",
@@ -67,8 +67,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         16 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Largest request that carries no records (all but Produce): its many small parts take many times its size "
-        "once they are decoded.",
+        "Maximum size of a request without records (all but Produce). Decoding its many small fields "
+        "takes several times its size in memory.",
     ),
     Setting(
         "kqueue.request.max.items",
@@ -76,12 +76,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         200_000,
         at_least(1000),
         Scope.BROKER,
-        "Most list entries (topics, partitions, names, settings, tagged fields) in one request, at all depths "
-        "together. "
-        "They are counted before they are decoded. A request with more is answered INVALID_REQUEST where its "
-        "response has one error for "
-        "the whole, else its connection is closed. Entries of DescribeConfigs, CreateTopics and others that cost "
-        "more count several times.",
+        "Maximum number of list entries (topics, partitions, names, settings, tagged fields) in one "
+        "request, at all depths together; counted before decoding. A request with more returns "
+        "INVALID_REQUEST if its response has one top-level error, otherwise its connection is closed. "
+        "Entries of DescribeConfigs, CreateTopics and other expensive requests count several times.",
     ),
     Setting(
         "socket.send.buffer.bytes",
@@ -89,7 +87,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         -1,
         BUFFER_SIZE,
         Scope.BROKER,
-        "SO_SNDBUF of client connections; -1 leaves it to the system, which adapts it to the connection.",
+        "SO_SNDBUF of client connections. -1 leaves it to the system, which adapts it to the connection.",
     ),
     Setting(
         "socket.receive.buffer.bytes",
@@ -97,7 +95,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         -1,
         BUFFER_SIZE,
         Scope.BROKER,
-        "SO_RCVBUF of client connections; -1 leaves it to the system, which adapts it to the connection.",
+        "SO_RCVBUF of client connections. -1 leaves it to the system, which adapts it to the connection.",
     ),
     Setting(
         "socket.listen.backlog.size",
@@ -105,7 +103,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1024,
         at_least(1),
         Scope.BROKER,
-        "Connections that may wait to be accepted; the system may allow fewer (somaxconn).",
+        "Number of connections that may wait to be accepted. The system may allow fewer (somaxconn).",
     ),
     Setting(
         "max.connections",
@@ -113,8 +111,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10_000,
         at_least(0),
         Scope.BROKER,
-        "Connections at the same time, all listeners together; one more is closed at once. Lowered to what the "
-        "limit on open files leaves.",
+        "Maximum number of simultaneous connections of all listeners; further ones are closed at once. "
+        "The broker lowers it to fit the limit on open files.",
     ),
     Setting(
         "max.connections.per.ip",
@@ -122,7 +120,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         INT_MAX,
         at_least(0),
         Scope.BROKER,
-        "Connections at the same time from one address; one more is closed at once.",
+        "Maximum number of simultaneous connections from one address; further ones are closed at once.",
     ),
     Setting(
         "max.connections.per.ip.overrides",
@@ -130,7 +128,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         [],
         ANY,
         Scope.BROKER,
-        "Other limits for some addresses, as address:number, comma separated.",
+        "Connection limits of single addresses, as address:number, comma separated. They override "
+        "max.connections.per.ip.",
     ),
     Setting(
         "max.connection.creation.rate",
@@ -138,7 +137,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         INT_MAX,
         at_least(1),
         Scope.BROKER,
-        "New connections per second, all listeners together; those above wait to be accepted.",
+        "Maximum number of new connections per second of all listeners. Further ones wait to be accepted.",
     ),
     Setting(
         "connections.max.idle.ms",
@@ -146,7 +145,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         600_000,
         Validator("-1 (never), or at least 1", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Close a connection that sent nothing for so long and waits for no answer; -1 never does.",
+        "Close a connection that has sent nothing for this time and waits for no response. -1 never closes it.",
     ),
     Setting(
         "queued.max.requests",
@@ -154,8 +153,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         500,
         at_least(1),
         Scope.BROKER,
-        "Produce requests of one connection that may wait for their answer; its next ones are not read before. "
-        "Other requests wait one by one.",
+        "Maximum number of Produce requests of one connection that wait for their response; further ones "
+        "are not read until one completes. Other requests wait one at a time.",
     ),
     Setting(
         "kqueue.max.waiting.requests",
@@ -163,7 +162,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         100_000,
         at_least(1),
         Scope.BROKER,
-        "Requests of all connections together that may wait for their answer; beyond it, each connection may have one.",
+        "Maximum number of requests of all connections that wait for their response. Above it, each "
+        "connection may have one.",
     ),
     Setting(
         "queued.max.request.bytes",
@@ -171,11 +171,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Memory for requests that are arriving or wait, all connections together; beyond it connections are not "
-        "read from until others are "
-        "done, and the slowest are closed (kqueue.slow.holder.timeout.ms). One request is always let through, "
-        "whatever its size. "
-        "The default is lowered to an eighth of the machine's memory.",
+        "Memory for requests of all connections that are being received or wait. When it is full, the "
+        "broker stops reading from connections until requests complete, and closes the slowest "
+        "(kqueue.slow.holder.timeout.ms). One request is always accepted, whatever its size. The default "
+        "is lowered to an eighth of the machine's memory.",
     ),
     Setting(
         "kqueue.queued.max.response.bytes.total",
@@ -183,10 +182,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         Validator(f"-1 (no limit), or from 1 to {LONG_MAX}", lambda value: value == -1 or value >= 1),
         Scope.BROKER,
-        "Memory for answers that clients have not taken, all connections together; a connection that is owed a "
-        "quarter of what is left "
-        "begins no request, and when three quarters are used the slowest are closed (kqueue.slow.holder.timeout.ms). "
-        "The default is lowered to an eighth of the machine's memory.",
+        "Memory for responses of all connections that clients have not received. A connection whose "
+        "unsent responses reach a quarter of the remaining memory starts no request; when three quarters "
+        "are used, the slowest connections are closed (kqueue.slow.holder.timeout.ms). The default is "
+        "lowered to an eighth of the machine's memory.",
     ),
     Setting(
         "kqueue.slow.holder.timeout.ms",
@@ -194,9 +193,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10_000,
         at_least(1),
         Scope.BROKER,
-        "While memory for requests or answers is short: close connections that at their present rate would hold "
-        "theirs for longer than "
-        "this, the slowest first.",
+        "While memory for requests or responses is short, close connections that at their present rate "
+        "would hold their memory for longer than this, the slowest first.",
     ),
     Setting(
         "kqueue.queued.max.response.bytes",
@@ -204,9 +202,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         64 * MiB,
         at_least(1),
         Scope.BROKER,
-        "Answers held in memory for one connection that does not read them: from half of it its requests are no "
-        "longer read, "
-        "beyond it the connection is closed. A single answer may be larger. Parts of log files do not count.",
+        "Memory for responses of one connection that does not read them. At half of it the broker stops "
+        "reading the connection's requests; above it the connection is closed. A single response may be "
+        "larger. Regions of log files do not count.",
     ),
     Setting(
         "kqueue.slow.reader.timeout.ms",
@@ -214,7 +212,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         30_000,
         at_least(1),
         Scope.BROKER,
-        "Close a connection that took no byte of its answers for so long.",
+        "Close a connection that has received no byte of its responses for this time.",
     ),
     Setting(
         "kqueue.slow.sender.timeout.ms",
@@ -222,7 +220,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         30_000,
         at_least(1),
         Scope.BROKER,
-        "Close a connection that sent no byte for so long in the middle of a request.",
+        "Close a connection that has sent no byte for this time in the middle of a request.",
     ),
     Setting(
         "kqueue.stop.timeout.ms",
@@ -230,7 +228,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10_000,
         at_least(0),
         Scope.BROKER,
-        "How long a stop waits for requests under way and for answers to be taken, before it closes the connections.",
+        "Maximum time that a stop waits for running requests and for clients to receive responses, "
+        "before it closes the connections.",
     ),
     Setting(
         "kqueue.as.version",
@@ -238,7 +237,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         None,
         one_of(*version_profiles.VERSIONS),
         Scope.BROKER,
-        "Serve the API versions of this Kafka and no others, to try clients against it; unset: all that kqueue has.",
+        "Serve only the API versions of this Kafka version, to test clients against it. Unset: all that "
+        "kqueue supports.",
     ),
     Setting(
         "kqueue.watchdog.ms",
@@ -246,8 +246,8 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         1000,
         at_least(0),
         Scope.BROKER,
-        "Log who holds the event loop for so long: a plugin, or a function of the broker's own; nobody is served "
-        "meanwhile. 0: never.",
+        "Log the function (of a plugin or of the broker) that blocks the event loop for this time; no "
+        "client is served meanwhile. 0 disables it.",
     ),
     Setting(
         "background.threads",
@@ -255,10 +255,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         10,
         between(1, 1000),
         Scope.BROKER,
-        "Most threads for work that waits on a disk, per data folder: a slow one holds up no other. Each starts "
-        "when first needed.",
+        "Maximum number of threads for disk work, per data folder, so that a slow folder delays no "
+        "other. Each starts when it is first needed.",
     ),
 )
 
 CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS, plugins.SETTINGS)
-"""Every setting that kqueue knows."""
+"""Every setting that kqueue declares."""

@@ -1,14 +1,15 @@
-"""What each of Kafka's settings does in kqueue: it takes effect, has no effect and logs a warning,
-or is refused.
+"""Effect of each Kafka setting in kqueue: full effect, none (with a warning), or refusal.
 
 - DOES: kqueue declares it and does what Kafka does (its help text says where that differs).
-- WARNED: it is accepted and has no effect; one line says so and why that does no harm. Either kqueue does not declare it
-  (`UNDECLARED`, `REMOVED`, `_PREFIXES`, with a reason each in `REASONS`), or it declares it to keep and show it
-  (`Setting.without_effect`).
-- REFUSED: it asks for protection or a limit (`REFUSALS`) that would be missing without an error.
+- WARNED: it is accepted and has no effect; one log line says so and why that is harmless. Either
+  kqueue does not declare it (`UNDECLARED`, `REMOVED`, `_PREFIXES`, with the reason in `REASONS`),
+  or it declares it only to accept and show it (`Setting.without_effect`).
+- REFUSED: it asks for a protection or limit (`REFUSALS`) that would silently be missing.
 
-Every broker and topic setting of Kafka 4.3 is one of these. A name is removed from the table when a
-layer declares it (tested). Source: Kafka 4.3 and 3.9 broker configuration.
+Every broker and topic setting of Kafka 4.3 has one of these effects. A test requires that a name
+that a layer declares is not in these tables.
+
+Source: Kafka 4.3 and 3.9 broker configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kqueue.base.settings import Catalog, Setting
 
 
 class SettingEffect(enum.Enum):
-    """What a setting does."""
+    """Effect of a setting."""
 
     DOES = "does"
     WARNED = "warned"
@@ -29,7 +30,12 @@ class SettingEffect(enum.Enum):
 
 
 class SettingRefusal(NamedTuple):
-    """What a refused setting asks for. `allowed`: values in lower case that are not refused."""
+    """What a refused setting asks for.
+
+    Attributes:
+        asks_for: the missing feature, for the error message.
+        allowed: values in lower case that are not refused.
+    """
 
     asks_for: str
     allowed: frozenset[str] = frozenset({""})
@@ -134,7 +140,7 @@ UNDECLARED = _names(
     transactional.id.expiration.ms
     """
 )
-"""Kafka 4's."""
+"""Settings of Kafka 4 that kqueue does not declare."""
 
 REMOVED = _names(
     """
@@ -147,7 +153,7 @@ REMOVED = _names(
     zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.ssl.client.enable zookeeper.sync.time.ms
     """
 )
-"""Those of Kafka with ZooKeeper, which Kafka 4 no longer has."""
+"""Settings of Kafka with ZooKeeper, which Kafka 4 removed."""
 
 _PREFIXES = (
     "listener.name.",
@@ -159,14 +165,14 @@ _PREFIXES = (
     "rsm.config.",
     "rlmm.config.",
 )
-"""Names that Kafka makes up from other names."""
+"""Prefixes of names that Kafka derives from other names."""
 
 
 REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
-    (r"authorizer\.class\.name", SettingRefusal("a check of who may do what")),
+    (r"authorizer\.class\.name", SettingRefusal("authorization of clients")),
     (
         r"(listener\.name\..+\.)?ssl\.client\.auth",
-        SettingRefusal("clients that show a certificate", frozenset({"", "none"})),
+        SettingRefusal("client certificates", frozenset({"", "none"})),
     ),
     (
         r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?",
@@ -178,20 +184,20 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
     ),
     (
         r"(create\.topic|alter\.config)\.policy\.class\.name",
-        SettingRefusal("a check of what topics and settings are allowed"),
+        SettingRefusal("a policy that checks topics and settings"),
     ),
-    (r"client\.quota\.callback\.class", SettingRefusal("limits on what clients may use")),
-    (r"config\.providers", SettingRefusal("values that are looked up elsewhere")),
-    (r"cordoned\.log\.dirs", SettingRefusal("data folders that take no new partition")),
+    (r"client\.quota\.callback\.class", SettingRefusal("client quotas")),
+    (r"config\.providers", SettingRefusal("values from an external provider")),
+    (r"cordoned\.log\.dirs", SettingRefusal("data folders that receive no new partitions")),
     (
         r"remote\.log\.storage\.system\.enable",
-        SettingRefusal("a remote tier for closed segments", frozenset({"", "false"})),
+        SettingRefusal("a remote tier for sealed segments", frozenset({"", "false"})),
     ),
 )
-"""By a pattern of the whole name."""
+"""Refused settings by a pattern of the whole name."""
 
 REASONS: tuple[tuple[str, str], ...] = (
-    (r"controller\.quota\.|quota\.window\.", "there are no quotas"),
+    (r"controller\.quota\.|quota\.window\.", "quotas are not supported"),
     (
         r"controller\.|metadata\.|broker\.(heartbeat|session)|initial\.broker\.|process\.roles",
         "there is one node and no controller quorum",
@@ -201,14 +207,14 @@ REASONS: tuple[tuple[str, str], ...] = (
             r"replica\.|replication\.|num\.replica\.|alter\.log\.dirs\.|auto\.leader\.|leader\.imbalance\.|follower\.|request\.timeout\.ms"
             r"|(security\.)?inter\.broker\.|socket\.connection\.setup\.|early\.start\.|log\.dir\.failure\.|controlled\.shutdown\."
         ),
-        "each partition has one replica, and no other broker is connected to",
+        "each partition has one replica, and the broker connects to no other",
     ),
     (r"transaction|add\.partitions\.to\.txn", "transactions are refused"),
     (
         r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
-        "only the classic group protocol is served",
+        "only the classic group protocol is supported",
     ),
-    (r"remote\.|rsm\.config\.|rlmm\.config\.", "there is no remote tier"),
+    (r"remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
     (
         r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder",
         "listeners with SASL are refused",
@@ -216,18 +222,18 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"ssl\.|security\.providers", "listeners with TLS are refused"),
     (r"listener\.name\.", "listeners with TLS or SASL are refused"),
     (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
-    (r".*\.purgatory\.purge\.interval\.requests", "answered requests leave the purgatory at once"),
+    (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
     (r"num\.(io|network|recovery)\.threads", "one thread serves all connections; see background.threads"),
-    (r"offsets\.load\.buffer\.size", "groups are loaded with the log's own reads"),
+    (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),
-    (r"max\.request\.partition\.size\.limit", "DescribeTopicPartitions is not served"),
+    (r"max\.request\.partition\.size\.limit", "DescribeTopicPartitions is not supported"),
     (r"config\.providers\.", "config.providers is refused"),
-    (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "there is no ZooKeeper"),
+    (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "kqueue does not use ZooKeeper"),
     (r"password\.encoder\.", "no secrets are stored"),
     (
         r"inter\.broker\.protocol|log\.message\.format|log\.message\.downconversion",
-        "every version that is served is served at any time",
+        "every supported version is served at any time",
     ),
     (
         r"log\.message\.timestamp\.difference\.max\.ms",
@@ -236,9 +242,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
     (r"control\.plane\.", "there is no controller quorum"),
 )
-"""Why a setting without effect does no harm, by a pattern at the start of its name. The first match
-counts.
-"""
+"""Why a setting has harmlessly no effect, by a pattern of its name's start; the first match counts."""
 
 
 def is_undeclared(name: str) -> bool:
@@ -247,23 +251,25 @@ def is_undeclared(name: str) -> bool:
 
 
 def refusal_of(name: str) -> SettingRefusal | None:
-    """Return why a setting is refused, unless its value is allowed; None: it is not refused."""
+    """Return what a refused setting asks for and the values it may have; None: it is not refused."""
     return next((refusal for pattern, refusal in REFUSALS if re.fullmatch(pattern, name)), None)
 
 
 def reason_for(name: str) -> str:
-    """Return why this undeclared setting does no harm without effect."""
+    """Return why this undeclared setting is harmless without effect."""
     if refusal_of(name) is not None:
-        return "its value asks for nothing"
+        return "its value requests no feature"
     return next(reason for pattern, reason in REASONS if re.match(pattern, name))
 
 
 def effect_of(name: str, row: Setting | None) -> SettingEffect:
-    """Return what a setting of Kafka or kqueue does.
+    """Return the effect of a setting of Kafka or kqueue.
 
     Args:
-        row: its declaration; None: it has none.
-    Raises: KeyError: no such setting.
+        row: the declaration of the setting; None: it has none.
+
+    Raises:
+        KeyError: no such setting.
     """
     if row is not None:
         return SettingEffect.WARNED if row.without_effect else SettingEffect.DOES
@@ -273,8 +279,11 @@ def effect_of(name: str, row: Setting | None) -> SettingEffect:
 
 
 class SettingSummary(NamedTuple):
-    """One row of `all_settings`. `scope`: broker or topic. `about`: its help text, or why it has no
-    effect or is refused.
+    """One row of `all_settings`.
+
+    Attributes:
+        scope: broker or topic.
+        about: the help text, or why the setting has no effect or is refused.
     """
 
     name: str
@@ -284,7 +293,7 @@ class SettingSummary(NamedTuple):
 
 
 def all_settings(catalog: Catalog) -> list[SettingSummary]:
-    """Return every declared setting, and every undeclared one of Kafka 4.3, by scope and name."""
+    """Return declared settings and undeclared ones of Kafka 4.3, sorted by scope and name."""
     rows = (*catalog.broker.values(), *catalog.topic.values())
     lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
     for name in UNDECLARED - catalog.broker.keys():

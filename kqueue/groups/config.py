@@ -1,4 +1,4 @@
-"""Settings of groups and committed offsets, and the values that the coordinator works with."""
+"""Settings of groups and committed offsets, and `GroupConfig`, the coordinator's values."""
 
 from __future__ import annotations
 
@@ -22,122 +22,121 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         0,
         at_least(0),
-        "How long an empty group waits for more members before its first assignment; each new member extends the "
-        "wait once more by as "
-        "much, up to the members' rebalance timeout. 0 as in the server.properties of Kafka's quick start; Kafka's "
-        "own default is 3000.",
+        "Time that an empty group waits for more members before its first assignment. Each new member "
+        "extends it by as much, up to the members' rebalance timeout. 0 as in the server.properties of "
+        "Kafka's quick start; Kafka's own default is 3000.",
     ),
     _row(
         "group.min.session.timeout.ms",
         SettingType.INT,
         6000,
         at_least(1),
-        "The shortest session timeout that a member may ask for.",
+        "Minimum session timeout that a member may request.",
     ),
     _row(
         "group.max.session.timeout.ms",
         SettingType.INT,
         1_800_000,
         at_least(1),
-        "The longest session timeout that a member may ask for.",
+        "Maximum session timeout that a member may request.",
     ),
-    _row("group.max.size", SettingType.INT, INT_MAX, at_least(1), "How many members a group may have."),
+    _row("group.max.size", SettingType.INT, INT_MAX, at_least(1), "Maximum number of members of a group."),
     _row(
         "kqueue.max.groups",
         SettingType.INT,
         50_000,
         at_least(1),
-        "How many groups there may be, those that only have offsets included.",
+        "Maximum number of groups, including those that only have offsets.",
     ),
     _row(
         "kqueue.max.group.bytes",
         SettingType.INT,
         8 * MiB,
         at_least(1),
-        "Bytes of what the members of one group say of themselves (subscriptions, names); a member that would pass "
-        "it is refused.",
+        "Maximum bytes of member metadata (subscriptions, names) of one group. A member that would "
+        "exceed it is refused.",
     ),
     _row(
         "kqueue.max.groups.bytes",
         SettingType.LONG,
         128 * MiB,
         at_least(1),
-        "Bytes of what the members of all groups say of themselves (subscriptions, names); a member that would "
-        "pass it is refused.",
+        "Maximum bytes of member metadata (subscriptions, names) of all groups. A member that would "
+        "exceed it is refused.",
     ),
     _row(
         "kqueue.max.pending.members",
         SettingType.INT,
         10_000,
         at_least(1),
-        "How many member ids may be handed out and not joined with yet; beyond that the oldest is taken back, and "
-        "its member asks again.",
+        "Maximum number of assigned member ids that have not joined yet. Above it the oldest is revoked, "
+        "and its member requests another.",
     ),
     _row(
         "kqueue.max.offsets.bytes",
         SettingType.LONG,
         256 * MiB,
         at_least(1),
-        "Memory of all committed offsets (200 bytes each, and their metadata); what would make it more than that "
-        "is refused.",
+        "Maximum memory of all committed offsets (200 bytes each, plus their metadata). A commit that "
+        "would exceed it is refused.",
     ),
     _row(
         "offset.metadata.max.bytes",
         SettingType.INT,
         4096,
         at_least(0),
-        "The longest metadata text that may be committed with an offset.",
+        "Maximum length of the metadata text that can be committed with an offset.",
     ),
     _row(
         "offsets.commit.timeout.ms",
         SettingType.INT,
         5000,
         at_least(1),
-        "How long a commit waits to become durable before it is refused.",
+        "Time that a commit waits to become durable before it fails.",
     ),
     _row(
         "offsets.retention.minutes",
         SettingType.INT,
         10080,
         at_least(1),
-        "How long offsets outlive the last member of their group; for a consumer without group management, and for "
-        "topics that a "
-        "group no longer subscribes to, how long they outlive the last commit.",
+        "Time for which offsets are kept after the last member leaves their group. It starts at the last "
+        "commit for consumers without group management, and for topics that the group no longer "
+        "subscribes to.",
     ),
     _row(
         "offsets.retention.check.interval.ms",
         SettingType.LONG,
         600_000,
         at_least(1),
-        "How often expired offsets are looked for.",
+        "Interval between checks for expired offsets.",
     ),
     _row(
         "offsets.topic.num.partitions",
         SettingType.INT,
         50,
         at_least(1),
-        "Partitions of __consumer_offsets; must not change once it exists.",
+        "Number of partitions of __consumer_offsets. It must not change once the topic exists.",
     ),
     _row(
         "offsets.topic.replication.factor",
         SettingType.SHORT,
         3,
         _REPLICATION,
-        "Replicas of __consumer_offsets, as far as brokers are there.",
+        "Number of replicas of __consumer_offsets, at most the number of brokers.",
     ),
     _row(
         "offsets.topic.segment.bytes",
         SettingType.INT,
         100 * MiB,
         at_least(1),
-        "Segment size of __consumer_offsets: small, so that compaction gets at it.",
+        "Segment size of __consumer_offsets. It is small so that compaction soon includes recent records.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """What the coordinator needs to know; times in milliseconds."""
+    """Settings of the group coordinator; times in milliseconds, sizes in bytes."""
 
     initial_rebalance_delay_ms: int = 0
     session_timeout_min_ms: int = 6000
@@ -155,7 +154,7 @@ class GroupConfig:
 
     @classmethod
     def of(cls, config: Config) -> GroupConfig:
-        """The values of a broker's configuration."""
+        """Return the values of a broker's configuration."""
         return cls(
             initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
             session_timeout_min_ms=config["group.min.session.timeout.ms"],

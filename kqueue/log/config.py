@@ -1,4 +1,4 @@
-"""The settings of logs: the broker's own, and what a log reads of its topic's."""
+"""Settings of logs at broker level, and `LogConfig`, the topic settings that a log reads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "group",
         one_of("group", "kafka"),
         Scope.BROKER,
-        "group: nothing is visible or confirmed with acks=all before it is flushed, one fsync serves all that wait. "
-        "kafka: the page cache is trusted, and flush.messages and flush.ms hold.",
+        "group: a record becomes visible, and acks=all is answered, only after a flush; one fsync serves "
+        "all waiting requests. kafka: acknowledged records may be only in the page cache, and "
+        "flush.messages and flush.ms apply.",
     ),
     Setting(
         "kqueue.verify.reads",
@@ -26,9 +27,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         True,
         ANY,
         Scope.BROKER,
-        "Compare the checksums of what was on the disk when a log was opened, once, before it is first served; "
-        "what is damaged is refused. "
-        "What this broker has written since costs nothing.",
+        "Verify the checksums of data that was on disk when the log was opened, once, before it is first "
+        "served, and refuse damaged data. Data that this broker has written since then is not verified.",
     ),
     Setting(
         "producer.id.expiration.ms",
@@ -36,7 +36,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         DAY_MS,
         at_least(1),
         Scope.BROKER,
-        "Forget an idempotent producer this long after its last batch.",
+        "Remove the state of an idempotent producer this long after its last batch.",
     ),
     Setting(
         "kqueue.max.producer.ids",
@@ -44,9 +44,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         100_000,
         at_least(1),
         Scope.BROKER,
-        "Idempotent producers that all partitions remember together, one per partition that it writes to; beyond "
-        "that those that have been "
-        "idle for the longest are forgotten, as if they had expired.",
+        "Maximum number of idempotent producers in memory, counted once per partition that each writes "
+        "to. Above it, the longest idle ones are removed, as if expired.",
     ),
     Setting(
         "producer.id.expiration.check.interval.ms",
@@ -54,7 +53,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         10 * MINUTE_MS,
         at_least(1),
         Scope.BROKER,
-        "How often expired producers are looked for.",
+        "Interval between checks for expired producers.",
     ),
     Setting(
         "log.retention.check.interval.ms",
@@ -62,7 +61,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         5 * MINUTE_MS,
         at_least(1),
         Scope.BROKER,
-        "How often it is looked for segments that retention, or another cleanup policy, lets go.",
+        "Interval between checks for segments that retention or another cleanup policy deletes.",
     ),
     Setting(
         "kqueue.cleanup.work.max",
@@ -70,8 +69,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         1,
         at_least(0),
         Scope.BROKER,
-        "Logs at the same time whose segments a cleanup policy works on, in a process for each, before it lets "
-        "them go.",
+        "Maximum number of logs that a cleanup policy processes at the same time before their segments "
+        "are deleted, each in its own process.",
     ),
     Setting(
         "kqueue.disk.reserve.bytes",
@@ -79,10 +78,9 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         -1,
         at_least(-1),
         Scope.BROKER,
-        "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer free bytes, "
-        "so that groups, "
-        "checkpoints and deletions still have room. -1: a hundredth of the disk, at most 64 MiB. 0: only where the "
-        "disk is full.",
+        "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer "
+        "free bytes than this, so that groups, checkpoints and deletions still have space. -1: a "
+        "hundredth of the disk, at most 64 MiB. 0: only when the disk is full.",
     ),
     Setting(
         "log.cleaner.enable",
@@ -90,7 +88,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         True,
         ANY,
         Scope.BROKER,
-        "Compact the topics whose cleanup.policy asks for it.",
+        "Compact the topics whose cleanup.policy includes compact.",
     ),
     Setting(
         "log.cleaner.threads",
@@ -98,7 +96,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         1,
         at_least(0),
         Scope.BROKER,
-        "Logs that are compacted at the same time.",
+        "Maximum number of logs that are compacted at the same time.",
     ),
     Setting(
         "log.cleaner.backoff.ms",
@@ -106,7 +104,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         15_000,
         at_least(1),
         Scope.BROKER,
-        "How often it is looked for logs to compact.",
+        "Interval between checks for logs to compact.",
     ),
     Setting(
         "log.cleaner.dedupe.buffer.size",
@@ -114,7 +112,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         128 * MiB,
         at_least(1024),
         Scope.BROKER,
-        "Most bytes of memory for the keys of all compactions at the same time, 24 for each key.",
+        "Maximum memory in bytes for the keys of all running compactions, 24 for each key.",
     ),
     Setting(
         "log.cleaner.io.buffer.load.factor",
@@ -122,7 +120,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         0.9,
         Validator("above 0, and at most 1", lambda value: 0 < value <= 1),
         Scope.BROKER,
-        "How full the table of keys may get, as a share of it; fuller takes more keys at once, and more time for each.",
+        "Maximum load factor of the key table. A higher value processes more keys at once and takes longer for each.",
     ),
     Setting(
         "log.cleaner.io.buffer.size",
@@ -130,7 +128,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         512 * KiB,
         at_least(1024),
         Scope.BROKER,
-        "Bytes that all compactions read ahead together.",
+        "Bytes that all running compactions together read ahead.",
     ),
     Setting(
         "log.cleaner.io.max.bytes.per.second",
@@ -138,7 +136,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         sys.float_info.max,
         Validator("above 0", lambda value: value > 0),
         Scope.BROKER,
-        "Most bytes that all compactions read and write in a second.",
+        "Maximum number of bytes that all compactions together read and write per second.",
     ),
 )
 
@@ -148,7 +146,7 @@ _DEFAULTS: dict[str, Any] = {row.name: row.default for row in TOPIC_SETTINGS}
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What a log reads again and again; see the rows for meanings. Sizes in bytes, times in ms."""
+    """Topic settings that a log reads often; see their help texts. Sizes in bytes, times in ms."""
 
     segment_bytes: int
     segment_ms: int
@@ -163,7 +161,7 @@ class LogConfig:
 
     @classmethod
     def from_values(cls, values: TopicConfig | Mapping[str, Any]) -> LogConfig:
-        """Take the values out of a topic's settings, or of any mapping that has every topic row."""
+        """Return the values of a topic's settings, or of a mapping that has every topic setting."""
         compacted = "compact" in values["cleanup.policy"]
         return cls(
             segment_bytes=values["segment.bytes"],
@@ -182,10 +180,13 @@ class LogConfig:
 
     @classmethod
     def of(cls, **overrides: Any) -> LogConfig:
-        """The defaults, but for these settings, e.g. ``LogConfig.of(segment_bytes=1000)`` for
-        segment.bytes; parsed and checked.
+        """Return the defaults with these overrides, parsed and checked.
 
-        Raises SettingError: a bad value. KeyError: no such setting.
+        ``LogConfig.of(segment_bytes=1000)`` sets segment.bytes.
+
+        Raises:
+            SettingError: an invalid value.
+            KeyError: no such setting.
         """
         rows = {row.name: row for row in TOPIC_SETTINGS}
         parsed = {

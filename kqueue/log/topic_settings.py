@@ -1,6 +1,6 @@
 """Kafka's topic settings, each with its broker-wide default.
 
-Kafka's tools show and set all of them. Some have no effect yet; their help text says so.
+Kafka's tools show and set all of them. The help text of a setting without effect says so.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from kqueue.records.partitioners import DEFAULT as PARTITIONER_DEFAULT
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-NOT_YET = "Kept and shown, but kqueue does not act on it yet."
-NEVER = "Kept and shown for Kafka's tools; kqueue has no such thing."
+NOT_YET = "Accepted and shown, but has no effect yet."
+NEVER = "Accepted and shown for Kafka's tools; has no effect in kqueue."
 LOG_APPEND_TIME = "LogAppendTime"
 
 
@@ -40,8 +40,9 @@ def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str,
 
 
 def _policies(value: list[str]) -> bool:
-    """Whether each is the name of a cleanup policy that can be used. Raises SettingError: which is
-    not, and which there are.
+    """Return whether the names are distinct cleanup policies.
+
+    Raises: SettingError: names the unknown policy and lists the known ones.
     """
     for name in value:
         try:
@@ -56,13 +57,13 @@ def _gzip_level(value: int) -> bool:
 
 
 TOPIC_SETTINGS: tuple[Setting, ...] = (
-    # how the log is cut into files
+    # segments
     _row(
         "segment.bytes",
         SettingType.INT,
         GiB,
         at_least(14),
-        "Roll when the active segment would pass this size.",
+        "Roll when the active segment would exceed this size.",
         "log.segment.bytes",
     ),
     _row(
@@ -70,7 +71,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         7 * DAY_MS,
         at_least(1),
-        "Roll when a batch comes whose time is this much after that of the segment's first.",
+        "Roll when a batch arrives whose timestamp exceeds the segment's first timestamp by this time.",
         "log.roll.ms",
         Synonym("log.roll.hours", HOUR_MS),
     ),
@@ -79,7 +80,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         0,
         at_least(0),
-        "Roll up to this much earlier than segment.ms, at random, so that many logs don't roll at once.",
+        "Roll up to this much earlier than segment.ms, at random, so that many logs do not roll at once.",
         "log.roll.jitter.ms",
         Synonym("log.roll.jitter.hours", HOUR_MS),
     ),
@@ -88,7 +89,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         10 * MiB,
         at_least(4),
-        "Roll when an index of this size is full.",
+        "Roll when an index reaches this size.",
         "log.index.size.max.bytes",
     ),
     _row(
@@ -104,10 +105,10 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Make segment files at full size. {NEVER} Files grow.",
+        f"Create segment files at full size. {NEVER} Files grow.",
         "log.preallocate",
     ),
-    # when it is forced to disk
+    # flushing
     _row(
         "flush.messages",
         SettingType.LONG,
@@ -121,17 +122,17 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         LONG_MAX,
         at_least(0),
-        "With kqueue.flush=kafka: flush this long after an append at the latest.",
+        "With kqueue.flush=kafka: flush at most this long after an append.",
         "log.flush.interval.ms",
         "log.flush.scheduler.interval.ms",
     ),
-    # what may come in
+    # validation and compression
     _row(
         "max.message.bytes",
         SettingType.INT,
         MiB + 12,
         at_least(0),
-        "Largest batch that is taken, in bytes.",
+        "Maximum size of a batch that the broker accepts, in bytes.",
         "message.max.bytes",
     ),
     _row(
@@ -139,7 +140,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         "CreateTime",
         one_of("CreateTime", LOG_APPEND_TIME),
-        "Whose time a record has: the producer's, or that of the append.",
+        "Timestamp of a record: the producer's (CreateTime) or the time of the append (LogAppendTime).",
         "log.message.timestamp.type",
     ),
     _row(
@@ -147,7 +148,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         LONG_MAX,
         at_least(0),
-        "Refuse records whose time lies further back than this.",
+        "Refuse records whose timestamp is further in the past than this.",
         "log.message.timestamp.before.max.ms",
     ),
     _row(
@@ -155,7 +156,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         HOUR_MS,
         at_least(0),
-        "Refuse records whose time lies further ahead than this.",
+        "Refuse records whose timestamp is further in the future than this.",
         "log.message.timestamp.after.max.ms",
     ),
     _row(
@@ -163,7 +164,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         "producer",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        "Codec of the stored batches; producer: as they come.",
+        "Codec of the stored batches. producer keeps the codec of the producer.",
         "compression.type",
     ),
     _row(
@@ -171,7 +172,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         -1,
         Validator("from 1 to 9, or -1", _gzip_level),
-        "Level where the broker compresses with gzip.",
+        "Compression level when the broker compresses with gzip.",
         "compression.gzip.level",
     ),
     _row(
@@ -179,7 +180,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         9,
         between(1, 17),
-        "Level where the broker compresses with lz4.",
+        "Compression level when the broker compresses with lz4.",
         "compression.lz4.level",
     ),
     _row(
@@ -187,7 +188,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         3,
         between(-131072, 22),
-        "Level where the broker compresses with zstd.",
+        "Compression level when the broker compresses with zstd.",
         "compression.zstd.level",
     ),
     _row(
@@ -195,18 +196,18 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         PARTITIONER_DEFAULT,
         Validator("the name of a partitioner", bool),
-        "Which partitioner kqueue's own producers take, so that all agree where a key goes; other clients have "
-        "settings of their own.",
+        "Partitioner of kqueue's own producers, so that all of them assign a key to the same partition. "
+        "Other clients have their own settings.",
     ),
-    # what is kept
+    # cleanup
     _row(
         "cleanup.policy",
         SettingType.LIST,
         ["delete"],
         Validator("names of cleanup policies", _policies),
-        "delete: drop old segments; compact: keep each key's last value, and demand keys; consumed: drop what the "
-        "groups of "
-        "kqueue.consumed.groups have consumed. Several may be named, those of plugins too.",
+        "delete: delete old segments. compact: keep the last value of each key and require keys. "
+        "consumed: delete what the groups of kqueue.consumed.groups have consumed. Several policies can "
+        "be named, including those of plugins.",
         "log.cleanup.policy",
     ),
     _row(
@@ -214,7 +215,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         7 * DAY_MS,
         at_least(-1),
-        "With cleanup.policy=delete: drop segments whose records are all older; -1: never.",
+        "With cleanup.policy=delete: delete segments whose records are all older than this. -1 never deletes them.",
         "log.retention.ms",
         Synonym("log.retention.minutes", MINUTE_MS),
         Synonym("log.retention.hours", HOUR_MS),
@@ -224,8 +225,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         -1,
         at_least(-1),
-        "With cleanup.policy=delete: drop the oldest segments while the rest stays at or above this size; -1: no "
-        "limit.",
+        "With cleanup.policy=delete: delete the oldest segments while the rest stays at or above this "
+        "size. -1: no limit.",
         "log.retention.bytes",
     ),
     _row(
@@ -233,7 +234,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         DAY_MS,
         at_least(0),
-        "How long compaction keeps a tombstone, once it has met it.",
+        "Time for which compaction keeps a tombstone after it first processed it.",
         "log.cleaner.delete.retention.ms",
     ),
     _row(
@@ -241,7 +242,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         MINUTE_MS,
         at_least(0),
-        "How long the files of dropped and rewritten segments stay under their .deleted names.",
+        "Time for which the files of deleted and rewritten segments stay under their .deleted names.",
         "log.segment.delete.delay.ms",
     ),
     _row(
@@ -249,7 +250,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.DOUBLE,
         0.5,
         between(0, 1),
-        "Compact when more than this share of the log is dirty, which is to say, not compacted yet.",
+        "Compact when more than this share of the log is dirty, that is, not compacted yet.",
         "log.cleaner.min.cleanable.ratio",
     ),
     _row(
@@ -257,7 +258,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         0,
         at_least(0),
-        "Leave segments alone that have a record younger than this.",
+        "Do not compact segments that hold a record younger than this.",
         "log.cleaner.min.compaction.lag.ms",
     ),
     _row(
@@ -265,8 +266,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         LONG_MAX,
         at_least(1),
-        "Compact records at the latest after this long, however little is dirty; segments of compacted topics end "
-        "after it.",
+        "Compact records at most this long after their append, however little is dirty. Segments of "
+        "compacted topics roll after this time.",
         "log.cleaner.max.compaction.lag.ms",
     ),
     _row(
@@ -274,20 +275,18 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LIST,
         [],
         ANY,
-        "With cleanup.policy=consumed: drop sealed segments once all these groups have committed offsets beyond "
-        "them. A group that "
-        "has no offset holds everything; without any group named here nothing is dropped.",
+        "With cleanup.policy=consumed: delete sealed segments once all these groups have committed "
+        "offsets beyond them. A group without an offset blocks deletion, and so does an empty list.",
     ),
     _row(
         "kqueue.records.validation",
         SettingType.STRING,
         "quick",
         one_of("header", "quick", "full"),
-        "What is checked of a produced batch beside its header and checksum. quick: that it holds as many records "
-        "as it counts, by the "
-        "first and the last of them, or by the codec's frame where they are compressed. full: every record, as "
-        "Kafka does. A compacted "
-        "topic and one with message.timestamp.before.max.ms have every record read in any case.",
+        "Checks of a produced batch in addition to its header and checksum. quick: compare the record "
+        "count with the first and last record, or with the codec's frame if compressed. full: read every "
+        "record, as Kafka does. Topics that are compacted or set message.timestamp.before.max.ms always "
+        "use full.",
     ),
     # replicas
     _row(
@@ -295,7 +294,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.INT,
         1,
         at_least(1),
-        f"Replicas that must have a record before acks=all is answered. {NOT_YET} There is one replica.",
+        f"Replicas that must have a record before acks=all is answered. {NOT_YET} Each partition has one replica.",
         "min.insync.replicas",
     ),
     _row(
@@ -303,7 +302,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Let a replica lead that may lack records. {NOT_YET} There is one replica.",
+        f"Allow a replica that may lack records to become leader. {NOT_YET} Each partition has one replica.",
         "unclean.leader.election.enable",
     ),
     _row(
@@ -326,28 +325,28 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.BOOLEAN,
         False,
         Validator("false: there is no remote tier yet", lambda value: not value),
-        "Copy closed segments to a remote tier. Kafka refuses it too where its remote tier is off.",
+        "Copy sealed segments to a remote tier. Kafka also refuses it where its remote tier is disabled.",
     ),
     _row(
         "remote.log.copy.disable",
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Read from the remote tier, but copy nothing to it any more. {NOT_YET}",
+        f"Read from the remote tier, but copy nothing more to it. {NOT_YET}",
     ),
     _row(
         "remote.log.delete.on.disable",
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Drop the remote data when the remote tier is turned off. {NOT_YET}",
+        f"Delete the remote data when the remote tier is disabled. {NOT_YET}",
     ),
     _row(
         "local.retention.ms",
         SettingType.LONG,
         -2,
         at_least(-2),
-        f"retention.ms of the local part where there is a remote one; -2: as retention.ms. {NOT_YET}",
+        f"retention.ms of the local part of a topic with a remote tier; -2 uses retention.ms. {NOT_YET}",
         "log.local.retention.ms",
     ),
     _row(
@@ -355,7 +354,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         -2,
         at_least(-2),
-        f"retention.bytes of the local part where there is a remote one; -2: as retention.bytes. {NOT_YET}",
+        f"retention.bytes of the local part of a topic with a remote tier; -2 uses retention.bytes. {NOT_YET}",
         "log.local.retention.bytes",
     ),
 )

@@ -24,8 +24,7 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
         "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
     )
     assert run("authorizer") == (
-        "authorizer.class.name (broker, refused)\n    Asks for a check of who may do what, which kqueue does not "
-        "have.\n"
+        "authorizer.class.name (broker, refused)\n    Asks for authorization of clients, which kqueue does not have.\n"
     )
 
 
@@ -43,7 +42,7 @@ def test_json_has_types_and_defaults_of_what_is_declared() -> None:
         "effect": "does",
         "type": "INT",
         "default": "1073741824",
-        "text": "Roll when the active segment would pass this size.",
+        "text": "Roll when the active segment would exceed this size.",
     }
     (row,) = json.loads(run("ssl.key.password", "--json"))
     assert (row["type"], row["default"]) == (None, None)

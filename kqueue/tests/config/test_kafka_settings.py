@@ -140,8 +140,9 @@ def test_guards_and_limits_are_refused_unless_they_ask_for_nothing(pair: str, re
 
 
 def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
-    """The texts in the source that may name a setting to read: all but those in declarations; and
-    those that are put together.
+    """Return the strings in the source that may name a setting, and patterns of formatted ones.
+
+    Strings in declarations of settings are excluded.
     """
     plain: set[str] = set()
     patterns: list[re.Pattern[str]] = []
@@ -191,7 +192,7 @@ def test_every_declared_setting_is_read_somewhere_or_says_that_it_has_no_effect(
 def test_a_setting_without_effect_says_so_and_its_broker_level_name_too() -> None:
     for row in CATALOG.topic.values():
         if row.without_effect:
-            assert "Kept and shown" in row.doc
+            assert "Accepted and shown" in row.doc
             assert all(CATALOG.broker[synonym.name].without_effect for synonym in row.synonyms)
 
 

@@ -91,8 +91,11 @@ def test_no_source_gives_the_defaults() -> None:
         ("num.network.thread=3", "did you mean 'num.network.threads'"),
         ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
         ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
-        ("authorizer.class.name=org.apache.kafka.StandardAuthorizer", "who may do what, which kqueue does not have"),
-        ("ssl.client.auth=required", "line 1: ssl.client.auth asks for clients that show a certificate"),
+        (
+            "authorizer.class.name=org.apache.kafka.StandardAuthorizer",
+            "authorization of clients, which kqueue does not have",
+        ),
+        ("ssl.client.auth=required", "line 1: ssl.client.auth asks for client certificates"),
         ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
     ],
 )
@@ -125,7 +128,7 @@ def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
     with caplog.at_level(logging.WARNING, "kqueue"):
         assert read_config(file)["node.id"] == 3
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file} line 1: authorizer.class.name has no effect and is left out: its value asks for nothing",
+        f"{file} line 1: authorizer.class.name has no effect and is left out: its value requests no feature",
         f"{file} line 2: process.roles has no effect and is left out: there is one node and no controller quorum",
         (
             f"{file} line 5: num.io.threads has no effect and is left out: one thread serves all connections; see "
