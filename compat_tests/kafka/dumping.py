@@ -108,7 +108,7 @@ def records(lines: Iterable[str]) -> list[dict[str, str]]:
 
 
 def payloads(lines: Iterable[str]) -> list[tuple[str | None, str | None]]:
-    """(key, value) of each record as the tool prints them; None: it prints none, as there is null."""
+    """Return each record's (key, value) as the tool prints them; None: null, nothing printed."""
     found = []
     for line in lines:
         if line.startswith("| offset: "):

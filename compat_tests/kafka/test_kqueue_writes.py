@@ -52,7 +52,7 @@ def end(partition: Partition, producer_id: int, kind: int) -> None:
 
 
 def write_transactions(partition: Partition) -> None:
-    """Committed and aborted ones, two that overlap, and one that stays open, over several segments."""
+    """Write committed, aborted, overlapping and open transactions over several segments."""
     for number in range(12):
         values = [b"%d of %d" % (one, number) for one in range(40)]
         transaction(

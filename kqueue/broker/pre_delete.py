@@ -146,7 +146,7 @@ class PreDeleteTasks:
             partition=task.partition.index,
             topic_id=task.log.topic_id,
             folder=task.log.folder,
-            place=f"{storage.location}/{task.log.folder}",
+            location=f"{storage.location}/{task.log.folder}",
             segments=task.views,
             start_offset=max(task.log.start_offset, task.views[0].base_offset),
             end_offset=task.end_offset,

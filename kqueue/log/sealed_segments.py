@@ -36,22 +36,22 @@ class SealedBatch:
 
     Attributes:
         unit: its header or entry.
-        place, position: file name for messages, byte position in it.
+        location, position: file name for messages, byte position in it.
         is_aborted: data of an aborted transaction; consumers with read_committed do not get it.
         is_control: an end marker of a transaction; consumers do not get it.
     """
 
-    __slots__ = ("_batch", "is_aborted", "place", "position", "unit")
+    __slots__ = ("_batch", "is_aborted", "location", "position", "unit")
 
-    def __init__(self, batch: ScannedBatch, place: str, is_aborted: bool) -> None:
+    def __init__(self, batch: ScannedBatch, location: str, is_aborted: bool) -> None:
         self._batch = batch
         self.unit: AnyHeader = batch.header
-        self.place = place
+        self.location = location
         self.position = batch.position
         self.is_aborted = is_aborted
 
     def __repr__(self) -> str:
-        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.place}>"
+        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.location}>"
 
     @property
     def base_offset(self) -> int:
@@ -93,7 +93,7 @@ class SealedBatch:
             else:
                 yield from self._batch.messages(limit_bytes)
         except CorruptBatch as error:
-            raise CorruptBatch(f"{self.place}, batch at position {self.position}: {error}") from error
+            raise CorruptBatch(f"{self.location}, batch at position {self.position}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class SealedSegments:
     Args:
         topic_id: 16 bytes; None: the log has none. A topic that is deleted and created again has
             another id, so id and offset identify a record for good; name and offset do not.
-        folder: the partition's folder, in `storage`. place: the folder, for messages.
+        folder: the partition's folder, in `storage`. location: the folder, for messages.
         segments: oldest first, at least one, without gaps; none is the active one.
         start_offset: consumers see nothing below it. It is in the first segment.
         end_offset: exclusive end of the last segment. All of it is below the high watermark, on
@@ -115,7 +115,7 @@ class SealedSegments:
     partition: int
     topic_id: bytes | None
     folder: str
-    place: str
+    location: str
     segments: tuple[SegmentView, ...]
     start_offset: int
     end_offset: int
@@ -179,9 +179,9 @@ class SealedSegments:
         return {**self.__dict__, "_cancelled": []}
 
     def _of_segment(self, file: File, segment: SegmentView, transactions: TransactionTracker) -> Iterator[SealedBatch]:
-        place = f"{self.place}/{file_name(segment.base_offset, LOG)}"
+        location = f"{self.location}/{file_name(segment.base_offset, LOG)}"
         reader = SegmentReader(
-            file, place, segment.size, segment.base_offset, segment.end_offset, CHUNK_BYTES, _unthrottled()
+            file, location, segment.size, segment.base_offset, segment.end_offset, CHUNK_BYTES, _unthrottled()
         )
         try:
             for batch in reader:
@@ -191,7 +191,7 @@ class SealedSegments:
                 is_data = isinstance(unit, BatchHeader) and not unit.is_control
                 is_aborted = is_data and isinstance(unit, BatchHeader) and transactions.is_aborted(unit)
                 if unit.last_offset >= self.start_offset:
-                    yield SealedBatch(batch, place, is_aborted)
+                    yield SealedBatch(batch, location, is_aborted)
         except CorruptBatch as error:
             raise reader.located(error) from error
 
@@ -202,7 +202,7 @@ class SealedSegments:
         except (FileNotFoundError, CorruptIndex):
             return  # of an old Kafka; one that is gone with its folder is noticed by who opens the next file
         if self.topic_id is not None and found != self.topic_id:
-            raise StorageFailed(f"{self.place} is of another topic by now")
+            raise StorageFailed(f"{self.location} is of another topic by now")
 
 
 def _unthrottled() -> Throttle:

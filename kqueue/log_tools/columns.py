@@ -88,7 +88,7 @@ def _added(column_decoder: ColumnDecoder, log: PartitionLog, batch: ReadableBatc
     try:
         yield from column_decoder.add(batch.data(), batch.unit, tag=RowSource(log, batch.unit))
     except CorruptBatch as error:
-        raise CorruptBatch(f"{batch.place}, position {batch.position}: {error}") from error
+        raise CorruptBatch(f"{batch.location}, position {batch.position}: {error}") from error
 
 
 def _record_batch(piece: ColumnChunk, form: pa.Schema, selection: Selection) -> pa.RecordBatch:

@@ -172,7 +172,7 @@ def _all_batches(
 
 def _each(logs: Sequence[LogFolder], result: ExportResult) -> Iterator[LogFolder]:
     for log in logs:
-        result.partitions.append(log.place)
+        result.partitions.append(log.location)
         yield log
 
 

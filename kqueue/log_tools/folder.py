@@ -83,16 +83,16 @@ class LogFolder:
         self.partition: int | None = named[1] if named else None
         self.segments = _find_segments(storage, folder)
         if not self.segments:
-            raise NotALogFolder(f"{self.place} holds no log: expected files such as 00000000000000000000{LOG}")
+            raise NotALogFolder(f"{self.location} holds no log: expected files such as 00000000000000000000{LOG}")
 
     def __repr__(self) -> str:
-        return f"<log {self.place}, {len(self.segments)} segments>"
+        return f"<log {self.location}, {len(self.segments)} segments>"
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The folder, for people."""
         return f"{self.storage.location}/{self.folder}"
 
@@ -218,7 +218,7 @@ class LogFolder:
         if start_offset is None:
             return first
         if start_offset < first:
-            raise OffsetOutOfRange(f"offset {start_offset} lies before the start of {self.place}, which is {first}")
+            raise OffsetOutOfRange(f"offset {start_offset} lies before the start of {self.location}, which is {first}")
         return start_offset
 
     def _batches(self, start: int, end_offset: int | None, check: bool, on_damage: OnDamage) -> Iterator[Batch]:
@@ -263,7 +263,7 @@ class LogFolder:
                 if on_damage == "raise":
                     raise
                 damage_reporter(on_damage)(
-                    Damage(batch.place, batch.position, "records as its header counts them", str(error))
+                    Damage(batch.location, batch.position, "records as its header counts them", str(error))
                 )
 
 

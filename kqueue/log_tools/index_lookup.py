@@ -46,9 +46,9 @@ def log_end_of(segment: Segment) -> int:
     Reads from the last indexed batch on.
     """
     end = segment.base_offset
-    for found in segment.walk(position_of(segment, None), check=False):
-        if isinstance(found, Batch):
-            end = max(end, found.next_offset)
+    for item in segment.walk(position_of(segment, None), check=False):
+        if isinstance(item, Batch):
+            end = max(end, item.next_offset)
     return end
 
 
@@ -66,5 +66,5 @@ def _entry(file: File, number: int) -> tuple[int, int]:
 
 
 def _agrees(segment: Segment, last_offset: int, position: int) -> bool:
-    found = next(iter(segment.walk(position)), None)
-    return isinstance(found, Batch) and found.is_valid and found.last_offset == last_offset
+    item = next(iter(segment.walk(position)), None)
+    return isinstance(item, Batch) and item.is_valid and item.last_offset == last_offset

@@ -126,10 +126,14 @@ class PartitionLog(Protocol):
     partition: int | None
 
     @property
-    def place(self) -> str: ...
+    def location(self) -> str:
+        """The partition's folder, for messages."""
+        ...
 
     @property
-    def start_offset(self) -> int: ...
+    def start_offset(self) -> int:
+        """The log start offset."""
+        ...
 
     def batches(
         self,
@@ -216,7 +220,7 @@ def report_damaged_records(batch: ReadableBatch, error: CorruptBatch, selection:
     if selection.on_damage == "raise":
         raise error
     damage_reporter(selection.on_damage)(
-        Damage(batch.place, batch.position, "records as its header counts them", str(error))
+        Damage(batch.location, batch.position, "records as its header counts them", str(error))
     )
 
 
@@ -227,7 +231,7 @@ def timestamp_type(unit: AnyHeader) -> str | None:
 
 def decode_error(log: PartitionLog, offset: int, error: Exception) -> DecodeError:
     """Return the error for a key or value that could not be decoded."""
-    return DecodeError(f"{log.place}, offset {offset}: a key or value is not what it was said to be: {error}")
+    return DecodeError(f"{log.location}, offset {offset}: a key or value is not what it was said to be: {error}")
 
 
 def _of_batch(

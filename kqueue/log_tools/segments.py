@@ -55,7 +55,7 @@ class ReadableBatch(Protocol):
         """See `Batch`."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """See `Batch`."""
 
     @property
@@ -81,17 +81,17 @@ class Batch:
     """A batch, or a message of the old formats, in a file.
 
     `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`,
-    `max_timestamp` and more. `place`: the file's name for people. `position`: in the file, bytes.
+    `max_timestamp` and more. `location`: the file's name for people. `position`: in the file, bytes.
     `problem`: what is damaged; None: nothing, or it was not checked.
     """
 
-    __slots__ = ("_data", "_file", "place", "position", "problem", "unit")
+    __slots__ = ("_data", "_file", "location", "position", "problem", "unit")
 
     def __init__(
-        self, unit: AnyHeader, file: File, place: str, position: int, data: memoryview | None, problem: Fault | None
+        self, unit: AnyHeader, file: File, location: str, position: int, data: memoryview | None, problem: Fault | None
     ) -> None:
         self.unit = unit
-        self.place = place
+        self.location = location
         self.position = position
         self.problem = problem
         self._file = file
@@ -99,7 +99,7 @@ class Batch:
 
     def __repr__(self) -> str:
         note = "" if self.is_valid else ", damaged"
-        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.place}{note}>"
+        return f"<batch {self.base_offset}..{self.last_offset} at {self.position} of {self.location}{note}>"
 
     @property
     def is_valid(self) -> bool:
@@ -163,7 +163,7 @@ class Batch:
     @property
     def where(self) -> str:
         """File and position, for messages."""
-        return f"{self.place}, position {self.position}"
+        return f"{self.location}, position {self.position}"
 
     def records(self, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
         """Return its records in order, also those of control batches.
@@ -198,14 +198,14 @@ class Segment:
         self.size = size  # bytes of the log file, when the folder was listed
 
     def __repr__(self) -> str:
-        return f"<segment {self.place()}, {self.size} bytes>"
+        return f"<segment {self.location()}, {self.size} bytes>"
 
     def path(self, suffix: str = LOG) -> str:
         """Return the path of one of its files in the storage, whether it exists or not."""
         name = self.names.get(suffix) or file_name(self.base_offset, suffix)
         return f"{self.folder}/{name}" if self.folder else name
 
-    def place(self, suffix: str = LOG) -> str:
+    def location(self, suffix: str = LOG) -> str:
         """Return the name of one of its files for people."""
         return f"{self.storage.location}/{self.path(suffix)}"
 
@@ -216,12 +216,12 @@ class Segment:
         """
         file = self.storage.open(self.path(), size=self.size)
         try:
-            yield from walk(file, self.place(), position, self.size if end is None else end, check=check)
+            yield from walk(file, self.location(), position, self.size if end is None else end, check=check)
         finally:
             file.close()
 
 
-def walk(file: File, place: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
+def walk(file: File, location: str, position: int, end: int, *, check: bool = True) -> Iterator[Batch | InvalidBytes]:
     """Yield the batches of a log file from `position`, then the bytes without a batch.
 
     A batch must begin at `position`.
@@ -238,7 +238,7 @@ def walk(file: File, place: str, position: int, end: int, *, check: bool = True)
         if isinstance(item, CorruptRange):
             yield _invalid_bytes(file, item)
         else:
-            yield Batch(item.header, file, place, item.position, _data_of(item), item.fault)
+            yield Batch(item.header, file, location, item.position, _data_of(item), item.fault)
 
 
 def _data_of(batch: ScannedBatch) -> memoryview | None:

@@ -73,32 +73,32 @@ class _Reader:
         self.limit = segment.base_offset + RELATIVE_OFFSET_MAX + 1 if next_base is None else next_base
         self.expected = segment.base_offset
 
-    def damage_of(self, found: Batch | InvalidBytes) -> Damage | None:
-        place = self.segment.place()
-        if isinstance(found, InvalidBytes):
-            if found.is_tail and self.is_last and not self._precedes_batches(found):
+    def damage_of(self, item: Batch | InvalidBytes) -> Damage | None:
+        location = self.segment.location()
+        if isinstance(item, InvalidBytes):
+            if item.is_tail and self.is_last and not self._precedes_batches(item):
                 return None
-            return Damage(place, found.position, found.expected, found.found)
-        if found.problem is not None:
-            return Damage(place, found.position, found.problem.expected, found.problem.found)
-        if found.base_offset < self.expected or found.last_offset >= self.limit:
+            return Damage(location, item.position, item.expected, item.found)
+        if item.problem is not None:
+            return Damage(location, item.position, item.problem.expected, item.problem.found)
+        if item.base_offset < self.expected or item.last_offset >= self.limit:
             has_offsets = self.expected < self.limit
             within = (
                 f"offsets from {self.expected} to {self.limit - 1}"
                 if has_offsets
                 else f"no offset from {self.limit} on"
             )
-            return Damage(place, found.position, within, f"{found.base_offset} to {found.last_offset}")
+            return Damage(location, item.position, within, f"{item.base_offset} to {item.last_offset}")
         return None
 
-    def resume_after(self, found: Batch | InvalidBytes) -> int | None:
+    def resume_after(self, item: Batch | InvalidBytes) -> int | None:
         """Return the position of the next batch; None: no valid one follows."""
         size = self.segment.size
-        if isinstance(found, Batch) and found.is_valid:
-            return found.end  # only its offsets are wrong
-        batch_size = found.size if isinstance(found, Batch) else 0
+        if isinstance(item, Batch) and item.is_valid:
+            return item.end  # only its offsets are wrong
+        batch_size = item.size if isinstance(item, Batch) else 0
         limit = None if self.is_last else self.limit
-        position = resume_position(self._open(), found.position, batch_size, size, self.expected - 1, limit)
+        position = resume_position(self._open(), item.position, batch_size, size, self.expected - 1, limit)
         return position if position < size else None
 
     def _precedes_batches(self, tail: InvalidBytes) -> bool:

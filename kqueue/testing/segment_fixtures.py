@@ -67,7 +67,7 @@ def sealed_segments(
         partition=partition,
         topic_id=TOPIC_ID,
         folder=name,
-        place=f"{storage.location}/{name}",
+        location=f"{storage.location}/{name}",
         segments=views,
         start_offset=0,
         end_offset=views[-1].end_offset,

@@ -51,27 +51,27 @@ def dump_log(source: DumpFile, options: DumpOptions, problems: Problems) -> Iter
     last = -1
     lines = legacy_lines if options.form == "legacy" else record_lines
     end = file.size if options.whole_log else min(file.size, options.max_bytes)
-    for found in walk(file, source.shown, 0, end):
-        if isinstance(found, InvalidBytes):
+    for item in walk(file, source.shown, 0, end):
+        if isinstance(item, InvalidBytes):
             if options.whole_log:
-                yield f"Found {found.size} invalid bytes at the end of {source.name}"
-            if options.whole_log or not found.is_tail:
-                problems.complain(f"{source.shown}, position {found.position}: {found.fault}")
+                yield f"Found {item.size} invalid bytes at the end of {source.name}"
+            if options.whole_log or not item.is_tail:
+                problems.complain(f"{source.shown}, position {item.position}: {item.fault}")
             return
-        if found.problem is not None:
-            problems.complain(f"{found.where}: {found.problem}")
+        if item.problem is not None:
+            problems.complain(f"{item.where}: {item.problem}")
         if options.form == "kafka":
-            yield batch_line(found)
+            yield batch_line(item)
         if not options.records and options.form == "kafka":
             continue
         try:
-            for offset, line in lines(found, options):
+            for offset, line in lines(item, options):
                 if offset != last + 1:
                     problems.gap(source.path, last, offset)
                 last = offset
                 yield line
         except (CorruptBatch, UnsupportedCodec) as error:
-            problems.complain(f"{found.where}: {error}")
+            problems.complain(f"{item.where}: {error}")
         except DecodeError as error:
             problems.complain(str(error))
 

@@ -94,17 +94,17 @@ def _check_position(
     source: DumpFile, log: File, offset: int, position: int, options: DumpOptions, problems: Problems
 ) -> None:
     end = min(log.size, position + options.max_message_size)
-    found = next(walk(log, source.shown, position, end, check=False), None) if 0 <= position < log.size else None
-    if not isinstance(found, Batch):
+    item = next(walk(log, source.shown, position, end, check=False), None) if 0 <= position < log.size else None
+    if not isinstance(item, Batch):
         problems.complain(
             f"{source.shown}: offset {offset} at position {position}: "
             f"no batch of at most {options.max_message_size} bytes begins there"
         )
-    elif found.last_offset != offset:
+    elif item.last_offset != offset:
         # In the old formats an entry names the last offset of one append, often of several
         # messages.
-        harmless = found.magic < 2 and found.last_offset < offset
-        problems.index_mismatch(source.path, offset, found.last_offset, harmless=harmless)
+        harmless = item.magic < 2 and item.last_offset < offset
+        problems.index_mismatch(source.path, offset, item.last_offset, harmless=harmless)
 
 
 def _check_time(
@@ -135,9 +135,9 @@ class _Finder:
     Rising offsets need one pass of the log.
     """
 
-    def __init__(self, log: File, place: str) -> None:
+    def __init__(self, log: File, location: str) -> None:
         self._log = log
-        self._place = place
+        self._place = location
         self._batch: Batch | None = None
         self._rest: Iterator[object] = iter(())
         self._last = -1
@@ -148,11 +148,11 @@ class _Finder:
             self._rest = walk(self._log, self._place, 0, self._log.size, check=False)
         self._last = offset
         while self._batch is None or self._batch.last_offset < offset:
-            found = next(self._rest, None)
-            if not isinstance(found, Batch):
+            item = next(self._rest, None)
+            if not isinstance(item, Batch):
                 self._batch = None
                 return None
-            self._batch = found
+            self._batch = item
         return self._batch
 
 

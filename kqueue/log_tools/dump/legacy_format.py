@@ -40,11 +40,11 @@ OLD_CODECS = ("NoCompressionCodec", "GZIPCompressionCodec", "SnappyCompressionCo
 def legacy_lines(batch: Batch, options: DumpOptions) -> Iterator[tuple[int, str]]:
     """Return (offset, line) of each record. Raises: as `kafka_format.record_lines`."""
     contents = options.contents and not batch.is_control
-    place = f"position: {batch.position} {time_kind(batch)}"
+    position = f"position: {batch.position} {time_kind(batch)}"
     valid = BOOLEAN[batch.is_valid]
     error: DecodeError | None = None
     for record, rest in _records(batch):
-        line = f"offset: {record.offset} {place}: {record.timestamp} isvalid: {valid} {rest}"
+        line = f"offset: {record.offset} {position}: {record.timestamp} isvalid: {valid} {rest}"
         if contents:
             try:
                 line += contents_text(options, record, " ")

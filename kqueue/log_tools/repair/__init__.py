@@ -108,7 +108,7 @@ def repair(
     if copy_to is None:
         raise RepairRefused("a repair needs a folder to copy to first")
     copy = Path(copy_to).resolve()
-    if copy == Path(target.place) or Path(target.storage.location) in copy.parents:
+    if copy == Path(target.location) or Path(target.storage.location) in copy.parents:
         raise RepairRefused(f"{copy} lies within {target.storage.location}, which is to be copied")
     if not copy.parent.is_dir():
         raise RepairRefused(f"there is no folder {copy.parent} to make the copy in")
@@ -180,7 +180,7 @@ class _Repair:
             self._each(folders, lambda folder: self._partition(data, folder).plan())
             return result
         self._copy(folders, target, name, progress)
-        self._each(folders, lambda folder: self._partition(data, folder).mend())
+        self._each(folders, lambda folder: self._partition(data, folder).repair())
         if self.partition is None:
             self._mend_checkpoints(data, wrong)
         result.after = self._verify()
@@ -201,12 +201,12 @@ class _Repair:
     def _each(self, folders: list[str], work: Callable[[str], Any]) -> None:
         for folder in folders:
             try:
-                mended = work(folder)
+                repaired = work(folder)
             except (StorageFailed, FileNotFoundError) as error:
                 self.result.failed.append(f"{folder}: {error}")
                 continue
-            self.result.lost += mended.lost
-            self.result.done += mended.done
+            self.result.lost += repaired.lost
+            self.result.done += repaired.done
 
     # --- the copy
 

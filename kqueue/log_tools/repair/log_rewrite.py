@@ -50,20 +50,20 @@ class LostRange(NamedTuple):
 class LogRewrite:
     """How a log file must change.
 
-    `kept`: (position, end) of the byte ranges that stay, in order. `stamped`: header corrections by
-    position.
+    `kept`: (position, end) of the byte ranges that stay, in order. `header_fixes`: header corrections
+    by position.
     """
 
     base: int
     kept: list[tuple[int, int]] = field(default_factory=list)
-    stamped: dict[int, HeaderFix] = field(default_factory=dict)
+    header_fixes: dict[int, HeaderFix] = field(default_factory=dict)
     lost: list[LostRange] = field(default_factory=list)
     end_offset: int = 0
 
     @property
     def is_needed(self) -> bool:
         """Whether anything changes."""
-        return bool(self.lost or self.stamped)
+        return bool(self.lost or self.header_fixes)
 
 
 def plan_rewrite(
@@ -88,21 +88,21 @@ def plan_rewrite(
     file = storage.open(name)
     cut = LogRewrite(base, end_offset=first)
     broken: list[CorruptRange] = []
-    for one in validated_batches(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
-        if isinstance(one, CorruptRange) and one.fix is None:
-            broken.append(one)
+    for item in validated_batches(file, file.size, base, limit=limit, first=first, epochs=epochs, deep=deep):
+        if isinstance(item, CorruptRange) and item.fix is None:
+            broken.append(item)
             _check_misplaced(name, broken)
             continue
-        if isinstance(one, ScannedBatch):
-            begins = one.header.last_offset if one.first_offset is None else one.first_offset
-            position, end, next_offset = one.position, one.position + one.header.size, one.header.last_offset + 1
+        if isinstance(item, ScannedBatch):
+            first_offset = item.header.last_offset if item.first_offset is None else item.first_offset
+            position, end, next_offset = item.position, item.position + item.header.size, item.header.last_offset + 1
         else:
-            assert one.fix is not None
-            assert one.next_offset is not None
-            begins = one.fix.base_offset
-            cut.stamped[one.position] = one.fix
-            position, end, next_offset = one.position, one.end, one.next_offset
-        cut.lost += _lost(name, broken, cut.end_offset, begins)
+            assert item.fix is not None
+            assert item.next_offset is not None
+            first_offset = item.fix.base_offset
+            cut.header_fixes[item.position] = item.fix
+            position, end, next_offset = item.position, item.end, item.next_offset
+        cut.lost += _lost(name, broken, cut.end_offset, first_offset)
         broken.clear()
         _keep(cut.kept, position, end)
         cut.end_offset = next_offset
@@ -117,7 +117,7 @@ def _check_misplaced(name: str, broken: list[CorruptRange]) -> None:
     One misplaced batch may have a damaged base offset; several are in the wrong file, and too much
     data to remove without a decision of the user.
     """
-    if [one.is_misplaced for one in broken[-2:]] == [True, True]:
+    if [item.is_misplaced for item in broken[-2:]] == [True, True]:
         where, there, expected = broken[-2].position, broken[-2].found, broken[-2].expected
         raise StorageFailed(
             f"{name} holds offsets {there} at position {where}, where {expected} can be; rename it, or take it away"
@@ -129,9 +129,9 @@ def _lost(name: str, broken: list[CorruptRange], first: int, end: int | None) ->
 
     Adjacent ranges share the missing offsets, which the first one names.
     """
-    for number, one in enumerate(broken):
+    for number, item in enumerate(broken):
         start = first if number == 0 or end is None else end
-        yield LostRange(name, one.position, one.end - one.position, start, end, one.expected, one.found)
+        yield LostRange(name, item.position, item.end - item.position, start, end, item.expected, item.found)
 
 
 def _keep(kept: list[tuple[int, int]], position: int, end: int) -> None:
@@ -152,7 +152,7 @@ def apply_rewrite(storage: Storage, folder: str, cut: LogRewrite) -> None:
     old, new = storage.open(name), storage.open(name + TEMPORARY_SUFFIX, create=True)
     new.truncate(0)
     for position, end in cut.kept:
-        _append(old, position, end, new, cut.stamped)
+        _append(old, position, end, new, cut.header_fixes)
     new.sync()
     old.close()
     new.close()
@@ -165,12 +165,12 @@ def apply_rewrite(storage: Storage, folder: str, cut: LogRewrite) -> None:
     storage.sync_folder(folder)
 
 
-def _append(old: File, position: int, end: int, new: File, stamped: dict[int, HeaderFix]) -> None:
+def _append(old: File, position: int, end: int, new: File, header_fixes: dict[int, HeaderFix]) -> None:
     """Copy a byte range; a batch with a corrected header begins a chunk of its own."""
     while position < end:
-        stop = min((at for at in stamped if position < at < end), default=end)
+        stop = min((at for at in header_fixes if position < at < end), default=end)
         data = bytearray(old.read_at(position, min(CHUNK_BYTES, stop - position)))
-        if position in stamped:
-            stamp(data, 0, *stamped[position])
+        if position in header_fixes:
+            stamp(data, 0, *header_fixes[position])
         new.append(data)
         position += len(data)

@@ -69,7 +69,7 @@ class PartitionRepair:
         self.result = PartitionRepairResult()
 
     def plan(self) -> PartitionRepairResult:
-        """Return what `mend` would do to the logs; only reads."""
+        """Return what `repair` would do to the logs; only reads."""
         cuts, end = self._plan()
         for cut in cuts:
             self._report(cut)
@@ -82,7 +82,7 @@ class PartitionRepair:
             )
         return self.result
 
-    def mend(self) -> PartitionRepairResult:
+    def repair(self) -> PartitionRepairResult:
         """Repair the folder.
 
         Durability: after a crash the finished steps stay, and the next repair resumes.
@@ -175,7 +175,7 @@ class PartitionRepair:
         if cut.lost:
             self.result.lost += cut.lost
             self._did(name, f"{sum(lost.size for lost in cut.lost)} bytes removed")
-        for position, stamp in cut.stamped.items():
+        for position, stamp in cut.header_fixes.items():
             self._did(
                 name,
                 f"base offset {stamp.base_offset} and leader epoch {stamp.leader_epoch}"

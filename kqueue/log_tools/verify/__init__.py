@@ -40,7 +40,7 @@ class VerificationTarget:
         self.partition = partition
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self.storage.location if self.partition is None else f"{self.storage.location}/{self.partition}"
 
 

@@ -227,7 +227,7 @@ class FileReader:
             except FileNotFoundError as error:  # deleted or compacted since it was listed
                 attempts += 1
                 if attempts == ATTEMPTS:
-                    raise StorageFailed(f"{log.place}: its files go away while they are read: {error}") from error
+                    raise StorageFailed(f"{log.location}: its files go away while they are read: {error}") from error
             except CorruptBatch:  # it is none where another file has got the name of the one that was listed
                 attempts += 1
                 if attempts == ATTEMPTS or not self._has_changed(log):

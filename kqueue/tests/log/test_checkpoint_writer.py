@@ -1,4 +1,4 @@
-"""The checkpoints of open logs; power cuts around them are in `test_power_cut` and `test_deletion`."""
+"""The checkpoints of open logs; `test_power_cut` and `test_deletion` cover power cuts."""
 
 from __future__ import annotations
 

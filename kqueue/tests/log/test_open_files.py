@@ -34,7 +34,7 @@ CONFIG = LogConfig.of(segment_bytes=500, index_interval_bytes=100)
 
 
 class System:
-    """Opens that fail: the one of this `number`, or a part of all by chance. `refused` counts them."""
+    """Makes opens fail: number `number`, or a random share of all. `refused` counts failures."""
 
     def __init__(self, number: int, part: float = 0, seed: int = 1) -> None:
         self.number = number

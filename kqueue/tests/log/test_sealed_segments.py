@@ -31,7 +31,7 @@ def sealed(log: Log, upto: int | None = None, *, start_offset: int | None = None
         partition=0,
         topic_id=ID,
         folder=log.folder,
-        place=f"{storage.location}/{log.folder}",
+        location=f"{storage.location}/{log.folder}",
         segments=views,
         start_offset=log.start_offset if start_offset is None else start_offset,
         end_offset=views[-1].end_offset,

@@ -150,7 +150,7 @@ class _Handed:
     def __init__(self, segments: SealedSegments) -> None:
         self.topic: str | None = segments.topic
         self.partition: int | None = segments.partition
-        self.place = segments.place
+        self.location = segments.location
         self.start_offset = segments.start_offset
         self._segments = segments
 

@@ -73,7 +73,7 @@ def sealed(
         partition=partition.index,
         topic_id=log.topic_id,
         folder=log.folder,
-        place=f"{storage.location}/{log.folder}",
+        location=f"{storage.location}/{log.folder}",
         segments=views,
         start_offset=max(log.start_offset, views[0].base_offset) if start_offset is None else start_offset,
         end_offset=views[-1].end_offset,

@@ -26,7 +26,8 @@ from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 
 rng = random.Random(7)
-whole = bytes(build_batch([Record(number, number, b"%d" % (number % 9), b"v" * number, (("h", b"x"),), -1) for number in range(20)]))
+records = [Record(n, n, b"%d" % (n % 9), b"v" * n, (("h", b"x"),), -1) for n in range(20)]
+whole = bytes(build_batch(records))
 header = read_header(whole)
 refused = taken = 0
 for _ in range(1500):

@@ -112,7 +112,7 @@ END = max(record.offset for _, records in units(BASE) for record in records) + 1
 
 
 def check(storage: FaultyStorage, committed: int) -> None:
-    """Complete what was left: the state is that of the groups committed for good, or of one more."""
+    """Complete an interrupted swap: all durably committed groups hold, and at most one more."""
     swap_files.complete(storage, FOLDER, names(storage))
     assert not [name for name in names(storage) if name.endswith((CLEANED, SWAP))]
     assert state(storage) in STATES[committed : committed + 2]

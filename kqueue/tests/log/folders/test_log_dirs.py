@@ -1,4 +1,4 @@
-"""S3.1: what may be told of a data folder: the bytes of batches in each partition, and the volume."""
+"""S3.1: descriptions of a data folder: bytes per partition, and the size of the volume."""
 
 from __future__ import annotations
 

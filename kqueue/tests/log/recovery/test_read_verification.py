@@ -1,5 +1,5 @@
-"""Old data is checked before it is served: S3.3 (checksums), S3.4 (indexes that lie), S4.1 (reading
-goes on beyond what is damaged).
+"""Verification before serving: S3.3 (checksums), S3.4 (wrong indexes), S4.1 (reads continue
+behind damage).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAME = "t-0/00000000000000000000.log"
 
 
 def written(storage: MemoryStorage, batches: int = 12, **settings: Any) -> list[bytes]:
-    """Batches of one to three records in segments of a few batches; returns the values by offset."""
+    """Write batches of one to three records into small segments; return the values by offset."""
     log = open_log(storage, segment_bytes=600, index_interval_bytes=150, **settings)
     values: list[bytes] = []
     for number in range(batches):
@@ -66,7 +66,7 @@ def checked(log: Log, offset: int, max_bytes: int = 1 << 20, **bounds: Any) -> R
 
 
 def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], list[tuple[int, int]]]:
-    """Everything that a consumer gets who skips what is damaged, and the offsets that it skipped."""
+    """Read as a consumer that skips damage; return the records and the skipped offsets."""
     found: dict[int, bytes | None] = {}
     skipped = []
     offset = log.start_offset
@@ -182,7 +182,7 @@ def test_a_flipped_bit_costs_its_batch_and_no_other(data: st.DataObject) -> None
 
 @given(data=st.data())
 def test_a_wrong_index_entry_does_not_change_what_is_read(data: st.DataObject) -> None:
-    """S3.4: one bit anywhere in the offset indexes of sealed segments: everything is found as ever."""
+    """S3.4: a flipped bit in the offset index of a sealed segment does not change reads."""
     storage = MemoryStorage()
     values = written(storage, 40)
     path = data.draw(st.sampled_from(logs_of(storage)[:-1])).removesuffix(".log") + ".index"

@@ -83,7 +83,7 @@ def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(
     replace(storage, FIRST, with_flipped(data, at[1] + 6))  # a base offset, which no checksum covers
     cut = plan(storage)
     assert cut.lost == []
-    assert cut.stamped == {at[1]: (3, 0)}
+    assert cut.header_fixes == {at[1]: (3, 0)}
     apply_rewrite(storage, FOLDER, cut)
     assert content(storage, FIRST) == data
 

@@ -25,9 +25,9 @@ def repair(storage: Storage, **options: bool) -> PartitionRepair:
     return PartitionRepair(storage, FOLDER, read_data_folder(storage, VerificationReport("")), **settings)
 
 
-def mend(storage: Storage) -> dict[str, str]:
+def repaired_files(storage: Storage) -> dict[str, str]:
     """Repair; return what was done to each file."""
-    return {done.file.rpartition("/")[2]: done.what for done in repair(storage).mend().done}
+    return {done.file.rpartition("/")[2]: done.what for done in repair(storage).repair().done}
 
 
 def errors(storage: Storage) -> list[str]:
@@ -50,7 +50,7 @@ def known_to_reach(storage: MemoryStorage, recovery_point: int, high_watermark: 
 def test_a_sound_partition_is_left_alone() -> None:
     storage, _ = made()
     before = {entry.name: content(storage, entry.name) for entry in storage.list(FOLDER)}
-    assert repair(storage).mend() == PartitionRepairResult()
+    assert repair(storage).repair() == PartitionRepairResult()
     assert {entry.name: content(storage, entry.name) for entry in storage.list(FOLDER)} == before
 
 
@@ -65,27 +65,27 @@ def test_a_plan_only_reads() -> None:
     told = repair(storage).plan()
     assert storage.steps == []
     assert [(lost.first_offset, lost.end_offset) for lost in told.lost] == [(0, 3)]
-    assert told.lost == repair(storage).mend().lost
+    assert told.lost == repair(storage).repair().lost
 
 
 def test_what_is_lost_is_cut_out_made_anew_and_noted() -> None:
     storage, values = made()
     harm(storage, FIRST, 70)
-    done = mend(storage)
+    done = repaired_files(storage)
     assert done[file_name(0, INDEX)] == done[file_name(0, TIMEINDEX)] == "rebuilt"
     assert done[GAPS] == "offsets 0 to 2 recorded as lost"
     assert decode_gaps(content(storage, GAPS)) == [(0, 3)]
     assert errors(storage) == []
-    assert mend(storage) == {}, "a repair has nothing to do after a repair"
+    assert repaired_files(storage) == {}, "a repair has nothing to do after a repair"
     assert read_values(open_log(storage, clean=True)) == values[3:]
 
 
 def test_gaps_of_two_repairs_are_noted_together() -> None:
     storage, _ = made()
     harm(storage, FIRST, 70)
-    mend(storage)
+    repaired_files(storage)
     harm(storage, file_name(9, LOG), 70)
-    assert mend(storage)[GAPS] == "offsets 9 to 11 recorded as lost"
+    assert repaired_files(storage)[GAPS] == "offsets 9 to 11 recorded as lost"
     assert decode_gaps(content(storage, GAPS)) == [(0, 3), (9, 12)]
 
 
@@ -100,7 +100,7 @@ def test_a_sound_snapshot_knows_more_than_is_left_of_the_log_and_stays() -> None
     snapshots = {name: content(storage, name) for name in names(storage, SNAPSHOT)}
     assert snapshots
     harm(storage, FIRST, 65)
-    assert mend(storage).keys().isdisjoint(snapshots)
+    assert repaired_files(storage).keys().isdisjoint(snapshots)
     assert {name: content(storage, name) for name in names(storage, SNAPSHOT)} == snapshots
 
 
@@ -112,7 +112,7 @@ def test_no_offset_is_given_away_twice(recovery_point: int, high_watermark: int,
     storage, values = made()
     known_to_reach(storage, recovery_point, high_watermark)
     assert repair(storage).is_too_short() == (end > 36)
-    mend(storage)
+    repaired_files(storage)
     assert not repair(storage).is_too_short()
     log = open_log(storage, recovery_point=end)
     assert append(log, b"new").base_offset == end
@@ -130,7 +130,7 @@ def test_an_end_that_was_lost_is_told_with_its_offsets() -> None:
 def test_what_belongs_to_no_log_goes() -> None:
     storage, _ = made()
     replace(storage, file_name(700, INDEX), b"")
-    assert mend(storage) == {file_name(700, INDEX): "removed: it has no log file"}
+    assert repaired_files(storage) == {file_name(700, INDEX): "removed: it has no log file"}
     assert not storage.exists(f"{FOLDER}/{file_name(700, INDEX)}")
 
 
@@ -144,7 +144,7 @@ def test_a_topic_id_comes_from_another_partition(has_other: bool) -> None:
     storage.write_atomic(f"u-0/{PARTITION_METADATA}", encode_partition_metadata(bytes(16)))
     if has_other:
         storage.write_atomic(f"t-1/{PARTITION_METADATA}", good)
-    done = mend(storage)[PARTITION_METADATA]
+    done = repaired_files(storage)[PARTITION_METADATA]
     if has_other:
         assert done == "rebuilt, with the topic id that t-1 has"
         assert content(storage, PARTITION_METADATA) == good

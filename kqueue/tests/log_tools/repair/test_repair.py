@@ -246,7 +246,7 @@ def test_only_batches_that_were_hit_are_lost_and_all_that_is_lost_is_told(
         folder = lean(version, tmp_path / str(number), partition)
         path = rng.choice(sorted((folder / partition).glob("*.log")))
         batches = [
-            (one.position, one.end, offsets_in(one), Path(one.place).name)
+            (one.position, one.end, offsets_in(one), Path(one.location).name)
             for one in open_log(folder / partition).batches()
         ]
         start, size = rng.randrange(path.stat().st_size), rng.choice((1, 8, 600))
