@@ -1,3 +1,4 @@
-"""Stock clients against a real socket: one suite of scenarios, one adapter per client, one tox
-environment per client version.
+"""Scenarios that run unchanged against kafka-python, aiokafka and confluent-kafka.
+
+Each client has one adapter; each client version has one tox environment.
 """

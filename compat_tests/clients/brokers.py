@@ -1,5 +1,6 @@
-"""The brokers that the scenarios run against: kqueue in this process, in memory or on disk, or any
-other that is already there.
+"""The brokers that the scenarios run against.
+
+kqueue in this process, in memory or on disk, or an external broker at ``--bootstrap``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SETTINGS = {
 
 @dataclass
 class RunningBroker:
-    """A broker that serves. `session_ms` is the shortest session that its members should ask for."""
+    """A running broker; `session_ms` is the shortest session timeout that it allows."""
 
     storage: str
     bootstrap: str
@@ -31,16 +32,16 @@ class RunningBroker:
     broker: Any = None
 
     def restart(self) -> None:
-        """Stop and start again on the same address, with what storage kept."""
+        """Restart the broker on the same address; its stored data is kept."""
         if self.broker is None:
-            pytest.skip("this broker is not ours to restart")
+            pytest.skip("an external broker cannot be restarted")
         self.broker.restart()
         assert self.broker.bootstrap == self.bootstrap
 
 
 @contextmanager
 def serving(storage: str, folder: Path, session_ms: int) -> Iterator[RunningBroker]:
-    """kqueue in a thread of this process, on a free port."""
+    """Run kqueue in a thread of this process, on a free port."""
     import kqueue
 
     with kqueue.Broker(folder if storage == DISK else None, settings=SETTINGS) as broker:

@@ -1,8 +1,7 @@
-"""`pytest compat_tests/clients --client=NAME`: the scenarios with one client, on kqueue in memory
-and on disk.
+"""Fixtures of the client scenarios: ``pytest compat_tests/clients --client=NAME``.
 
-With ``--bootstrap=HOST:PORT`` they run against the broker that is there instead, e.g. Kafka's own,
-to learn whether a scenario is right.
+The scenarios run on kqueue, in memory and on disk. With ``--bootstrap=HOST:PORT`` they run against
+an external broker instead, for example Apache Kafka, to verify the scenarios.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the client to run (default: %(default)s)",
     )
     group.addoption(
-        "--bootstrap", metavar="HOST:PORT", help="a broker that is already there, instead of kqueue in this process"
+        "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
     )
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
@@ -72,9 +71,7 @@ def _external(config: pytest.Config) -> RunningBroker:
 def broker(
     storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningBroker]:
-    """One broker for all tests of a storage; they keep apart by the names of their topics and
-    groups.
-    """
+    """One broker for all tests of a storage; tests use distinct topic and group names."""
     if storage == EXTERNAL:
         yield _external(pytestconfig)
         return
@@ -84,22 +81,22 @@ def broker(
 
 @pytest.fixture
 def own_broker(storage: str, tmp_path: Path) -> Iterator[RunningBroker]:
-    """A broker for this test alone, which it may restart."""
+    """A broker for one test, which may restart it."""
     if storage == EXTERNAL:
-        pytest.skip("restarts the broker, and the one at --bootstrap is not ours")
+        pytest.skip("an external broker cannot be restarted")
     with serving(storage, tmp_path, SESSION_MS) as running:
         yield running
 
 
 @pytest.fixture
 def name() -> Callable[[str], str]:
-    """A name that no other test, and no other run, has."""
+    """Return a function that makes a name unique over tests and runs."""
     return lambda stem: f"{stem}-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture
 def topic(broker: RunningBroker, name: Callable[[str], str]) -> Callable[..., str]:
-    """Make a topic: ``topic(partitions=1, **{"message.timestamp.type": ...})``."""
+    """Create a topic: ``topic(partitions=1, **{"message.timestamp.type": ...})``."""
 
     def make(partitions: int = 1, **settings: str) -> str:
         chosen = name("topic")
@@ -111,8 +108,9 @@ def topic(broker: RunningBroker, name: Callable[[str], str]) -> Callable[..., st
 
 @pytest.fixture
 def serves(broker: RunningBroker) -> Callable[[int], None]:
-    """Skip the test where the broker does not have this API (`test_versions` says which it must
-    have).
+    """Skip the test if the broker does not serve this API key.
+
+    `test_versions` lists the required APIs.
     """
 
     def check(api_key: int) -> None:
@@ -123,7 +121,7 @@ def serves(broker: RunningBroker) -> Callable[[int], None]:
 
 
 class ClientFactory:
-    """Opens clients and closes them all at the end of the test, the last one first."""
+    """Opens clients and closes them at the end of the test, in reverse order."""
 
     def __init__(self, client: Client, stack: ExitStack) -> None:
         self.client = client
@@ -157,7 +155,7 @@ def connect(client: Client) -> Iterator[ClientFactory]:
 
 @pytest.fixture
 def needs(client: Client) -> Callable[[str], None]:
-    """Skip the test where this client, at this version, lacks the feature."""
+    """Skip the test if this client version lacks the feature."""
 
     def check(feature: str) -> None:
         if feature not in client.features:

@@ -1,5 +1,7 @@
-"""Group members that live on their own: as a thread (joins, leaves) and as a process (dies without
-a word).
+"""Group members that run independently of the test.
+
+`ConsumerThread` joins and leaves normally. `ConsumerProcess` can be killed, so that it sends no
+LeaveGroup.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ POLL_S = 0.1
 
 
 def eventually(check: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until `check()` is true, and fail with `what` if it never is."""
+    """Wait until `check()` is true; fail with `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not check():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
@@ -30,8 +32,9 @@ def eventually(check: Callable[[], object], what: str, timeout_s: float = WAIT_S
 
 
 class ConsumerThread:
-    """A consumer in a thread that polls until it is told to leave. Everything of the consumer
-    happens on that thread.
+    """A consumer that polls in its own thread until `leave()` is called.
+
+    Thread: all calls to the consumer run on that thread.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class ConsumerThread:
         self.leave()
 
     def leave(self) -> None:
-        """Close the consumer, which leaves the group; raises what went wrong in the thread, if
-        anything did.
+        """Close the consumer, which leaves the group.
+
+        Raises: the exception that ended the thread, if there was one.
         """
         self._stop.set()
         self._thread.join(WAIT_S)
@@ -86,7 +90,7 @@ class ConsumerThread:
             finally:
                 consumer.close()
                 self._held = set()
-        except BaseException as error:  # given to the test by `held` and leave()
+        except BaseException as error:  # `held` and leave() raise it in the test
             self._error = error
 
     def _step(self, consumer: Consumer) -> None:
@@ -101,8 +105,9 @@ class ConsumerThread:
 
 
 class ConsumerProcess:
-    """A member in a process of its own, which can be killed: no goodbye, its session has to run
-    out.
+    """A group member in its own process, which can be killed.
+
+    A killed member stays in the group until its session times out.
     """
 
     def __init__(self, client: str, bootstrap: str, topic: str, group: str, session_ms: int) -> None:
@@ -154,11 +159,11 @@ class ConsumerProcess:
 
 
 def main(client: str, bootstrap: str, topic: str, group: str, session_ms: str) -> None:
-    """Be a member until killed; print the assignment, as JSON, whenever it has changed."""
+    """Run a member until it is killed; print its assignment as JSON after each change."""
     consumer = adapters.load(client).consumer(bootstrap, ConsumerOptions(group=group, session_ms=int(session_ms)))
     consumer.subscribe([topic])
     held: set[Place] = set()
-    end = time.monotonic() + 4 * WAIT_S  # should nobody kill it
+    end = time.monotonic() + 4 * WAIT_S  # the upper bound if the test does not kill it
     while time.monotonic() < end:
         consumer.poll(POLL_S)
         if consumer.assignment() != held:

@@ -1,5 +1,6 @@
-"""What a test needs and no client shows, asked of the broker directly. Depends on none of the
-clients that are tested.
+"""Direct protocol requests for what a test checks and no tested client exposes.
+
+This module depends on none of the tested clients.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @contextmanager
 def asking(bootstrap: str) -> Iterator[Client]:
-    """A client for a few calls; an error that the broker answers is BrokerError."""
+    """Open a client for a few calls; raises broker errors as BrokerError."""
     with Client(bootstrap, client_id="compat_tests", timeout_ms=CALL_TIMEOUT_MS) as client:
         try:
             yield client
@@ -30,13 +31,16 @@ def asking(bootstrap: str) -> Iterator[Client]:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-    """Create a topic and wait until every partition has a leader. Raises BrokerError."""
+    """Create a topic and wait until every partition has a leader.
+
+    Raises: BrokerError: the broker rejected the topic.
+    """
     with asking(bootstrap) as client:
         client.create_topics([NewTopic(name, partitions, 1, settings or {})])
 
 
 def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
-    """What the broker advertises: API key -> lowest and highest version."""
+    """Return the advertised versions: API key -> lowest and highest version."""
     connection = Connection(
         parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), Deadline(CALL_TIMEOUT_MS)
     )
@@ -45,7 +49,7 @@ def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
 
 
 def codecs_of(bootstrap: str, place: Place) -> set[str]:
-    """The codecs of the batches at the start of a partition, as the broker keeps them."""
+    """Return the codecs of the first batches of a partition, as the broker stores them."""
     wanted = TopicPartition(*place)
     with asking(bootstrap) as client:
         fetched = client.fetch({wanted: 0})[wanted]

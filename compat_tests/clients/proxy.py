@@ -1,8 +1,7 @@
-"""A TCP proxy that loses replies and cuts connections on order: the network's share of the
-scenarios.
+"""A TCP proxy that drops replies and cuts connections when a test requests it.
 
-It passes bytes on unchanged but for one thing: where the broker tells clients its address, its port
-becomes the proxy's, so that clients stay behind the proxy.
+It forwards bytes unchanged, with one exception: it replaces the broker's port in responses that
+contain broker addresses. Clients therefore stay behind the proxy.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ TELL_ADDRESS = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
 class Proxy:
-    """Listens on a free port of the loopback address and forwards to one broker.
+    """Listens on a free loopback port and forwards to one broker.
 
-    `requests` counts what has gone up, by API key; `dropped` counts the replies lost by order.
+    `requests` counts the forwarded requests by API key; `dropped` counts the dropped replies.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -50,7 +49,7 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed = True
-        # A blocked accept() does not notice that its socket is closed; a last connection wakes it.
+        # Closing the socket does not unblock accept(); one last connection does.
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass
         self._accepter.join(5)
@@ -58,15 +57,15 @@ class Proxy:
         self.cut()
 
     def drop_reply(self, api_key: int, after: int = 0) -> None:
-        """Let `after` more replies of this API pass, lose the next one and cut its connection.
+        """Forward `after` more replies of this API, drop the next one and cut its connection.
 
-        The broker has then done the work, and the client can't know.
+        The broker has processed that request, and the client cannot know it.
         """
         with self._lock:
             self._drops[api_key].add(self._replies[api_key] + after)
 
     def cut(self) -> int:
-        """Cut every connection; clients may come back at once. Returns how many there were."""
+        """Cut every connection and return how many there were. Clients may reconnect at once."""
         with self._lock:
             links = list(self._links)
         for link in links:
@@ -90,12 +89,12 @@ class Proxy:
                 self._links.add(link)
             link.start()
 
-    def went_up(self, api_key: int) -> None:
+    def count_request(self, api_key: int) -> None:
         with self._lock:
             self.requests[api_key] += 1
 
     def is_to_drop(self, api_key: int) -> bool:
-        """Count a reply that has come from the broker, and say whether it is to be lost."""
+        """Count a reply of the broker and return whether to drop it."""
         with self._lock:
             number = self._replies[api_key]
             self._replies[api_key] += 1
@@ -109,7 +108,7 @@ class Proxy:
 
 
 class _Link:
-    """One client's connection and its twin to the broker, a thread for each direction."""
+    """One client connection and its broker connection, with one thread per direction."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, broker: socket.socket) -> None:
         self._proxy = proxy
@@ -132,7 +131,7 @@ class _Link:
         try:
             work()
         except OSError:
-            pass  # either side is gone; both ends are closed below
+            pass  # One side has closed; both sockets are closed below.
         finally:
             self.cut()
             self._client.close()
@@ -143,7 +142,7 @@ class _Link:
         while (frame := _read_frame(self._client)) is not None:
             api_key, _version, correlation = struct.unpack_from(">hhi", frame, 4)
             self._api_keys[correlation] = api_key
-            self._proxy.went_up(api_key)
+            self._proxy.count_request(api_key)
             self._broker.sendall(frame)
 
     def _down(self) -> None:
@@ -160,7 +159,7 @@ class _Link:
 
 
 def _read_frame(sock: socket.socket) -> bytes | None:
-    """The next frame, its four bytes of length included; None at the end of the stream."""
+    """Return the next frame including its four length bytes, or None at the end of the stream."""
     head = _read(sock, 4)
     if head is None:
         return None

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from compat_tests.clients.adapters.contract import Consumer, PendingSend, Producer, Record
 
 COLLECT_S = 30
-POLL_S = 1.0  # long enough for a join on a busy machine: kafka-python 3 drops one that its poll leaves in the middle
+POLL_S = 1.0  # enough for a join under load: kafka-python 3 abandons a join when its poll times out
 
 
 def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> list[Record]:
-    """Poll until `count` records have come; fails when they do not, or when more come."""
+    """Poll until `count` records are received; fail if fewer or more arrive in time."""
     found: list[Record] = []
     deadline = time.monotonic() + timeout_s
     while len(found) < count:
@@ -23,7 +23,7 @@ def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> lis
 
 
 def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:
-    """Fails when records come within this time."""
+    """Fail if a record arrives within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = consumer.poll(0.1)
@@ -33,9 +33,7 @@ def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:
 def send_all(
     producer: Producer, topic: str, values: Iterable[bytes], *, partition: int | None = None
 ) -> list[PendingSend]:
-    """Send without waiting for each, then wait for all of them; they are confirmed when this
-    returns.
-    """
+    """Send without waiting between records, then wait until all are confirmed."""
     pending = [producer.send(topic, value, partition=partition) for value in values]
     producer.flush()
     for each in pending:

@@ -1,4 +1,4 @@
-"""What the clients' admins do: topics, partitions, settings, groups, the cluster."""
+"""The clients' admin APIs: topics, partitions, configs, groups and the cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Serves = Callable[[int], None]
 DELETE_RECORDS, ALTER_CONFIGS, DESCRIBE_LOG_DIRS, INCREMENTAL_ALTER_CONFIGS = 21, 33, 35, 44
 
 
-def test_a_topic_from_birth_to_death(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
+def test_topic_create_describe_delete(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     admin = connect.admin(broker.bootstrap)
     chosen = name("topic")
     assert chosen not in admin.topics()
@@ -52,12 +52,12 @@ def test_a_topic_from_birth_to_death(connect: ClientFactory, broker: RunningBrok
     assert len(set(leaders.values())) == 1
     producer = connect.producer(broker.bootstrap)
     assert producer.send(chosen, b"value", partition=2).result() == RecordMetadata(2, 0)
-    producer.close()  # else its questions for the topic may make it again
+    producer.close()  # otherwise their metadata requests may recreate the topic
     admin.delete_topic(chosen)
     eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
 
 
-def test_a_name_can_be_used_again(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
+def test_topic_can_be_recreated(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     admin = connect.admin(broker.bootstrap)
     chosen = name("topic")
     for round_number in range(2):
@@ -69,13 +69,15 @@ def test_a_name_can_be_used_again(connect: ClientFactory, broker: RunningBroker,
         consumer = connect.consumer(broker.bootstrap, assign=[Place(chosen, 0)])
         records = collect(consumer, len(values))
         assert [(record.offset, record.value) for record in records] == list(enumerate(values))
-        producer.close()  # else their questions for the topic may make it again
+        producer.close()  # otherwise their metadata requests may recreate the topic
         consumer.close()
         admin.delete_topic(chosen)
         eventually(lambda: chosen not in admin.topics(), "the deleted topic is gone")
 
 
-def test_what_cannot_be_created(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
+def test_invalid_topic_creations_are_rejected(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     admin = connect.admin(broker.bootstrap)
     taken = topic()
     collides = name("a.b")
@@ -96,18 +98,18 @@ def test_what_cannot_be_created(connect: ClientFactory, broker: RunningBroker, t
         assert refusal.value.code == code, f"{chosen} {options}: {refusal.value}"
 
 
-def test_what_cannot_be_deleted(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
+def test_deleting_unknown_topic_fails(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     with pytest.raises(BrokerError) as refusal:
         connect.admin(broker.bootstrap).delete_topic(name("nobody"))
     assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_cluster(connect: ClientFactory, broker: RunningBroker) -> None:
+def test_describe_cluster(connect: ClientFactory, broker: RunningBroker) -> None:
     host, _, port = broker.bootstrap.rpartition(":")
     assert connect.admin(broker.bootstrap).brokers() == [(host, int(port))]
 
 
-def test_more_partitions(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
+def test_add_partitions(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_PARTITIONS)
     admin = connect.admin(broker.bootstrap)
     chosen = topic(partitions=2)
@@ -124,7 +126,7 @@ def test_more_partitions(connect: ClientFactory, broker: RunningBroker, topic: T
         assert refusal.value.code == INVALID_PARTITIONS
 
 
-def test_the_settings_of_a_topic(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
+def test_topic_configs_are_described(connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs) -> None:
     needs(ADMIN_CONFIGS)
     settings = connect.admin(broker.bootstrap).topic_settings(
         topic(**{"retention.ms": "3600000", "cleanup.policy": "compact"})
@@ -134,7 +136,7 @@ def test_the_settings_of_a_topic(connect: ClientFactory, broker: RunningBroker, 
     assert settings["segment.bytes"] == str(2**30)
 
 
-def test_the_settings_of_a_topic_change(
+def test_topic_configs_are_altered(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_CONFIGS)
@@ -177,7 +179,7 @@ def test_groups_are_listed_described_and_deleted(
         assert connect.consumer(broker.bootstrap, group=group).committed(Place(chosen, 0)) is None
 
 
-def test_records_are_deleted(
+def test_delete_records_before_offset(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
@@ -192,7 +194,7 @@ def test_records_are_deleted(
     nothing_more(consumer)
 
 
-def test_all_records_are_deleted(
+def test_delete_all_records(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
@@ -207,7 +209,7 @@ def test_all_records_are_deleted(
     assert [(record.offset, record.value) for record in collect(consumer, 1)] == [(3, b"new")]
 
 
-def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
+def test_consumer_resets_offset_after_record_deletion(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
@@ -220,7 +222,7 @@ def test_a_consumer_whose_records_were_deleted_goes_on_as_it_was_told(
     assert [record.offset for record in collect(consumer, 5)] == list(range(15, 20))
 
 
-def test_records_that_cannot_be_deleted(
+def test_invalid_record_deletions_are_rejected(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_DELETE_RECORDS)
@@ -235,7 +237,7 @@ def test_records_that_cannot_be_deleted(
         assert refusal.value.code == code, f"{place}: {refusal.value}"
 
 
-def test_what_lies_in_the_data_folders(
+def test_describe_log_dirs(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Needs, serves: Serves
 ) -> None:
     needs(ADMIN_LOG_DIRS)
@@ -248,9 +250,10 @@ def test_what_lies_in_the_data_folders(
     assert 1000 < sizes[Place(chosen, 1)] < 1200
 
 
-def test_produce_to_a_topic_that_cannot_be(connect: ClientFactory, broker: RunningBroker) -> None:
-    """The broker says so by itself: not every client checks names, and none may wait for such a
-    topic for ever.
+def test_produce_to_invalid_topic_name_fails(connect: ClientFactory, broker: RunningBroker) -> None:
+    """The broker rejects the name, because not every client validates it.
+
+    No client may wait indefinitely for such a topic.
     """
     with pytest.raises(BrokerError) as refusal:
         protocol_client.create_topic(broker.bootstrap, "not a name")

@@ -1,6 +1,4 @@
-"""Reading: by hand and by subscription, from any offset or time, paused, in small bites and large
-ones.
-"""
+"""Consuming: assignment, subscription, seeks, timestamps, pausing and fetch sizes."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ def values(records: list[Record]) -> list[bytes | None]:
 
 @pytest.fixture
 def filled(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> Place:
-    """A partition with the values of numbered(100)."""
+    """Return a partition that contains the values of numbered(100)."""
     place = Place(topic(), 0)
     send_all(connect.producer(broker.bootstrap, linger_ms=5), place.topic, numbered(100))
     return place
 
 
-def test_partitions_taken_by_hand(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_manual_assignment(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=3)
     producer = connect.producer(broker.bootstrap)
     for partition in range(3):
@@ -50,11 +48,11 @@ def test_partitions_taken_by_hand(connect: ClientFactory, broker: RunningBroker,
     assert values(collect(consumer, 20)) == numbered(20, "p1")
 
 
-def test_from_the_end_only_what_comes_later(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
+def test_latest_reset_returns_only_later_records(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     consumer = connect.consumer(broker.bootstrap, assign=[filled], reset="latest")
     producer = connect.producer(broker.bootstrap)
     found: list[Record] = []
-    for number in range(100):  # where the end is, it decides on its own time
+    for number in range(100):  # the client resolves the end offset lazily
         producer.send(filled.topic, b"later-%d" % number).result()
         found += consumer.poll(0.1)
         if len(found) >= 3:
@@ -63,7 +61,7 @@ def test_from_the_end_only_what_comes_later(connect: ClientFactory, broker: Runn
 
 
 def test_seek_by_offset(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
-    """S4.3: back replays, forward skips."""
+    """S4.3: seeking back repeats records, seeking forward skips them."""
     consumer = connect.consumer(broker.bootstrap, assign=[filled], fetch_wait_ms=50)
     assert values(collect(consumer, 100)) == numbered(100)
     assert consumer.position(filled) == 100
@@ -79,7 +77,7 @@ def test_seek_by_offset(connect: ClientFactory, broker: RunningBroker, filled: P
     nothing_more(consumer)
 
 
-def test_an_offset_out_of_range_falls_back(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
+def test_offset_out_of_range_resets(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     consumer = connect.consumer(broker.bootstrap, assign=[filled], reset="earliest")
     collect(consumer, 100)
     consumer.seek(filled, 5_000)
@@ -142,7 +140,7 @@ def test_pause_and_resume(connect: ClientFactory, broker: RunningBroker, topic: 
     assert {record.place for record in records} == {held}
 
 
-def test_a_fetch_waits_for_what_comes(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_fetch_waits_for_new_records(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: fetch.max.wait.ms."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
@@ -157,7 +155,7 @@ def test_a_fetch_waits_for_what_comes(connect: ClientFactory, broker: RunningBro
         assert time.monotonic() - started < 3, "the record came only when the fetch had waited to its end"
 
 
-def test_a_fetch_waits_for_as_much_as_it_wants(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_fetch_waits_for_min_bytes(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: fetch.min.bytes."""
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap)
@@ -171,7 +169,7 @@ def test_a_fetch_waits_for_as_much_as_it_wants(connect: ClientFactory, broker: R
     assert time.monotonic() - started < 1.2, "the bytes were there and the fetch waited on"
 
 
-def test_bites_smaller_than_a_batch(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_partition_limit_smaller_than_batch(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     """S4.3: max.partition.fetch.bytes."""
     place = Place(topic(), 0)
     source = random.Random(3)
@@ -220,7 +218,7 @@ def test_many_topics(connect: ClientFactory, broker: RunningBroker, name: Name) 
     }
 
 
-def test_topics_by_pattern(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
+def test_subscription_by_pattern(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
     stem = name("pattern")
     for each in ("one", "two"):
         protocol_client.create_topic(broker.bootstrap, f"{stem}.{each}")
@@ -239,7 +237,7 @@ def test_topics_by_pattern(connect: ClientFactory, broker: RunningBroker, name: 
     assert values(collect(consumer, 1)) == [b"later"]
 
 
-def test_the_partitions_of_a_topic(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_partitions_of_topic(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=7)
     consumer = connect.consumer(broker.bootstrap, assign=[Place(name, 0)])
     eventually(
@@ -258,6 +256,8 @@ def test_read_committed_without_transactions(
     assert values(collect(consumer, 1)) == [b"later"]
 
 
-def test_every_consumer_without_a_group_gets_all(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
+def test_consumers_without_group_receive_all_records(
+    connect: ClientFactory, broker: RunningBroker, filled: Place
+) -> None:
     for _ in range(3):
         assert values(collect(connect.consumer(broker.bootstrap, assign=[filled]), 100)) == numbered(100)

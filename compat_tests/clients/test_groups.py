@@ -1,6 +1,4 @@
-"""Consumer groups: members that join, leave and die; commits by hand and automatic; static members;
-assignors.
-"""
+"""Consumer groups: joining, leaving, failure, commits, static members and assignors."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def places(topic: str, count: int) -> set[Place]:
 
 
 def shared(members: list[ConsumerThread], all_places: set[Place]) -> bool:
-    """Every partition has one holder, and no member more than its share, rounded up."""
+    """Assert that every partition has one owner and the assignment is balanced."""
     held = [place for member in members for place in member.held]
     share = -(-len(all_places) // len(members))
     return sorted(held) == sorted(all_places) and all(len(member.held) <= share for member in members)
@@ -35,7 +33,7 @@ def shared(members: list[ConsumerThread], all_places: set[Place]) -> bool:
 
 @pytest.fixture
 def join(client: Client, broker: RunningBroker) -> Iterator[Join]:
-    """Start a member in a thread; all have left at the end of the test."""
+    """Return a function that starts a member thread; all members leave at the end of the test."""
     with ExitStack() as stack:
 
         def start(topics: str | list[str], group: str, *, commit: bool = False, **options: Any) -> ConsumerThread:
@@ -47,7 +45,7 @@ def join(client: Client, broker: RunningBroker) -> Iterator[Join]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_members_share_the_partitions(
+def test_partitions_are_balanced_over_members(
     count: int, join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=4)
@@ -65,7 +63,7 @@ def test_members_share_the_partitions(
         assert {record.place for record in member.records} == member.held
 
 
-def test_members_come_and_go(
+def test_rebalance_on_join_and_leave(
     join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=4)
@@ -84,8 +82,8 @@ def test_members_come_and_go(
     eventually(lambda: len(third.records) == 40, "the last member got 40 records")
 
 
-def test_who_leaves_frees_its_partitions_at_once(join: Join, topic: Topic, name: Name) -> None:
-    """Not only when its session, long here, has run out."""
+def test_leave_reassigns_partitions_immediately(join: Join, topic: Topic, name: Name) -> None:
+    """A leaving member's partitions are reassigned before its long session times out."""
     chosen = topic(partitions=2)
     group = name("group")
     members = [join(chosen, group, session_ms=20_000) for _ in range(2)]
@@ -94,7 +92,7 @@ def test_who_leaves_frees_its_partitions_at_once(join: Join, topic: Topic, name:
     eventually(lambda: members[1].held == places(chosen, 2), "the other holds all", 10)
 
 
-def test_who_dies_is_missed_when_its_session_ends(
+def test_killed_member_is_removed_after_session_timeout(
     client: Client, join: Join, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=4)
@@ -111,7 +109,7 @@ def test_who_dies_is_missed_when_its_session_ends(
         )
 
 
-def test_heartbeats_keep_a_member_that_does_not_poll(
+def test_heartbeats_keep_idle_member_in_group(
     join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic(partitions=2)
@@ -125,7 +123,7 @@ def test_heartbeats_keep_a_member_that_does_not_poll(
     assert sum(idle.committed(place) or 0 for place in places(chosen, 2)) == 20
 
 
-def test_commits_by_hand(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
+def test_manual_commits(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     chosen = topic()
     group = name("group")
     place = Place(chosen, 0)
@@ -149,7 +147,7 @@ def test_commits_by_hand(connect: ClientFactory, broker: RunningBroker, topic: T
     assert third.committed(place) == 100
 
 
-def test_what_is_not_committed_comes_again(
+def test_uncommitted_records_are_redelivered(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     chosen = topic()
@@ -161,9 +159,7 @@ def test_what_is_not_committed_comes_again(
         consumer.close()
 
 
-def test_commits_without_a_subscription(
-    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
-) -> None:
+def test_commits_without_subscription(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     chosen = topic(partitions=3)
     group = name("group")
     consumer = connect.consumer(broker.bootstrap, assign=sorted(places(chosen, 3)), group=group)
@@ -191,13 +187,15 @@ def test_automatic_commits(connect: ClientFactory, broker: RunningBroker, topic:
     )
     send_all(connect.producer(broker.bootstrap), chosen, numbered(5, "more"))
     assert [record.value for record in collect(second, 5)] == numbered(5, "more")
-    second.close()  # commits although its interval is far away
+    second.close()  # commits on close although the interval has not elapsed
     third = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms)
     nothing_more(third, 1.5)
     assert third.committed(place) == 55
 
 
-def test_every_group_gets_everything(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
+def test_every_group_receives_all_records(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     chosen = topic(partitions=2)
     groups = [name("group") for _ in range(3)]
     consumers = [
@@ -210,7 +208,7 @@ def test_every_group_gets_everything(connect: ClientFactory, broker: RunningBrok
         assert sorted(record.value or b"" for record in collect(consumer, 20)) == sorted(2 * numbered(10))
 
 
-def test_a_member_of_several_topics(join: Join, topic: Topic, name: Name) -> None:
+def test_members_subscribed_to_several_topics(join: Join, topic: Topic, name: Name) -> None:
     topics = [topic(partitions=3), topic(partitions=2)]
     group = name("group")
     members = [join(topics, group) for _ in range(2)]
@@ -219,14 +217,15 @@ def test_a_member_of_several_topics(join: Join, topic: Topic, name: Name) -> Non
 
 
 def _halves(members: list[ConsumerThread], everything: set[Place]) -> bool:
-    """The range assignor shares each topic by itself: one member may have one partition more of
-    each.
+    """The range assignor assigns each topic separately.
+
+    One member may therefore own one partition more of each topic.
     """
     held = [place for member in members for place in member.held]
     return sorted(held) == sorted(everything) and all(member.held for member in members)
 
 
-def test_members_of_different_topics(join: Join, topic: Topic, name: Name) -> None:
+def test_members_with_different_subscriptions(join: Join, topic: Topic, name: Name) -> None:
     topics = [topic(partitions=2), topic(partitions=2)]
     group = name("group")
     members = [join(chosen, group) for chosen in topics]
@@ -237,7 +236,7 @@ def test_members_of_different_topics(join: Join, topic: Topic, name: Name) -> No
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_an_assignor(assignor: str, client: Client, join: Join, topic: Topic, name: Name) -> None:
+def test_assignor(assignor: str, client: Client, join: Join, topic: Topic, name: Name) -> None:
     if assignor not in client.assignors:
         pytest.skip(f"{client.name} {client.version} has no assignor {assignor}")
     chosen = topic(partitions=6)
@@ -250,7 +249,7 @@ def test_an_assignor(assignor: str, client: Client, join: Join, topic: Topic, na
     eventually(lambda: shared(members, places(chosen, 6)), "two members share again")
 
 
-def test_a_static_member_comes_back_unnoticed(
+def test_static_member_rejoins_without_rebalance(
     join: Join, topic: Topic, name: Name, needs: Callable[[str], None]
 ) -> None:
     needs(STATIC_MEMBERS)
@@ -266,7 +265,7 @@ def test_a_static_member_comes_back_unnoticed(
     assert stays.history == history, "the one that stayed was rebalanced"
 
 
-def test_a_member_with_new_topics(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
+def test_member_changes_subscription(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     old, new = topic(), topic()
     consumer = connect.consumer(broker.bootstrap, old, group=name("group"), session_ms=broker.session_ms)
     producer = connect.producer(broker.bootstrap)

@@ -1,5 +1,6 @@
-"""A network that loses replies and cuts connections: nothing is lost, and an idempotent producer
-writes nothing twice.
+"""Scenarios with dropped replies and cut connections.
+
+No record is lost, and an idempotent producer writes no duplicate.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def proxy(broker: RunningBroker) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_a_lost_reply_does_not_write_twice(
+def test_idempotent_producer_writes_once_after_lost_reply(
     proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(IDEMPOTENCE)
@@ -32,7 +33,7 @@ def test_a_lost_reply_does_not_write_twice(
     producer = connect.producer(proxy.bootstrap, idempotent=True)
     producer.send(place.topic, b"value-0").result()
     proxy.drop_reply(PRODUCE)
-    # The client learns the offset of the write whose reply was lost.
+    # The client learns the offset of the write although its reply was lost.
     assert producer.send(place.topic, b"value-1").result().offset in (1, -1)
     assert proxy.dropped == 1
     assert producer.send(place.topic, b"value-2").result().offset == 2
@@ -42,7 +43,7 @@ def test_a_lost_reply_does_not_write_twice(
     assert consumer.end_offset(place) == 3
 
 
-def test_lost_replies_under_load(
+def test_idempotent_producer_writes_once_after_many_lost_replies(
     proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(IDEMPOTENCE)
@@ -63,10 +64,10 @@ def test_lost_replies_under_load(
         assert consumer.end_offset(Place(name, partition)) == 1_500
 
 
-def test_a_plain_producer_writes_again_after_a_lost_reply(
+def test_non_idempotent_producer_duplicates_after_lost_reply(
     proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic
 ) -> None:
-    """At least once, as it promises; and the proof that a lost reply makes a client write again."""
+    """A non-idempotent producer retries after a lost reply, so delivery is at least once."""
     place = Place(topic(), 0)
     producer = connect.producer(proxy.bootstrap)
     producer.send(place.topic, b"value-0").result()
@@ -77,7 +78,7 @@ def test_a_plain_producer_writes_again_after_a_lost_reply(
     assert [record.value for record in records] == [b"value-0", b"value-1", b"value-1"]
 
 
-def test_a_consumer_goes_on_after_lost_fetches(
+def test_consumer_continues_after_lost_fetch_replies(
     proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic
 ) -> None:
     place = Place(topic(), 0)
@@ -90,7 +91,9 @@ def test_a_consumer_goes_on_after_lost_fetches(
     assert proxy.dropped == 2
 
 
-def test_cut_connections(proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
+def test_clients_reconnect_after_cut_connections(
+    proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
+) -> None:
     place = Place(topic(), 0)
     producer = connect.producer(proxy.bootstrap)
     consumer = connect.consumer(proxy.bootstrap, place.topic, group=name("group"), session_ms=4 * broker.session_ms)

@@ -1,6 +1,4 @@
-"""What producers send is what consumers get: codecs, acks, every field of a record, sizes,
-refusals.
-"""
+"""Producing: codecs, acks, record fields, record sizes and rejected records."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ SECOND_MS = 1_000
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_codec(codec: str, connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_codec(codec: str, connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     values = [f"{number} ".encode() * 40 for number in range(200)]
     producer = connect.producer(broker.bootstrap, codec=codec, linger_ms=50, batch_bytes=64_000)
@@ -39,8 +37,8 @@ def test_a_codec(codec: str, connect: ClientFactory, broker: RunningBroker, topi
     records = collect(connect.consumer(broker.bootstrap, assign=[Place(name, 0)]), 200)
     assert [record.value for record in records] == values
     assert [record.offset for record in records] == list(range(200))
-    # Some clients turn compression off by themselves when a broker's list of versions displeases
-    # them.
+    # Some clients silently disable compression if the broker does not advertise certain API
+    # versions.
     assert protocol_client.codecs_of(broker.bootstrap, Place(name, 0)) == {codec}
 
 
@@ -66,7 +64,7 @@ def test_one_record_at_a_time(connect: ClientFactory, broker: RunningBroker, top
         assert producer.send(name, b"%d" % number).result() == RecordMetadata(0, number)
 
 
-def test_an_idempotent_producer(
+def test_idempotent_producer(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(IDEMPOTENCE)
@@ -78,7 +76,7 @@ def test_an_idempotent_producer(
         assert [record.value for record in records] == numbered(300)
 
 
-def test_keys_values_headers_and_times(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_keys_values_headers_and_timestamps(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     now_ms = int(time.time() * 1000)
     headers: Headers = (("trace", b"\x00\xff"), ("trace", b"again"), ("", b""), ("größe", "größe".encode()))
@@ -100,7 +98,7 @@ def test_keys_values_headers_and_times(connect: ClientFactory, broker: RunningBr
     assert [(record.key, record.value, record.headers, record.timestamp_ms) for record in records] == sent
 
 
-def test_headers_without_a_value(
+def test_null_header_values(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:
     needs(NULL_HEADERS)
@@ -110,9 +108,7 @@ def test_headers_without_a_value(
     assert record.headers == (("none", None), ("empty", b""))
 
 
-def test_a_record_is_stamped_when_it_brings_no_time(
-    connect: ClientFactory, broker: RunningBroker, topic: Topic
-) -> None:
+def test_client_sets_missing_timestamp(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     before_ms = int(time.time() * 1000)
     connect.producer(broker.bootstrap).send(name, b"value").result()
@@ -120,7 +116,7 @@ def test_a_record_is_stamped_when_it_brings_no_time(
     assert before_ms <= record.timestamp_ms <= int(time.time() * 1000)
 
 
-def test_the_time_of_the_append(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_log_append_time(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(**{"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     producer = connect.producer(broker.bootstrap, linger_ms=20, codec="gzip")
@@ -132,7 +128,7 @@ def test_the_time_of_the_append(connect: ClientFactory, broker: RunningBroker, t
     assert all(before_ms <= record.timestamp_ms <= after_ms for record in records)
 
 
-def test_a_time_far_ahead_is_refused(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_timestamp_far_in_future_is_rejected(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     producer = connect.producer(broker.bootstrap)
     with pytest.raises(BrokerError) as refusal:
@@ -153,7 +149,7 @@ def test_records_of_one_megabyte(codec: str, connect: ClientFactory, broker: Run
     assert [record.value == value for record, value in zip(records, values, strict=True)] == [True] * 5
 
 
-def test_a_record_above_the_limit_is_refused(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_record_above_size_limit_is_rejected(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(**{"max.message.bytes": "20000"})
     producer = connect.producer(broker.bootstrap)
     with pytest.raises(BrokerError) as refusal:
@@ -162,7 +158,7 @@ def test_a_record_above_the_limit_is_refused(connect: ClientFactory, broker: Run
     assert producer.send(name, b"small").result() == RecordMetadata(0, 0)
 
 
-def test_order_within_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_order_within_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=3)
     producer = connect.producer(broker.bootstrap, linger_ms=5)
     pending = [producer.send(name, b"%d" % number, partition=number % 3) for number in range(3_000)]
@@ -176,7 +172,7 @@ def test_order_within_a_partition(connect: ClientFactory, broker: RunningBroker,
         assert found == list(range(partition, 3_000, 3))
 
 
-def test_equal_keys_share_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_equal_keys_share_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=5)
     producer = connect.producer(broker.bootstrap)
     pending = [(number % 20, producer.send(name, b"value", key=b"key-%d" % (number % 20))) for number in range(100)]
@@ -185,7 +181,7 @@ def test_equal_keys_share_a_partition(connect: ClientFactory, broker: RunningBro
     assert len({partition for _key, partition in places}) > 1
 
 
-def test_a_topic_is_made_on_demand(connect: ClientFactory, broker: RunningBroker, name: Callable[[str], str]) -> None:
+def test_topic_is_auto_created(connect: ClientFactory, broker: RunningBroker, name: Callable[[str], str]) -> None:
     chosen = name("on-demand")
     producer = connect.producer(broker.bootstrap)
     assert producer.send(chosen, b"first").result() == RecordMetadata(0, 0)
@@ -194,7 +190,7 @@ def test_a_topic_is_made_on_demand(connect: ClientFactory, broker: RunningBroker
     nothing_more(consumer)
 
 
-def test_two_producers_share_a_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_two_producers_on_one_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic()
     producers = [connect.producer(broker.bootstrap, linger_ms=number) for number in range(2)]
     pending = [producers[number % 2].send(name, b"%d" % number) for number in range(400)]

@@ -1,4 +1,4 @@
-"""The broker stops and starts again on the same address; clients that were there before go on."""
+"""Broker restarts on the same address: connected clients continue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from compat_tests.clients.scenario_helpers import collect, nothing_more, numbere
 Name = Callable[[str], str]
 
 
-def test_producer_and_consumer_go_on(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
+def test_producer_and_consumer_continue_after_restart(
+    own_broker: RunningBroker, connect: ClientFactory, name: Name
+) -> None:
     place = Place(name("topic"), 0)
     protocol_client.create_topic(own_broker.bootstrap, place.topic)
     producer = connect.producer(own_broker.bootstrap)
@@ -37,7 +39,7 @@ def test_producer_and_consumer_go_on(own_broker: RunningBroker, connect: ClientF
     assert [record.offset for record in collect(fresh, 150)] == list(range(150))
 
 
-def test_a_group_goes_on(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
+def test_group_continues_after_restart(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen, group = name("topic"), name("group")
     protocol_client.create_topic(own_broker.bootstrap, chosen, 2)
     producer = connect.producer(own_broker.bootstrap)
@@ -59,10 +61,10 @@ def test_a_group_goes_on(own_broker: RunningBroker, connect: ClientFactory, name
     assert [heir.committed(Place(chosen, partition)) for partition in (0, 1)] == [30, 30]
 
 
-def test_an_idempotent_producer_goes_on_through_restarts(
+def test_idempotent_producer_continues_after_restarts(
     own_broker: RunningBroker, connect: ClientFactory, name: Name, needs: Callable[[str], None]
 ) -> None:
-    """The broker stops in the middle of a stream: what was on its way is written once, in order."""
+    """The broker restarts while records are in flight; each is written once, in order."""
     needs(IDEMPOTENCE)
     place = Place(name("topic"), 0)
     protocol_client.create_topic(own_broker.bootstrap, place.topic)
@@ -94,7 +96,7 @@ def _stream(producer: Producer, topic: str, pending: list[PendingSend], stop: th
         pending.append(producer.send(topic, b"value-%d" % len(pending)))
 
 
-def test_topics_and_settings_outlive_it(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
+def test_topics_and_configs_survive_restart(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen = name("topic")
     protocol_client.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})
     admin = connect.admin(own_broker.bootstrap)
@@ -107,10 +109,10 @@ def test_topics_and_settings_outlive_it(own_broker: RunningBroker, connect: Clie
     assert again.topic_settings(chosen) == before
 
 
-def test_what_was_damaged_on_the_disk_is_never_handed_out(
+def test_corrupted_records_are_not_served(
     own_broker: RunningBroker, storage: str, tmp_path: Path, connect: ClientFactory, name: Name
 ) -> None:
-    """The client hears of it, or hears nothing; one that seeks beyond it goes on."""
+    """The client gets an error or no records; a seek past the damage continues."""
     if storage != DISK:
         pytest.skip("there is no file to damage")
     place = Place(name("topic"), 0)

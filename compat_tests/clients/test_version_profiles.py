@@ -1,5 +1,6 @@
-"""A client finds its way with each Kafka that kqueue can serve as: it sees that Kafka's API
-versions and no others.
+"""Each Kafka version that kqueue can emulate works with the client.
+
+The client sees the API versions of that Kafka version and no others.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from kqueue.api import version_profiles
 @pytest.fixture(params=version_profiles.VERSIONS)
 def profile(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:
     if request.config.getoption("bootstrap"):
-        pytest.skip("what another broker serves is its own affair")
+        pytest.skip("version profiles apply to kqueue only")
     with kqueue.Broker(as_version=request.param, settings=SETTINGS) as broker:
         yield broker
 
 
-def test_records_and_offsets_go_through(profile: kqueue.Broker, connect: Any, name: Callable[[str], str]) -> None:
+def test_produce_consume_commit_with_version_profile(
+    profile: kqueue.Broker, connect: Any, name: Callable[[str], str]
+) -> None:
     topic, group = name("topic"), name("group")
     protocol_client.create_topic(profile.bootstrap, topic, 1, {})
     producer = connect.producer(profile.bootstrap)

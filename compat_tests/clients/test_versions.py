@@ -1,4 +1,4 @@
-"""What the broker says that it serves: clients choose their ways by it."""
+"""The advertised API versions, from which clients choose the versions that they use."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ AT_LEAST = {
 }
 
 
-def test_the_versions_that_clients_need(broker: RunningBroker) -> None:
+def test_advertised_versions_cover_client_requirements(broker: RunningBroker) -> None:
     if broker.storage == EXTERNAL:
-        pytest.skip("what another broker serves is its own affair")
+        pytest.skip("an external broker may serve other versions")
     served = protocol_client.served_apis(broker.bootstrap)
     missing = {
         key: (served.get(key), wanted) for key, wanted in AT_LEAST.items() if not _covers(served.get(key), wanted)

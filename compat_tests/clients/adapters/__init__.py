@@ -1,5 +1,6 @@
-"""The adapters, by the name that ``--client`` takes; a client is imported only when it is asked
-for.
+"""Loads the adapter of the client that ``--client`` names.
+
+A client's package is imported only when its adapter is loaded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ MODULES = {"kafka-python": "kafka_python", "aiokafka": "aiokafka", "confluent-ka
 
 
 def load(name: str) -> Client:
-    """The adapter of this client. Raises ImportError: the client is not installed here."""
+    """Return the adapter of this client.
+
+    Raises: ImportError: the client is not installed.
+    """
     module = import_module(f"compat_tests.clients.adapters.{MODULES[name]}")
     client: Client = module.adapter()
     return client

@@ -1,5 +1,6 @@
-"""aiokafka: its coroutines run on one event loop in a thread, so that the scenarios stay plain
-functions.
+"""The adapter of aiokafka.
+
+Its coroutines run on one event loop in a thread, so that the scenarios can be plain functions.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ ASSIGNORS: dict[str, Any] = {
 
 
 def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a plain function on the loop's thread: aiokafka is not to be touched from another."""
+    """Call a function on the event loop thread, because aiokafka is not thread-safe."""
 
     async def calling() -> T:
         return function(*args, **kwargs)

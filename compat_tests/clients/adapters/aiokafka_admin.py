@@ -1,4 +1,4 @@
-"""aiokafka's admin: it hands over bare response objects, errors included."""
+"""aiokafka's admin, which returns response objects without raising their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop on which aiokafka's coroutines run, in a thread, and its errors."""
+"""The event loop thread that runs aiokafka's coroutines, and the conversion of its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALL_TIMEOUT_S = 40
 
 
 def refusals() -> AbstractContextManager[None]:
-    """aiokafka's errors as BrokerError."""
+    """Raise aiokafka's errors as BrokerError."""
     return numbered(KafkaError)
 
 

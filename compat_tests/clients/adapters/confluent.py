@@ -1,4 +1,4 @@
-"""confluent-kafka: librdkafka under Python, threads of its own in C."""
+"""The adapter of confluent-kafka, which wraps librdkafka and its C threads."""
 
 from __future__ import annotations
 
@@ -154,13 +154,15 @@ class _Consumer:
         return {Place(point.topic, point.partition) for point in self._consumer.assignment()}
 
     def poll(self, timeout_s: float) -> list[Record]:
-        """librdkafka hands out errors in a row with records: one that stands behind records is
-        raised by the next call.
+        """Return the next records.
+
+        librdkafka returns errors in sequence with records. An error that follows records is raised
+        by the next call.
         """
         messages = self._held_back
         if not messages:
-            # consume(n, timeout) waits for all n: so wait for the first and take with it what is
-            # there.
+            # consume(n, timeout) waits for all n records: wait for the first, then fetch the
+            # available ones.
             first = self._consumer.poll(timeout_s)
             if first is None:
                 return []
@@ -194,9 +196,7 @@ class _Consumer:
         self._seek(place, OFFSET_END)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """librdkafka refuses to seek a partition until its fetcher, another thread, has begun with
-        it, or while it begins anew.
-        """
+        """Seek, with retries while librdkafka's fetcher thread starts or restarts the partition."""
         self._held_back.clear()
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
@@ -255,7 +255,7 @@ class _Consumer:
         return set(self._consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic].partitions)
 
     def close(self) -> None:
-        with contextlib.suppress(RuntimeError):  # closed twice
+        with contextlib.suppress(RuntimeError):  # already closed
             self._consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""confluent-kafka's admin: every call gives a future per thing."""
+"""confluent-kafka's admin, in which every call returns one future per resource."""
 
 from __future__ import annotations
 

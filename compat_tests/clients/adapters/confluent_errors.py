@@ -1,4 +1,4 @@
-"""What every call to confluent-kafka needs: settings, a bound of time, its errors."""
+"""Settings, timeouts and errors that all adapters of confluent-kafka share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuse(error: KafkaError) -> BrokerError:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """The client's exceptions as BrokerError (negative numbers are librdkafka's own errors)."""
+    """Raise the client's exceptions as BrokerError; negative codes are librdkafka's own."""
     try:
         yield
     except KafkaException as error:

@@ -1,9 +1,10 @@
-"""What the scenarios ask of a client; an adapter hides how each client, and each version of it,
-does it.
+"""The interface through which the scenarios use a client.
 
-An adapter adds nothing of its own: it neither retries nor waits nor mends what its client does.
-Partitions are named by `Place`; times are in milliseconds since 1970 where a record is meant, in
-seconds where a wait is.
+An adapter maps it to one client and to all supported versions of it. Adapters do not retry, wait or
+correct the client's behaviour.
+
+Partitions are named by `Place`. Record timestamps are in milliseconds since 1970; timeouts are in
+seconds.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ NON_EMPTY_GROUP = 68
 INVALID_RECORD = 87
 
 HEARTBEAT_MS_MAX = 1_000
-ALL_RECORDS = -1  # in place of an offset, where records are deleted
+ALL_RECORDS = -1  # as an offset for deleting records
 
 
 class BrokerError(Exception):
-    """The client reports an error of the protocol; `code` is its number there."""
+    """A protocol error that the client reports; `code` is the Kafka error code."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"error {code}: {text}")
@@ -54,7 +55,7 @@ class BrokerError(Exception):
 
 @contextmanager
 def numbered(error_class: type[Exception]) -> Iterator[None]:
-    """Those errors of a client that carry a number of the protocol, as BrokerError."""
+    """Raise a client's errors that carry a Kafka error code as BrokerError."""
     try:
         yield
     except error_class as error:
@@ -72,7 +73,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as the client hands it over."""
+    """A record as the client returns it."""
 
     place: Place
     offset: int
@@ -83,14 +84,14 @@ class Record(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went; `offset` is -1 where the client does not learn it (acks=0)."""
+    """Partition and offset of a written record; `offset` is -1 if it is unknown (acks=0)."""
 
     partition: int
     offset: int
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of a search by time."""
+    """The result of a lookup by timestamp."""
 
     offset: int
     timestamp_ms: int | None
@@ -105,7 +106,9 @@ class GroupDescription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """`acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes
+    """Options of a producer.
+
+    `acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes
     batches of several records.
     """
 
@@ -119,10 +122,10 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """`group` None: no group at all. `reset`: earliest or latest. `auto_commit_ms` None: commits by
-    hand only.
+    """Options of a consumer.
 
-    `assignor`: one of the adapter's `assignors`; None is the client's own default.
+    `group` None: no group. `reset`: earliest or latest. `auto_commit_ms` None: manual commits only.
+    `assignor`: one of the adapter's `assignors`; None is the client's default.
     """
 
     group: str | None = None
@@ -140,17 +143,18 @@ class ConsumerOptions:
 
 
 class PendingSend(Protocol):
-    """A record on its way."""
+    """A record that was sent and is not confirmed yet."""
 
     def result(self, timeout_s: float = 20) -> RecordMetadata:
-        """Wait until it is confirmed. Raises BrokerError: the broker, or the client on its behalf,
-        said no.
+        """Wait until the record is confirmed.
+
+        Raises: BrokerError: the broker or the client rejected the record.
         """
         ...
 
 
 class Producer(Protocol):
-    """Order of `send` calls is the order of records in a partition."""
+    """A producer; records of a partition keep the order of the `send` calls."""
 
     def send(
         self,
@@ -164,21 +168,22 @@ class Producer(Protocol):
     ) -> PendingSend: ...
 
     def flush(self, timeout_s: float = 30) -> None:
-        """Wait until nothing is on its way; errors show in the `PendingSend`s."""
+        """Wait until all sends have completed; errors are raised by their `PendingSend`."""
         ...
 
     def close(self) -> None: ...
 
 
 class Consumer(Protocol):
-    """One thread at a time."""
+    """A consumer.
+
+    Thread: not thread-safe; use it from one thread.
+    """
 
     def subscribe(self, topics: Sequence[str]) -> None: ...
 
     def subscribe_pattern(self, pattern: str) -> None:
-        """All topics whose name begins with a match of this regular expression (it starts with
-        ``^``).
-        """
+        """Subscribe to all topics that match this regular expression (begins with ``^``)."""
         ...
 
     def assign(self, places: Iterable[Place]) -> None: ...
@@ -186,8 +191,9 @@ class Consumer(Protocol):
     def assignment(self) -> set[Place]: ...
 
     def poll(self, timeout_s: float) -> list[Record]:
-        """What is there, at most `poll_records_max` records; [] if nothing came in time. Raises
-        BrokerError.
+        """Return at most `poll_records_max` records; [] if none arrived in time.
+
+        Raises: BrokerError: the broker reported an error.
         """
         ...
 
@@ -210,7 +216,7 @@ class Consumer(Protocol):
     def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None: ...
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
-        """Wait until these offsets, or None: the positions, are committed."""
+        """Commit these offsets, or the current positions if None, and wait for the result."""
         ...
 
     def committed(self, place: Place) -> int | None: ...
@@ -218,12 +224,15 @@ class Consumer(Protocol):
     def partitions(self, topic: str) -> set[int]: ...
 
     def close(self) -> None:
-        """Leave the group, committing first where commits are automatic."""
+        """Leave the group, after a commit if commits are automatic."""
         ...
 
 
 class Admin(Protocol):
-    """Methods raise BrokerError. What a version lacks is missing from the adapter's `features`."""
+    """An admin client; methods raise BrokerError.
+
+    `features` of the adapter lists what this client version supports.
+    """
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
@@ -234,7 +243,7 @@ class Admin(Protocol):
     def topics(self) -> set[str]: ...
 
     def describe_topic(self, name: str) -> dict[int, int]:
-        """Partition -> leader's node id."""
+        """Return partition -> node id of its leader."""
         ...
 
     def brokers(self) -> list[tuple[str, int]]: ...
@@ -244,8 +253,9 @@ class Admin(Protocol):
     def topic_settings(self, name: str) -> dict[str, str | None]: ...
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
-        """These, and no others, are the topic's own settings afterwards (or more, where the client
-        alters one by one).
+        """Replace the topic's own configs by these.
+
+        Clients that alter configs one by one keep the topic's other configs.
         """
         ...
 
@@ -258,7 +268,7 @@ class Admin(Protocol):
     def delete_records(self, place: Place, before_offset: int) -> None: ...
 
     def log_dirs(self) -> list[dict[Place, int]]:
-        """Bytes of each partition, by data folder."""
+        """Return the bytes of each partition, by data folder."""
         ...
 
     def close(self) -> None: ...
@@ -266,7 +276,7 @@ class Admin(Protocol):
 
 @dataclass(frozen=True)
 class Client:
-    """One client at one version, with the features and assignors that it brings."""
+    """One client version with its features and assignors."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""kafka-python: 2.0.2 (years of code in the field), the last of 2.x, and 3.x."""
+"""The adapter of kafka-python: 2.0.2, the last 2.x version, and 3.x."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 ASSIGNORS: dict[str, Any] = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
-    # In 2.0.2 it takes the length of an iterator, which Python 3 refuses, as soon as a third member
-    # comes.
+    # kafka-python 2.0.2 calls len() on an iterator when a third member joins: a TypeError in Python
+    # 3.
     **({"sticky": StickyPartitionAssignor} if VERSION >= (2, 1) else {}),
     **({"cooperative-sticky": CooperativeStickyAssignor} if CooperativeStickyAssignor else {}),
 }
@@ -57,7 +57,7 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 def refusals() -> AbstractContextManager[None]:
-    """kafka-python's errors as BrokerError."""
+    """Raise kafka-python's errors as BrokerError."""
     return numbered(KafkaError)
 
 
@@ -89,7 +89,7 @@ class _Producer:
             max_request_size=options.request_bytes_max,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             max_block_ms=REQUEST_TIMEOUT_MS,
-            retries=20,  # 2.0.2 gives up at the first error unless told otherwise
+            retries=20,  # 2.0.2 does not retry by default
             reconnect_backoff_max_ms=500,
             **settings,
         )
@@ -146,8 +146,8 @@ class _Consumer:
 
     def subscribe(self, topics: Sequence[str]) -> None:
         if VERSION >= (3,):
-            # A leader that joins before it has heard of a topic assigns nobody to it, and at times
-            # never mends that: on Kafka too.
+            # A leader that joins before its metadata has the topic may never assign it, on Kafka
+            # too.
             for topic in topics:
                 self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe(list(topics))

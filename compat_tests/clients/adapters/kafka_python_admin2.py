@@ -1,4 +1,4 @@
-"""The admin of kafka-python 2.x: it speaks in NewTopic, ConfigResource and bare response objects."""
+"""The admin of kafka-python 2.x, which uses NewTopic, ConfigResource and response objects."""
 
 from __future__ import annotations
 

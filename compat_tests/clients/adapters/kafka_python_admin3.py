@@ -1,4 +1,4 @@
-"""The admin of kafka-python 3.x: it speaks in dicts and names of errors."""
+"""The admin of kafka-python 3.x, which uses dicts and error names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ class Admin:
 
     @staticmethod
     def _raise_named(answer: Any) -> None:
-        """Answers that are 'OK', or tell an error as ``[Error 40] …`` or by the name of its class."""
+        """Raise BrokerError unless the answer is 'OK'.
+
+        An answer is 'OK', ``[Error 40] …`` or the name of an error class.
+        """
         text = str(answer)
         if text == "OK":
             return
