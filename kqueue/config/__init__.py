@@ -1,1 +1,1 @@
-"""Where a broker's settings come from and what each one does: catalog, files, environment, plugins."""
+"""Settings of a broker: their sources (catalog, files, environment, plugins) and effects."""

@@ -242,7 +242,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
     (r"control\.plane\.", "there is no controller quorum"),
 )
-"""Why a setting has harmlessly no effect, by a pattern of its name's start; the first match counts."""
+"""Why a setting without effect is harmless, by a pattern that matches the start of its name.
+
+The first match counts.
+"""
 
 
 def is_undeclared(name: str) -> bool:
@@ -251,7 +254,7 @@ def is_undeclared(name: str) -> bool:
 
 
 def refusal_of(name: str) -> SettingRefusal | None:
-    """Return what a refused setting asks for and the values it may have; None: it is not refused."""
+    """Return what a refused setting asks for, and its allowed values; None: it is not refused."""
     return next((refusal for pattern, refusal in REFUSALS if re.fullmatch(pattern, name)), None)
 
 

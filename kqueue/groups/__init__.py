@@ -1,0 +1,1 @@
+"""Group coordination: members, rebalances, committed offsets and their records."""

@@ -1,6 +1,4 @@
-"""Committed offsets of all groups, as far as the log has them, and which of them have outlived
-their use.
-"""
+"""Committed offsets of all groups, as of the durable log, and which of them have expired."""
 
 from __future__ import annotations
 
@@ -17,12 +15,10 @@ _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
-    """Group id -> topic -> partition -> what was committed. Holds only what is durable; what is
-    being written is known by name.
+    """Committed offsets: group id -> topic -> partition -> `CommittedOffset`.
 
-    A write is announced (`begin`) when it is appended and ends (`end`) when the log has it or never
-    will.
-    """
+    Holds durable offsets only. Writes in progress are tracked by key: `begin` is called when a
+    write is appended, `end` when it is durable or has failed."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
@@ -30,10 +26,11 @@ class OffsetStore:
         self._under_way: dict[str, dict[TopicPartition, int]] = {}
 
     def of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """All offsets of a group; empty if there are none. A view: it lives until the next change."""
+        """Return a view of all offsets of a group, valid until the next change; empty if none."""
         return self._committed.get(group_id, _NONE)
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Store a committed offset, replacing the previous one."""
         partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         former = partitions.get(partition)
         partitions[partition] = committed
@@ -43,7 +40,7 @@ class OffsetStore:
             )
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget an offset; harmless if there is none."""
+        """Remove an offset; has no effect if there is none."""
         topics = self._committed.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
         former = partitions.pop(partition, None) if partitions is not None else None
@@ -56,13 +53,13 @@ class OffsetStore:
             del self._committed[group_id]
 
     def begin(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
-        """Offsets for these are being written."""
+        """Record that a write of these offsets has started."""
         under_way = self._under_way.setdefault(group_id, {})
         for key in keys:
             under_way[key] = under_way.get(key, 0) + 1
 
     def end(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
-        """The write that began with these has ended, well or not."""
+        """Record that the write that began with these offsets has completed or failed."""
         under_way = self._under_way[group_id]
         for key in keys:
             if under_way[key] == 1:
@@ -73,28 +70,24 @@ class OffsetStore:
             del self._under_way[group_id]
 
     def keys(self, group_id: str) -> set[TopicPartition]:
-        """Everything that a deletion has to take back: what is committed, and what is being
-        written.
-        """
-        found = {(topic, partition) for topic, partitions in self.of(group_id).items() for partition in partitions}
-        return found.union(self._under_way.get(group_id, ()))
+        """Return what a deletion must remove: committed offsets and those being written."""
+        committed = {(topic, partition) for topic, partitions in self.of(group_id).items() for partition in partitions}
+        return committed.union(self._under_way.get(group_id, ()))
 
     def keys_of_topic(self, topic: str) -> dict[str, set[TopicPartition]]:
-        """The same for all groups and one topic: group id -> keys."""
-        found: dict[str, set[TopicPartition]] = {}
+        """Return the same for one topic of all groups: group id -> keys."""
+        keys_by_group: dict[str, set[TopicPartition]] = {}
         for group_id, topics in self._committed.items():
             if topic in topics:
-                found[group_id] = {(topic, partition) for partition in topics[topic]}
+                keys_by_group[group_id] = {(topic, partition) for partition in topics[topic]}
         for group_id, under_way in self._under_way.items():
             keys = {key for key in under_way if key[0] == topic}
             if keys:
-                found.setdefault(group_id, set()).update(keys)
-        return found
+                keys_by_group.setdefault(group_id, set()).update(keys)
+        return keys_by_group
 
     def expired(self, group: ClassicGroup, now_ms: int, retention_ms: int) -> set[TopicPartition]:
-        """Offsets of this group that nobody will come back for; none that is just being committed
-        anew.
-        """
+        """Return the expired offsets of this group, except those being written."""
         since = retention_start(group)
         if since is None:
             return set()
@@ -109,11 +102,12 @@ class OffsetStore:
 
 
 def retention_start(group: ClassicGroup) -> Callable[[CommittedOffset], int] | None:
-    """When the retention of a group's offsets begins (wall clock, ms); None while it doesn't run.
+    """Return when the retention of a group's offsets starts (wall clock, ms); None: it is paused.
 
-    Without group management it begins with the commit; once the last member has left, with that;
-    while members are there, with the commit, for topics that they do not subscribe to. Source:
-    KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
+    Without group management it starts with the commit. After the last member left it starts at that
+    time. With members it starts with the commit, for topics that they do not subscribe to.
+
+    Source: KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
     """
     if group.state is ClassicGroupState.DEAD:
         return None
@@ -128,7 +122,7 @@ def retention_start(group: ClassicGroup) -> Callable[[CommittedOffset], int] | N
 
 
 def is_expired(committed: CommittedOffset, since_ms: int, now_ms: int, retention_ms: int) -> bool:
-    """Whether the retention is over; a client that set an expiry of its own gets that."""
+    """Return whether the retention is over; an expiry that the client set takes precedence."""
     if committed.expires_ms is not None:
         return now_ms >= committed.expires_ms
     return now_ms - since_ms >= retention_ms

@@ -1,7 +1,7 @@
-"""Records of `__consumer_offsets` to and from what they say.
+"""Encodes and decodes the records of `__consumer_offsets`.
 
-Written in the versions that Kafka 4.3 writes: offsets as version 4 (version 1 where the client gave
-an expiry of its own), groups as version 3. Read in every version that Kafka ever wrote.
+Writes the versions that Kafka 4.3 writes: offsets as version 4 (version 1 if the client set an
+expiry), groups as version 3. Reads every version that Kafka ever wrote.
 """
 
 from __future__ import annotations
@@ -15,22 +15,25 @@ from kqueue.groups.schemas import VERSION, GroupMetadataKey, GroupMetadataValue,
 from kqueue.schema import decode, encode
 
 OFFSET_KEYS = (0, 1)
-"""Both hold the same fields; 0 is what Kafka wrote before 0.9."""
+"""Versions of offset keys. Both have the same fields; Kafka before 0.9 wrote 0."""
 GROUP_KEY = 2
 _OFFSET_PREFIX = VERSION.pack(1)
 _GROUP_PREFIX = VERSION.pack(GROUP_KEY)
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1
-"""The only version that can say when the offset expires."""
+"""The only version with an expiry time."""
 GROUP_VERSION = 3
 
 
 class CommittedOffset(NamedTuple):
     """What a group has committed for one partition.
 
-    `leader_epoch` is -1 if the client did not say; `metadata` is the client's own text;
-    `expires_ms` (wall clock) is None but for clients that set a retention of their own
-    (OffsetCommit 2-4); `topic_id` is zero if unknown.
+    Attributes:
+        leader_epoch: -1 if the client did not send it.
+        metadata: text of the client.
+        committed_ms: time of the commit (wall clock).
+        expires_ms: wall clock; None unless the client set a retention (OffsetCommit 2-4).
+        topic_id: zero if unknown.
     """
 
     offset: int
@@ -43,8 +46,9 @@ class CommittedOffset(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def partition_of(group_id: str, partition_count: int) -> int:
-    """The partition of `__consumer_offsets` that keeps this group. Source: Java's String.hashCode,
-    Kafka Utils.abs.
+    """Return the partition of `__consumer_offsets` that stores this group.
+
+    Source: Java's String.hashCode, Kafka Utils.abs.
     """
     units = group_id.encode("utf-16-be", "surrogatepass")
     code = 0
@@ -56,12 +60,12 @@ def partition_of(group_id: str, partition_count: int) -> int:
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Key of a committed offset."""
+    """Return the record key of a committed offset."""
     return _OFFSET_PREFIX + encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
 
 
 def offset_value(committed: CommittedOffset) -> bytes:
-    """Value of a committed offset."""
+    """Return the record value of a committed offset."""
     version = OFFSET_VERSION if committed.expires_ms is None else OFFSET_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(
         offset=committed.offset,
@@ -75,17 +79,21 @@ def offset_value(committed: CommittedOffset) -> bytes:
 
 
 def group_key(group_id: str) -> bytes:
-    """Key of a group's generation."""
+    """Return the record key of a group's generation."""
     return _GROUP_PREFIX + encode(GroupMetadataKey(group=group_id), 0)
 
 
 def group_value(value: GroupMetadataValue) -> bytes:
-    """Value of a group's generation."""
+    """Return the record value of a group's generation."""
     return VERSION.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
 
 
 def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a record is about; None for a type that we do not serve. Raises MalformedMessage."""
+    """Return the decoded key of a record; None: a record type that kqueue does not support.
+
+    Raises:
+        MalformedMessage: the key is damaged.
+    """
     kind = _version(key, "key")
     if kind in OFFSET_KEYS:
         return decode(OffsetCommitKey, 0, key[VERSION.size :])
@@ -95,8 +103,10 @@ def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | No
 
 
 def read_offset(value: bytes | memoryview) -> CommittedOffset:
-    """A committed offset. Raises MalformedMessage: damaged, or of a version that nobody has written
-    yet.
+    """Return the committed offset in a record value.
+
+    Raises:
+        MalformedMessage: the value is damaged, or its version is unknown.
     """
     read = decode(OffsetCommitValue, _known_version(value, "offset", 4), value[VERSION.size :])
     expires_ms = None if read.expire_timestamp == -1 else read.expire_timestamp
@@ -106,8 +116,10 @@ def read_offset(value: bytes | memoryview) -> CommittedOffset:
 
 
 def read_group(value: bytes | memoryview) -> GroupMetadataValue:
-    """A group's generation. Raises MalformedMessage: damaged, or of a version that nobody has
-    written yet.
+    """Return the group's generation in a record value.
+
+    Raises:
+        MalformedMessage: the value is damaged, or its version is unknown.
     """
     return decode(GroupMetadataValue, _known_version(value, "group", 4), value[VERSION.size :])
 

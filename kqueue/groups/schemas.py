@@ -1,9 +1,9 @@
-"""The records of `__consumer_offsets`, and the metadata that members of the consumer protocol
-exchange through us.
+"""Schemas of the records of `__consumer_offsets` and of the consumer protocol's metadata.
 
-    record key     int16 type (0, 1: an offset; 2: a group; others belong to group types that we do not serve), then its fields
-    record value   int16 version, then its fields; null (a tombstone) takes back what the key names
-    subscription   int16 version, then its fields; a later version starts with all fields of the earlier ones
+    record key     int16 type (0, 1: an offset; 2: a group; others: unsupported group types), then
+                   its fields
+    record value   int16 version, then its fields; null (a tombstone) deletes what the key names
+    subscription   int16 version, then its fields; a later version starts with all earlier fields
 
 Source: Kafka, group-coordinator message definitions and ConsumerProtocolSubscription/Assignment.
 """
@@ -18,13 +18,15 @@ from kqueue.base.names import UUID_ZERO
 from kqueue.schema import array, bytes_, field, int32, int64, message, reader, string, struct, uuid
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of consumers; other types (Connect's workers, say) mean nothing to us."""
+"""The protocol type of consumers. Metadata of other types, such as Connect's, is opaque."""
 VERSION = Struct(">h")
-"""What stands before the fields of keys, values and subscriptions."""
+"""The type or version before the fields of keys, values and subscriptions."""
 
 
 @message(versions="0")
 class OffsetCommitKey:
+    """Key of a committed offset."""
+
     group: str = field(string)
     topic: str = field(string)
     partition: int = field(int32)
@@ -32,6 +34,8 @@ class OffsetCommitKey:
 
 @message(versions="0-4", flexible="4+")
 class OffsetCommitValue:
+    """Value of a committed offset."""
+
     offset: int = field(int64)
     leader_epoch: int = field(int32, "3+", default=-1, ignorable=True)
     metadata: str = field(string)
@@ -42,11 +46,15 @@ class OffsetCommitValue:
 
 @message(versions="0")
 class GroupMetadataKey:
+    """Key of a group's generation."""
+
     group: str = field(string)
 
 
 @struct
 class MemberMetadata:
+    """One member in `GroupMetadataValue`."""
+
     member_id: str = field(string)
     group_instance_id: str | None = field(string, "3+", nullable="3+", default=None, ignorable=True)
     client_id: str = field(string)
@@ -59,6 +67,8 @@ class MemberMetadata:
 
 @message(versions="0-4", flexible="4+")
 class GroupMetadataValue:
+    """Value of a group's generation."""
+
     protocol_type: str = field(string)
     generation: int = field(int32)
     protocol: str | None = field(string, nullable="0+", default=None)
@@ -69,12 +79,16 @@ class GroupMetadataValue:
 
 @struct
 class TopicPartitions:
+    """A topic and partitions of it."""
+
     topic: str = field(string)
     partitions: list[int] = field(array(int32))
 
 
 @message(versions="0-3")
 class ConsumerProtocolSubscription:
+    """Metadata that a consumer sends when it joins a group."""
+
     topics: list[str] = field(array(string))
     user_data: bytes | None = field(bytes_, nullable="0+", default=None)
     owned_partitions: list[TopicPartitions] = field(array(TopicPartitions), "1+", ignorable=True)
@@ -84,15 +98,16 @@ class ConsumerProtocolSubscription:
 
 @message(versions="0-3")
 class ConsumerProtocolAssignment:
+    """Assignment of a member by the group leader."""
+
     assigned_partitions: list[TopicPartitions] = field(array(TopicPartitions))
     user_data: bytes | None = field(bytes_, nullable="0+", default=None)
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics named in these subscriptions; None if one of them is not a consumer's
-    subscription.
+    """Return the topics in these subscriptions; None if one is not a consumer's subscription.
 
-    Only what version 0 has is read, which every version starts with. Source: Kafka
+    Reads only the fields of version 0, which every version starts with. Source: Kafka
     ClassicGroup.computeSubscribedTopics.
     """
     read = reader(ConsumerProtocolSubscription, 0)
@@ -101,8 +116,8 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
         for subscription in subscriptions:
             if len(subscription) < VERSION.size:
                 return None
-            found, _ = read(memoryview(subscription), VERSION.size)
-            topics.update(found.topics)
+            decoded, _ = read(memoryview(subscription), VERSION.size)
+            topics.update(decoded.topics)
     except MalformedMessage:
         return None
     return frozenset(topics)

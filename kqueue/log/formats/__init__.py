@@ -1,1 +1,1 @@
-"""The files of a log, byte for byte Kafka's: where each is read and written."""
+"""Readers and writers of a log's files, which are byte for byte Kafka's."""

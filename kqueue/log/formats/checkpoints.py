@@ -1,10 +1,13 @@
-"""The small text files of a data folder, each read and written whole.
+"""Readers and writers of the small text files of a data folder; each is read and written whole.
 
-    recovery-point-, replication-, log-start-, cleaner-offset-checkpoint: "0" (version), count,
-    then lines of "topic partition offset" meta.properties: key=value lines after comments;
-    `cluster.id`, `node.id`, `directory.id`, `version` partition.metadata, in each partition's
-    folder: "version: 0" and "topic_id: <22 characters>" .kafka_cleanshutdown:
-    {"version":0,"brokerEpoch":n}
+    recovery-point-, replication-, log-start-, cleaner-offset-checkpoint
+        "0" (version), count, then lines of "topic partition offset"
+    meta.properties
+        comments, then key=value lines: cluster.id, node.id, directory.id, version
+    partition.metadata, in each partition's folder
+        "version: 0" and "topic_id: <22 characters>"
+    .kafka_cleanshutdown
+        {"version":0,"brokerEpoch":n}
 
 Source: Kafka OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, CleanShutdownFileHandler.
 """
@@ -36,10 +39,13 @@ Offsets = dict[tuple[str, int], int]
 
 
 class LogCheckpoint(NamedTuple):
-    """What the checkpoint files say of one log when it is opened.
+    """State of one log in the checkpoint files when it is opened.
 
-    recovery_point: everything below was flushed. start_offset: the log start; 0: none is
-    checkpointed. high_watermark: None: unknown. clean: the last stop was clean.
+    Attributes:
+        recovery_point: everything below this offset was flushed.
+        start_offset: the log start; 0: none is checkpointed.
+        high_watermark: None: unknown.
+        clean: the last shutdown was clean.
     """
 
     recovery_point: int = 0
@@ -49,12 +55,16 @@ class LogCheckpoint(NamedTuple):
 
 
 NO_CHECKPOINT = LogCheckpoint()
-"""Of a log that no checkpoint knows: everything in it is recovered."""
+"""Checkpoint of a log that no file names: the whole log is recovered."""
 
 
 def read_small_file(storage: Storage, path: str) -> bytes:
-    """A small file, whole. Raises CorruptIndex: it is larger than any such file can be.
-    FileNotFoundError, StorageFailed.
+    """Return the content of a small file.
+
+    Raises:
+        CorruptIndex: the file is larger than `FILE_BYTES_MAX`.
+        FileNotFoundError: the file does not exist.
+        StorageFailed: the file cannot be read.
     """
     file = storage.open(path)
     try:
@@ -66,7 +76,7 @@ def read_small_file(storage: Storage, path: str) -> bytes:
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """A checkpoint file with an offset per (topic, partition)."""
+    """Return a checkpoint file with one offset per (topic, partition)."""
     lines = [
         "0",
         str(len(offsets)),
@@ -76,7 +86,11 @@ def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> Offsets:
-    """Read such a file. Raises CorruptIndex: version, count or a line is wrong."""
+    """Return the offsets of a checkpoint file.
+
+    Raises:
+        CorruptIndex: the version, the count or a line is wrong.
+    """
     try:
         version, count, *lines = data.decode("utf-8").splitlines()
         rows = [
@@ -91,20 +105,24 @@ def decode_offsets(data: bytes) -> Offsets:
 
 
 def _number(text: str) -> int:
-    """Digits and nothing else, of a number that Kafka's long holds."""
+    """Return the number that `text` holds: decimal digits only, within Kafka's long."""
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(OFFSET_MAX)) or int(text) > OFFSET_MAX:
         raise ValueError(f"expected a number, found {text[:40]!r}")
     return int(text)
 
 
 def encode_properties(values: Mapping[str, str], written_ms: int) -> bytes:
-    """`meta.properties`, with the time of writing as Java's Properties put it."""
+    """Return `meta.properties` with the time of writing in the format of Java's Properties."""
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(written_ms // 1000))
     return "".join(["#\n", f"#{stamp}\n", *(f"{key}={value}\n" for key, value in values.items())]).encode()
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Keys and values, comments passed over. Raises CorruptIndex: a line that is neither."""
+    """Return the keys and values of a properties file; comments are skipped.
+
+    Raises:
+        CorruptIndex: a line is neither a comment nor key=value.
+    """
     values = {}
     for line in data.decode("utf-8", "replace").splitlines():
         if not line.strip() or line.lstrip().startswith(("#", "!")):
@@ -117,11 +135,16 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
+    """Return `partition.metadata` for a topic id of 16 bytes."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def decode_partition_metadata(data: bytes) -> bytes:
-    """The topic's id, 16 bytes. Raises CorruptIndex: the version or the id is wrong."""
+    """Return the topic id, 16 bytes, of `partition.metadata`.
+
+    Raises:
+        CorruptIndex: the version or the id is wrong.
+    """
     try:
         version, topic_id = data.decode("ascii").splitlines()
         if version != "version: 0" or not topic_id.startswith("topic_id: "):
@@ -132,4 +155,5 @@ def decode_partition_metadata(data: bytes) -> bytes:
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    """Return `.kafka_cleanshutdown` with this broker epoch."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()

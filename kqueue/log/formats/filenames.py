@@ -1,5 +1,6 @@
-"""What the files of a partition's folder are called: 20 digits of the first offset, then what it
-is. Source: Kafka LogFileUtils.
+"""Names of the files of a partition's folder: 20 digits of the first offset, then a suffix.
+
+Source: Kafka LogFileUtils.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ TXNINDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIMEINDEX, TXNINDEX)
 
-# what compaction and deletion leave behind when they are cut short
+# files of an interrupted compaction or deletion
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -26,14 +27,12 @@ _NAME = re.compile(r"(?P<offset>[0-9]{20})(?P<suffix>\.[a-z]+)\Z", re.ASCII)
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """E.g. ``00000000000000000042.log``."""
+    """Return the name of a file, for example ``00000000000000000042.log``."""
     assert offset >= 0
     return f"{offset:020d}{suffix}"
 
 
 def parse_file_name(name: str) -> tuple[int, str] | None:
-    """(offset, suffix) of a segment's or snapshot's file; None: something else, half-deleted files
-    included.
-    """
+    """Return (offset, suffix) of a segment's or snapshot's file; None: any other name."""
     match = _NAME.match(name)
     return (int(match["offset"]), match["suffix"]) if match else None

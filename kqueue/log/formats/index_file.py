@@ -1,9 +1,9 @@
 """A file of fixed-size entries, all of one `struct.Struct`: the base of the indexes.
 
-Entries are in memory and in the file after the first append; else they are read a block at a time,
-so a long index costs an open log nothing. The files are not memory-mapped: touching a map of a
-truncated file, or of a bad sector, ends the process with SIGBUS. An index is a hint: whatever
-prevents reading it is CorruptIndex, and the caller continues without it.
+After the first append the entries are in memory and in the file. Before it they are read in blocks,
+so that a long index takes no memory. The files are not memory-mapped: an access to the map of a
+truncated file or a bad sector ends the process with SIGBUS. An index is a hint: a file that cannot
+be read raises CorruptIndex, and the caller continues without it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed, TooManyOpe
 from kqueue.storage import File, Storage
 
 BLOCK_BYTES = 1024
-GUESSES_MAX = 3  # reads that assume evenly spread values; after them each read halves what is left
+GUESSES_MAX = 3  # interpolated reads; after them each read halves the remaining range
 Fields = tuple[Any, ...]
 
 
 class IndexFile:
-    """One index file. Durability: entries are not synced here; see `segment_files`."""
+    """One index file.
+
+    Durability: entries are not synced here; see `segment_files`.
+    """
 
     __slots__ = ("_ends", "_path", "_storage", "_tail", "entry", "file")
 
@@ -33,28 +36,40 @@ class IndexFile:
         self._storage = storage
         self._path = path
         self._tail: bytearray | None = bytearray() if create and self.file.size == 0 else None
-        self._ends: tuple[Fields, Fields] | None = None  # first and last entry, as they were read; None: not read yet
+        self._ends: tuple[Fields, Fields] | None = None  # first and last entry; None: not read yet
 
     @property
     def count(self) -> int:
-        """Number of entries. Raises: CorruptIndex: the size is no multiple of an entry's."""
+        """Number of entries.
+
+        Raises:
+            CorruptIndex: the file size is not a multiple of the entry size.
+        """
         size = self.file.size if self._tail is None else len(self._tail)
         if size % self.entry.size:
             raise CorruptIndex(f"{self._path} has {size} bytes, which is no multiple of {self.entry.size}")
         return size // self.entry.size
 
     def load(self) -> None:
-        """Read the entries into memory, to append to them. Raises: CorruptIndex."""
+        """Read the entries into memory, so that more can be appended.
+
+        Raises:
+            CorruptIndex: the file cannot be read.
+        """
         if self._tail is None:
             self._tail = bytearray(self.data())
             self._ends = None
 
     def unload(self) -> str | None:
-        """No more appends: let the memory go. A file that does not hold what was appended is
-        written again.
+        """Release the entries in memory; no more are appended. Rewrites the file if it differs.
 
-        Returns: what was wrong with the file, None: nothing. Reads it, some 2 MB for each GB of
-        log. Raises StorageFailed.
+        Reads the whole file, about 2 MB for each GB of log.
+
+        Returns:
+            The difference between the file and the appended entries; None: they are equal.
+
+        Raises:
+            StorageFailed: the file cannot be rewritten.
         """
         data, self._tail = self._tail, None
         if data is None:
@@ -69,33 +84,51 @@ class IndexFile:
         return wrong
 
     def data(self) -> bytes:
-        """All entries, one after another. Raises CorruptIndex."""
+        """Return the bytes of all entries.
+
+        Raises:
+            CorruptIndex: the file cannot be read.
+        """
         return bytes(self._tail) if self._tail is not None else self._read(0, self.count)
 
     def at(self, number: int) -> Fields:
-        """The entry of this number, from 0; there must be one. Raises CorruptIndex."""
+        """Return the entry of this number, counted from 0; it must exist.
+
+        Raises:
+            CorruptIndex: the file cannot be read.
+        """
         if self._tail is not None:
             return self.entry.unpack_from(self._tail, number * self.entry.size)
         return self.entry.unpack(self._read(number, number + 1))
 
     def last(self) -> tuple[int, Fields]:
-        """The number of the last entry, and the entry; (-1, ()): there is none. Raises
-        CorruptIndex.
+        """Return the number of the last entry and the entry; (-1, ()): the index is empty.
+
+        Raises:
+            CorruptIndex: the file cannot be read.
         """
         count = self.count
         return (count - 1, self._ends_of(count)[1]) if count else (-1, ())
 
     def first(self) -> Fields:
-        """The first entry; there must be one. Raises CorruptIndex."""
+        """Return the first entry; it must exist.
+
+        Raises:
+            CorruptIndex: the file cannot be read.
+        """
         return self._ends_of(self.count)[0]
 
     def search(self, field: int, value: int) -> tuple[int, Fields]:
-        """Find the last entry whose field of this number, which rises from entry to entry, is at
-        most `value`.
+        """Return the last entry whose field of this number is at most `value`.
 
-        Returns: the entry's number and the entry; (-1, ()): there is none. Reads some blocks of the
-        file: one where the values are evenly spread. Raises CorruptIndex: the file can't be read,
-        or its entries do not rise.
+        The values of the field must ascend. Reads few blocks of the file: one if the values are
+        evenly distributed.
+
+        Returns:
+            The number of the entry and the entry; (-1, ()): no entry matches.
+
+        Raises:
+            CorruptIndex: the file cannot be read, or its entries do not ascend.
         """
         start, data = (0, self._tail) if self._tail is not None else self._block_of(field, value)
         size, unpack = self.entry.size, self.entry.unpack_from
@@ -109,9 +142,10 @@ class IndexFile:
     def append(self, data: bytes) -> None:
         """Add entries.
 
-        Raises: StorageFailed. DiskFull: the file is unchanged. CorruptIndex: the existing entries
-        can't
-            be read.
+        Raises:
+            StorageFailed: the file cannot be written.
+            DiskFull: the file is unchanged.
+            CorruptIndex: the existing entries cannot be read.
         """
         self.load()
         assert self._tail is not None
@@ -123,7 +157,11 @@ class IndexFile:
         self._tail += data
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` entries. Raises: StorageFailed."""
+        """Keep only the first `count` entries.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+        """
         size = count * self.entry.size
         if size < self.file.size:
             self.file.truncate(size)
@@ -132,10 +170,15 @@ class IndexFile:
         self._ends = None
 
     def replace(self, data: bytes) -> None:
-        """Replace all entries. A crash in between leaves a file that must be rebuilt.
+        """Replace all entries.
 
-        Reopens the file, and creates it if it is missing: the open one may have lost its name.
-        Raises: StorageFailed.
+        Reopens the file, and creates it if it is missing: the open file may no longer have its
+        name.
+
+        Durability: a crash during the call leaves a file that must be rebuilt.
+
+        Raises:
+            StorageFailed: the file cannot be written.
         """
         self.file.close()
         self.file = self._storage.open(self._path, create=True)
@@ -149,16 +192,18 @@ class IndexFile:
             self._ends = self.entry.unpack_from(data), self.entry.unpack_from(data, len(data) - self.entry.size)
 
     def restart(self, data: bytes) -> None:
-        """Replace unreadable entries by `data`, to append to them. Raises: StorageFailed."""
+        """Replace unreadable entries with `data`, so that more can be appended.
+
+        Raises:
+            StorageFailed: the file cannot be written.
+        """
         self._tail = bytearray()
         self.replace(data)
 
     # --- reading the file
 
     def _block_of(self, field: int, value: int) -> tuple[int, bytes]:
-        """Return a block of entries that holds the one that `search` looks for: first number,
-        bytes.
-        """
+        """Return the block with the entry that `search` looks for: first number, bytes."""
         low, high = 0, self.count  # the entry is one of low to high - 1, unless all are greater
         length = BLOCK_BYTES // self.entry.size
         if high <= length:
@@ -192,8 +237,11 @@ class IndexFile:
         return self._ends
 
     def _read(self, start: int, end: int) -> bytes:
-        """Return the bytes of entries `start` to `end` (exclusive). Raises: CorruptIndex,
-        TooManyOpenFiles.
+        """Return the bytes of entries `start` to `end` (exclusive).
+
+        Raises:
+            CorruptIndex: the file cannot be read or is too short.
+            TooManyOpenFiles: the file may be intact.
         """
         position, size = start * self.entry.size, (end - start) * self.entry.size
         if not size:
@@ -201,7 +249,7 @@ class IndexFile:
         try:
             data = self.file.read_at(position, size)
         except TooManyOpenFiles:
-            raise  # says nothing of this file
+            raise  # the file may be intact
         except (StorageFailed, FileNotFoundError) as error:
             raise CorruptIndex(f"{self._path} can't be read: {error}") from error
         if len(data) < size:

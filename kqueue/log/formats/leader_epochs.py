@@ -1,4 +1,4 @@
-"""Which leader wrote which offsets: the epochs of a log, each with the offset at which it began.
+"""Leader epochs of a log: which leader wrote which offsets; each epoch has a first offset.
 
 `leader-epoch-checkpoint` holds them: a line "0" (version), a line with their number, and a line
 "epoch offset" for each. Source: KIP-101, KIP-279, Kafka LeaderEpochFileCache.
@@ -24,8 +24,9 @@ class EpochEndOffset(NamedTuple):
 class LeaderEpochCache:
     """Epochs and their first offsets, both ascending. Kafka's LeaderEpochFileCache.
 
-    Attributes: latest: the newest epoch; -1: none. changed: not written to the file yet; the next
-        flush writes it.
+    Attributes:
+        latest: the newest epoch; -1: none.
+        changed: not written to the file yet; the next flush writes it.
     """
 
     __slots__ = ("_epochs", "_starts", "changed", "latest")
@@ -34,14 +35,14 @@ class LeaderEpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.changed = False
-        self.latest = UNKNOWN  # the newest epoch; -1: none yet
+        self.latest = UNKNOWN
 
     def entries(self) -> list[tuple[int, int]]:
         """Return (epoch, first offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`. Entries that contradict it are removed."""
+        """Record that `epoch` begins at `start_offset`, and remove entries that contradict it."""
         if epoch < 0 or (epoch == self.latest and start_offset >= self._starts[-1]):
             return
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
@@ -54,9 +55,9 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Return where the largest known epoch at or below `epoch` ends.
 
-        Returns: (`epoch`, log end) for the newest; (`epoch`, first known offset) for one older
-        than all
-            known; (-1, -1) for one newer than all, or if none is known.
+        Returns:
+            (`epoch`, log end) for the newest epoch; (`epoch`, first known offset) for an epoch
+            before all known ones; (-1, -1) for an epoch after all known ones, or if none is known.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return EpochEndOffset(UNKNOWN, UNKNOWN)
@@ -76,9 +77,7 @@ class LeaderEpochCache:
             self._pop()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove the epochs that end at or before `start_offset`; the one that holds it begins
-        there.
-        """
+        """Remove epochs that end at or before `start_offset`; the one with it then starts there."""
         after = bisect_right(self._starts, start_offset)
         if (after and self._starts[after - 1] != start_offset) or after > 1:
             del self._epochs[: after - 1], self._starts[: after - 1]
@@ -99,7 +98,11 @@ def encode_epochs(epochs: LeaderEpochCache) -> bytes:
 
 
 def decode_epochs(data: bytes) -> LeaderEpochCache:
-    """Read such a file. Raises: CorruptIndex: wrong version, count, number or order."""
+    """Return the epochs of a `leader-epoch-checkpoint`.
+
+    Raises:
+        CorruptIndex: the version, the count, a number or the order is wrong.
+    """
     epochs = LeaderEpochCache()
     try:
         version, count, *lines = data.decode("ascii").splitlines()

@@ -1,10 +1,10 @@
-"""The offset index of a segment: from offsets to positions, sparse.
+"""The offset index of a segment: a sparse map from offsets to positions.
 
-    entry: offset less the segment's base uint31 | position in the .log file uint31
-           (big-endian, rising)
+    entry: offset minus the segment's base uint31 | position in the .log file uint31
+           (big-endian, ascending)
 
-An entry names the last offset of a batch, and where that batch begins; there is one for every
-`index.interval.bytes` of log. Source: Kafka OffsetIndex.
+An entry holds the last offset of a batch and the position where that batch begins. There is one
+entry for every `index.interval.bytes` of log. Source: Kafka OffsetIndex.
 """
 
 from __future__ import annotations
@@ -21,14 +21,22 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class IndexEntry(NamedTuple):
-    """`offset` absolute; `position` in bytes."""
+    """One entry of the index.
+
+    Attributes:
+        offset: absolute offset.
+        position: position in the .log file, in bytes.
+    """
 
     offset: int
     position: int
 
 
 class OffsetIndex:
-    """`base`: the segment's first offset. Appends by one thread, reads beside them are pure."""
+    """The offset index of one segment; `base` is the segment's first offset.
+
+    Thread: one thread appends; concurrent reads do not change the index.
+    """
 
     __slots__ = ("base", "entries")
 
@@ -39,40 +47,61 @@ class OffsetIndex:
         self.entries = IndexFile(storage, path, ENTRY, create=create, size=size)
 
     def check(self) -> None:
-        """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last
-        entry lies before the first.
+        """Check that the file can be an index of its segment.
+
+        Raises:
+            CorruptIndex: the size is wrong, or the last entry precedes the first.
         """
         number, last = self.entries.last()
         if number >= 0 and not 0 <= self.entries.first()[0] <= last[0]:
             raise CorruptIndex(f"the last entry of the index of {self.base} lies before the first")
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry beyond the last. Raises StorageFailed; CorruptIndex: the entries that are
-        there can't be read.
+        """Add an entry after the last one.
+
+        Raises:
+            StorageFailed: the file cannot be written.
+            CorruptIndex: the existing entries cannot be read.
         """
         self.entries.append(ENTRY.pack(offset - self.base, position))
 
     def lookup(self, offset: int) -> IndexEntry:
-        """Find the last indexed batch that ends at or before `offset`.
+        """Return the last indexed batch that ends at or before `offset`.
 
-        Returns: the entry; (base, 0) if none does: then the batch that holds `offset` lies between
-        the segment's start and the first entry. Raises CorruptIndex: it can't be read, or its
-        entries do not rise. Source: Kafka OffsetIndex.lookup.
+        Returns:
+            The entry; (base, 0) if no indexed batch does: then `offset` is between the segment's
+            start and the first entry.
+
+        Raises:
+            CorruptIndex: the file cannot be read, or its entries do not ascend.
+
+        Source: Kafka OffsetIndex.lookup.
         """
         return self._entry(*self.entries.search(0, offset - self.base))
 
     def by_position(self, position: int) -> IndexEntry:
-        """Find the last indexed batch that begins at or before `position`; (base, 0) if none does.
-        Raises as `lookup`.
+        """Return the last indexed batch that begins at or before `position`; (base, 0): none.
+
+        Raises:
+            CorruptIndex: as `lookup`.
         """
         return self._entry(*self.entries.search(1, position))
 
     def last(self) -> IndexEntry:
-        """The last entry, (base, 0) if there is none. Raises as `lookup`."""
+        """Return the last entry; (base, 0) if the index is empty.
+
+        Raises:
+            CorruptIndex: as `lookup`.
+        """
         return self._entry(*self.entries.last())
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries from `offset` on. Raises StorageFailed, CorruptIndex."""
+        """Remove the entries from `offset` on.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+            CorruptIndex: the file cannot be read.
+        """
         self.entries.cut(self.entries.search(0, offset - self.base - 1)[0] + 1)
 
     def _at(self, number: int) -> IndexEntry:
@@ -82,7 +111,7 @@ class OffsetIndex:
         if number < 0:
             return IndexEntry(self.base, 0)
         relative, position = fields
-        if number > 0 and (relative <= 0 or position <= 0):  # zeros: the file was cut, and appended to behind the cut
+        if number > 0 and (relative <= 0 or position <= 0):  # zeros: the file was truncated, then appended to
             raise CorruptIndex(
                 f"entry {number} of the index of {self.base} is {relative}, {position}, expected more than those "
                 "before it"

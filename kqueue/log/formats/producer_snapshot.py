@@ -1,12 +1,11 @@
-"""ProducerStateEntry state in a file: `<offset>.snapshot` holds what the log knew of its producers
-when it ended at that offset.
+"""Snapshots of producer state: `<offset>.snapshot` holds it as of a log end at that offset.
 
-    version int16 = 1 | CRC-32C uint32 of what follows | count int32 | entries
+    version int16 = 1 | CRC-32C uint32 of the rest | count int32 | entries
     entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64
          | offset delta int32 | timestamp int64 | coordinator epoch int32
          | first offset of the open transaction int64        (big-endian; -1 = none)
 
-Of the remembered batches only the last is written. Source: Kafka ProducerStateManager,
+Only the last of a producer's remembered batches is written. Source: Kafka ProducerStateManager,
 ProducerSnapshot.
 """
 
@@ -29,7 +28,7 @@ _CRC_END = 6
 
 
 def encode_snapshot(producers: ProducerStateManager) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of a snapshot."""
     body = bytearray(struct.pack(">i", len(producers)))
     for producer_id, producer in producers.items():
         last = producer.batches[-1] if producer.batches else BatchMetadata(NONE, NONE, 0, NONE)
@@ -47,7 +46,11 @@ def encode_snapshot(producers: ProducerStateManager) -> bytes:
 
 
 def decode_snapshot(data: bytes, offset: int) -> ProducerStateManager:
-    """The state that `<offset>.snapshot` holds. Raises CorruptIndex: size, version, checksum."""
+    """Return the state that `<offset>.snapshot` holds.
+
+    Raises:
+        CorruptIndex: the size, the version or the checksum is wrong.
+    """
     if len(data) < HEADER.size:
         raise CorruptIndex(f"a producer snapshot has {HEADER.size} bytes at least, found {len(data)}")
     version, crc, count = HEADER.unpack_from(data)
@@ -75,8 +78,12 @@ def _producer(entry: tuple[int, ...]) -> tuple[int, ProducerStateEntry]:
 
 
 class ProducerSnapshotFiles:
-    """The snapshots of one log: one where each segment begins but the first, and one where a clean
-    stop was. `offsets` rise.
+    """The snapshots of one log: one at the start of each segment but the first.
+
+    A clean shutdown adds one at the log end.
+
+    Attributes:
+        offsets: offsets of the snapshots, ascending.
     """
 
     __slots__ = ("_folder", "_storage", "offsets")
@@ -87,11 +94,19 @@ class ProducerSnapshotFiles:
         self.offsets = offsets
 
     def take(self, producers: ProducerStateManager, offset: int, bases: Collection[int]) -> File | None:
-        """Write what is known of producers at the log's end `offset`; returns what is to be synced,
-        with its name; None: it is there.
+        """Write a snapshot of `producers` at the log end `offset`.
 
-        `bases`: where segments begin. Crash: a torn snapshot is noticed, an older one and the
-        batches since give the same. Raises StorageFailed.
+        Args:
+            bases: base offsets of the log's segments.
+
+        Returns:
+            The file, which must be synced together with its name; None: the snapshot exists.
+
+        Durability: a torn snapshot fails its checksum; an older one and the batches since give the
+        same state.
+
+        Raises:
+            StorageFailed: the file cannot be written.
         """
         if offset == (self.offsets[-1] if self.offsets else 0):
             return None
@@ -104,19 +119,25 @@ class ProducerSnapshotFiles:
             self._storage.remove(self._path(offset))
             raise
         if self.offsets and self.offsets[-1] not in bases:
-            # that of an earlier clean stop; those at the start of a segment stay as long as it does
+            # of an earlier clean shutdown; a snapshot at a segment's start stays with it
             self._storage.remove(self._path(self.offsets.pop()))
         self.offsets.append(offset)
         return file
 
     def remove_above(self, offset: int) -> None:
-        """The log ends at `offset` now. Raises StorageFailed."""
+        """Delete the snapshots above `offset`, the new log end.
+
+        Raises:
+            StorageFailed: a file cannot be deleted.
+        """
         while self.offsets and self.offsets[-1] > offset:
             self._storage.remove(self._path(self.offsets.pop()))
 
     def forget(self, bases: Collection[int]) -> list[str]:
-        """No segment begins at these any more: forget their snapshots, but not the newest; returns
-        the names of the files.
+        """Remove the snapshots at these former segment bases from `offsets`, but not the newest.
+
+        Returns:
+            The names of their files.
         """
         gone = [offset for offset in self.offsets[:-1] if offset in bases]
         self.offsets[:] = [offset for offset in self.offsets if offset not in gone]

@@ -1,12 +1,11 @@
-"""The time index of a segment: from timestamps to offsets, sparse.
+"""The time index of a segment: a sparse map from timestamps to offsets.
 
-    entry: timestamp int64, ms | offset less the segment's base uint31
-           (big-endian, both rising)
+    entry: timestamp int64, ms | offset minus the segment's base uint31
+           (big-endian, both ascending)
 
-An entry (t, o) says: t is the greatest timestamp so far, it stands in the batch that ends at o, and
-so whatever is later than t comes after that batch. Entries are added with those of the offset index
-where the greatest timestamp has grown since, and at the end of the segment. Source: Kafka
-TimeIndex.
+An entry (t, o) means: t is the greatest timestamp so far, in the batch that ends at o. Every record
+with a later timestamp follows that batch. Entries are added with those of the offset index if the
+greatest timestamp has grown since, and at the end of the segment. Source: Kafka TimeIndex.
 """
 
 from __future__ import annotations
@@ -23,14 +22,22 @@ NO_TIMESTAMP = -1
 
 
 class TimeEntry(NamedTuple):
-    """`timestamp` in ms, -1 = none; `offset` absolute."""
+    """One entry of the index.
+
+    Attributes:
+        timestamp: in ms; -1: none.
+        offset: absolute offset.
+    """
 
     timestamp: int
     offset: int
 
 
 class TimeIndex:
-    """`base`: the segment's first offset. Appends by one thread, reads beside them are pure."""
+    """The time index of one segment; `base` is the segment's first offset.
+
+    Thread: one thread appends; concurrent reads do not change the index.
+    """
 
     __slots__ = ("_last_timestamp", "base", "entries")
 
@@ -42,16 +49,21 @@ class TimeIndex:
         self._last_timestamp: int | None = None  # of the last entry; None = not read yet
 
     def check(self) -> None:
-        """Look whether this can be an index of its segment. Raises CorruptIndex: size, or the last
-        entry lies before the first.
+        """Check that the file can be an index of its segment.
+
+        Raises:
+            CorruptIndex: the size is wrong, or the last entry precedes the first.
         """
         number, last = self.entries.last()
         if number >= 0 and not (self.entries.first()[0] <= last[0] and last[1] >= 0):
             raise CorruptIndex(f"the last entry of the time index of {self.base} lies before the first")
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if `timestamp` is greater than the last entry's. Raises StorageFailed;
-        CorruptIndex: that can't be read.
+        """Add an entry if `timestamp` is greater than the last entry's.
+
+        Raises:
+            StorageFailed: the file cannot be written.
+            CorruptIndex: the last entry cannot be read.
         """
         if self._last_timestamp is None:
             self._last_timestamp = self.last().timestamp
@@ -60,30 +72,47 @@ class TimeIndex:
             self._last_timestamp = timestamp
 
     def lookup(self, timestamp: int) -> TimeEntry:
-        """The last entry at or before `timestamp`; (-1, base) if there is none.
+        """Return the last entry at or before `timestamp`; (-1, base) if there is none.
 
-        Raises CorruptIndex: it can't be read, or its entries do not rise. Source: Kafka
-        TimeIndex.lookup.
+        Raises:
+            CorruptIndex: the file cannot be read, or its entries do not ascend.
+
+        Source: Kafka TimeIndex.lookup.
         """
         return self._entry(*self.entries.search(0, timestamp))
 
     def last(self) -> TimeEntry:
-        """The last entry, (-1, base) if there is none. Raises as `lookup`."""
+        """Return the last entry; (-1, base) if the index is empty.
+
+        Raises:
+            CorruptIndex: as `lookup`.
+        """
         return self._entry(*self.entries.last())
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries from `offset` on. Raises StorageFailed, CorruptIndex."""
+        """Remove the entries from `offset` on.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+            CorruptIndex: the file cannot be read.
+        """
         self.entries.cut(self.entries.search(1, offset - self.base - 1)[0] + 1)
         self._last_timestamp = None
 
     def replace(self, data: bytes) -> None:
-        """Have these entries and no others. Raises StorageFailed."""
+        """Replace all entries with `data`.
+
+        Raises:
+            StorageFailed: the file cannot be written.
+        """
         self.entries.replace(data)
         self._last_timestamp = None
 
     def restart(self) -> None:
-        """Begin again without an entry: those that were there could not be read. Raises
-        StorageFailed.
+        """Remove all entries, which could not be read, so that more can be appended.
+
+        Raises:
+            StorageFailed: the file cannot be written.
         """
         self.entries.restart(b"")
         self._last_timestamp = None
@@ -95,7 +124,7 @@ class TimeIndex:
         if number < 0:
             return TimeEntry(NO_TIMESTAMP, self.base)
         timestamp, relative = fields
-        if number > 0 and relative <= 0:  # zeros: the file was cut, and appended to behind the cut
+        if number > 0 and relative <= 0:  # zeros: the file was truncated, then appended to
             raise CorruptIndex(
                 f"entry {number} of the time index of {self.base} is {timestamp}, {relative}, expected a later offset"
             )

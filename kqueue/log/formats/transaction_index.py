@@ -1,11 +1,10 @@
-"""The index of a segment's aborted transactions: those whose end marker stands in the segment, in
-order of the markers.
+"""The index of a segment's aborted transactions: those whose end marker is in the segment.
 
     entry: version int16 = 0 | producer id int64 | first offset int64
          | last offset int64, the marker's | last stable offset int64, when the marker was written
-           (big-endian)
+           (big-endian, in order of the markers)
 
-The file is there only if there is an entry. Source: KIP-98, Kafka TransactionIndex and AbortedTxn.
+The file exists only if it has an entry. Source: KIP-98, Kafka TransactionIndex and AbortedTxn.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ VERSION = 0
 
 
 class AbortedTxn(NamedTuple):
-    """A transaction that was aborted; `last_offset` is its end marker's."""
+    """An aborted transaction; `last_offset` is the offset of its end marker."""
 
     producer_id: int
     first_offset: int
@@ -31,7 +30,11 @@ class AbortedTxn(NamedTuple):
 
 
 def decode_aborted(data: bytes | bytearray | memoryview) -> Iterator[AbortedTxn]:
-    """The entries. Raises CorruptIndex: size or version."""
+    """Yield the entries of an index.
+
+    Raises:
+        CorruptIndex: the size or a version is wrong.
+    """
     if len(data) % ENTRY.size:
         raise CorruptIndex(
             f"an index of aborted transactions has {len(data)} bytes, which is no multiple of {ENTRY.size}"
@@ -43,7 +46,7 @@ def decode_aborted(data: bytes | bytearray | memoryview) -> Iterator[AbortedTxn]
 
 
 class TransactionIndex:
-    """The file of one segment, made with its first entry."""
+    """The transaction index of one segment; its first entry creates the file."""
 
     __slots__ = ("_path", "_storage", "file")
 
@@ -53,10 +56,14 @@ class TransactionIndex:
         self.file: File | None = storage.open(path) if exists else None
 
     def read(self) -> list[AbortedTxn]:
-        """All entries. Raises CorruptIndex: it was cut, or is no such index. StorageFailed.
+        """Return all entries.
 
-        Unlike the other indexes this one is no hint: a transaction that is missing from it would be
-        served as if it was committed.
+        Unlike the other indexes, this one is not a hint: a missing transaction would be served as
+        if it was committed.
+
+        Raises:
+            CorruptIndex: the file was truncated, or is not such an index.
+            StorageFailed: the file cannot be read.
         """
         if self.file is None:
             return []
@@ -67,28 +74,43 @@ class TransactionIndex:
         return list(decode_aborted(data))
 
     def prepare(self) -> None:
-        """Open the file, so that the next `append` needs no descriptor. Raises TooManyOpenFiles,
-        StorageFailed.
+        """Open the file, so that the next `append` needs no file descriptor.
+
+        Raises:
+            TooManyOpenFiles: no file descriptor is free.
+            StorageFailed: the file cannot be opened or read.
         """
         if self.file is None:
             self.file = self._storage.open(self._path, create=True)
         self.file.read_at(0, 1)
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry. Crash: lost unless the log was flushed since; recovery makes it anew.
-        Raises StorageFailed.
+        """Add an entry.
+
+        Durability: a crash loses it unless the log was flushed since; recovery rebuilds it.
+
+        Raises:
+            StorageFailed: the file cannot be written.
         """
         if self.file is None:
             self.file = self._storage.open(self._path, create=True)
         self.file.append(ENTRY.pack(VERSION, *aborted))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the transactions that end at `offset` or later. Raises StorageFailed."""
+        """Remove the transactions that end at `offset` or later.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+        """
         if self.file is not None:
             keep = sum(aborted.last_offset < offset for aborted in self.read())
             self.file.truncate(keep * ENTRY.size)
 
     def clear(self) -> None:
-        """Drop all, whatever the file holds. Raises StorageFailed."""
+        """Remove all entries without reading them.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+        """
         if self.file is not None:
             self.file.truncate(0)

@@ -1,4 +1,4 @@
-"""Cleanup policies, by the names that stand in a topic's `cleanup.policy`."""
+"""Cleanup policies, by their names in a topic's `cleanup.policy`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""`cleanup.policy=compact`: each key keeps its last value (SPEC S5.2). Here is when; how is in
-`kqueue.log.compaction`.
+"""`cleanup.policy=compact`: keeps the last value of each key (SPEC S5.2).
 
-log:  | clean: compacted before | dirty: not yet | not now: younger than min.compaction.lag.ms, not
-stable, or active |
-                                first_dirty      upto
+This module decides when a log is compacted; `kqueue.log.compaction` compacts it.
+
+    log:  | clean: compacted | dirty: not compacted yet | not cleanable: too young, unstable, active
+    |
+                             first_dirty                upto
+
+Too young is younger than min.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -16,9 +19,13 @@ from kqueue.log.views import LogView, SegmentView
 
 
 class LogToClean(NamedTuple):
-    """How dirty a log is. `upto`: offset where cleaning has to end; `clean_bytes`, `dirty_bytes`:
-    of the segments before it, of which one that is dirty in part counts as dirty; `overdue`:
-    `max.compaction.lag.ms` is over for a dirty record.
+    """How much of a log can be cleaned.
+
+    Attributes:
+        upto: offset at which cleaning must end.
+        clean_bytes: size of the compacted segments.
+        dirty_bytes: size of the dirty segments before `upto`; a partly dirty one counts as dirty.
+        overdue: a dirty record is older than `max.compaction.lag.ms`.
     """
 
     upto: int
@@ -28,15 +35,16 @@ class LogToClean(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """From 0 to 1; 0 where there is nothing."""
+        """Dirty share of what can be cleaned, from 0 to 1; 0 for an empty log."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
 
 class CompactPolicy:
-    """Compacts where more than `min.cleanable.dirty.ratio` of what can be cleaned is dirty, or
-    `max.compaction.lag.ms` is over.
+    """Compacts logs with enough dirty bytes, or with a dirty record that is too old.
 
-    Source: Kafka LogCleanerManager.grabFilthiestCompactedLog, cleanableOffsets.
+    Enough is more than `min.cleanable.dirty.ratio` of what can be cleaned; too old is older than
+    `max.compaction.lag.ms`. Source: Kafka LogCleanerManager.grabFilthiestCompactedLog,
+    cleanableOffsets.
     """
 
     name = "compact"
@@ -53,7 +61,7 @@ class CompactPolicy:
 
 
 def find_log_to_clean(log: LogView, config: TopicConfig, now_ms: int) -> LogToClean:
-    """What of the log is dirty, and can be cleaned now."""
+    """Return which part of the log is dirty and can be cleaned now."""
     lag_min_ms: int = config["min.compaction.lag.ms"]
     upto = _upto(log, now_ms - lag_min_ms if lag_min_ms else LONG_MAX)
     clean = sum(segment.size for segment in log.segments if segment.end_offset <= log.first_dirty)
@@ -64,7 +72,7 @@ def find_log_to_clean(log: LogView, config: TopicConfig, now_ms: int) -> LogToCl
 
 
 def _upto(log: LogView, before_ms: int) -> int:
-    """Where the first segment begins that can't be cleaned yet."""
+    """Return the base offset of the first segment that cannot be cleaned yet."""
     return next(segment.base_offset for segment in log.segments if not _cleanable(log, segment, before_ms))
 
 

@@ -1,4 +1,4 @@
-"""`cleanup.policy=consumed`: a queue, which keeps a message until it was consumed (SPEC S5.4)."""
+"""`cleanup.policy=consumed`: a queue, which keeps a message until it is consumed (SPEC S5.4)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from kqueue.log.views import LogView
 
 
 class ConsumedPolicy:
-    """Deletes sealed segments below what all groups of `kqueue.consumed.groups` have committed.
+    """Deletes sealed segments below the committed offsets of all `kqueue.consumed.groups`.
 
-    A group without a committed offset (it has not started, or its offsets have expired) holds
-    everything; so does an empty list of groups. To expire messages that no group consumes, combine
-    ``consumed`` with ``delete``.
-    """
+    A group without a committed offset (it has not started, or its offsets expired) blocks deletion,
+    and so does an empty list of groups. To expire messages that no group consumes, combine
+    ``consumed`` with ``delete``."""
 
     name = "consumed"
 

@@ -1,11 +1,12 @@
-"""The contract of cleanup policies: which part of a log is deleted or compacted.
+"""The contract of cleanup policies, which decide what part of a log is deleted or compacted.
 
-Plugins provide theirs under the entry-point group `kqueue.cleanup_policies`: an instance, which
-`kqueue.testing.check_cleanup_policy` tests. A topic's `cleanup.policy` names it.
+Plugins provide an instance under the entry-point group `kqueue.cleanup_policies`; test it with
+`kqueue.testing.check_cleanup_policy`. A topic's `cleanup.policy` names it.
 
-The broker limits what a policy can do: it deletes and rewrites whole sealed segments below the high
-watermark only, never lowers the log start, and leaves a log alone whose policy raises. A policy
-runs on the broker's own thread: it must be quick, and use no files or sockets.
+The broker limits a policy. It deletes and rewrites only whole sealed segments below the high
+watermark, never lowers the log start, and skips a log whose policy raises.
+
+Thread: a policy runs on the broker's thread: it must be fast, and must not use files or sockets.
 """
 
 from __future__ import annotations
@@ -22,16 +23,14 @@ if TYPE_CHECKING:
     from kqueue.log.sealed_segments import SealedSegments
 
 RecordFilter = Callable[[Record], bool]
-"""Whether a record stays. Runs in another process: it can be pickled, and knows only what it
-carries.
-"""
+"""Returns whether to keep a record. Must be picklable: it runs in another process."""
 
 
 class CommittedOffsets(Protocol):
     """Offsets that consumer groups have committed."""
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the offset that the group would continue at, as it is on disk; None: it has none."""
+        """Return the durable committed offset of a group; None: it has none."""
         ...
 
 
@@ -39,31 +38,34 @@ class CommittedOffsets(Protocol):
 class Drop:
     """Delete the segments that end at or before `before_offset`.
 
-    why: for the log line, e.g. ``older than retention.ms``.
+    Attributes:
+        before_offset: exclusive end of the part to delete. why: reason for the log line, e.g.
+        ``older than retention.ms``. roll_active: roll if `before_offset` reaches the log end, so
+        that the active segment is deleted
+            too.
+        before_delete: work to finish before the segments are deleted, such as archiving them.
+        Called
+            with a `kqueue.log.sealed_segments.SealedSegments` (`kqueue.testing.sealed_segments`
+            creates some for tests). None: no such work.
 
-    roll_active: if `before_offset` reaches the log end, roll, so that the active segment can go
-    too.
+    Rules for `before_delete`:
 
-    before_delete: work to finish before the segments are deleted, such as archiving them. It is
-    called with a `kqueue.log.sealed_segments.SealedSegments` (`kqueue.testing.sealed_segments`
-    makes some for tests). None: no such work.
-
-    - It must be picklable (a function, or an instance of a class, at the top of a module). It runs
-    in a
-      process of its own at low priority, without a time limit; in a thread where the files are in
-      the broker's memory. It knows of the broker only what it carries.
+    - It must be picklable: a function, or an instance of a class, at the top of a module. It runs
+    in
+      its own process at low priority, without a time limit; in a thread if the log files are in the
+      broker's memory. It has no access to the broker's objects.
     - If it raises, or its process dies, nothing is deleted. The failure is logged once, and the
     work is
       repeated at the next `log.retention.check.interval.ms`. A stop of the broker ends it at any
       point.
-    - So it must be repeatable: after an end or a crash at any moment, that of the deletion
-    included, it
-      is called with the same records again, perhaps in segments with other borders, and without
-      records that were compacted or deleted meanwhile.
-    - It gets less than `before_offset` asks for if that is more than a GiB (or one segment), or if
-    an
-      open transaction begins below; the rest follows. One such work runs per partition at a time,
-      and `kqueue.cleanup.work.max` of them in a broker.
+    - It must be repeatable. After a failure or a crash at any moment, also during the deletion, it
+    is
+      called again with the same records. Segment borders may differ, and records that were
+      compacted or deleted meanwhile are missing.
+    - It receives less than `before_offset` requests if that is more than 1 GiB (or one segment), or
+    if
+      an open transaction begins below it; the rest follows. One call runs per partition at a time,
+      and `kqueue.cleanup.work.max` calls in a broker.
     - While it runs, its log is not compacted. Other policies of the topic, DeleteRecords and the
       deletion of the topic do not wait for it.
     """
@@ -76,10 +78,12 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Rewrite the sealed segments without records that need not stay.
+    """Rewrite the sealed segments without superseded records.
 
-    keep: decides per record; None: the latest record of each key stays. upto_offset: segments that
-    end above it are left alone; None: all sealed ones are compacted.
+    Attributes:
+        keep: decides per record; None: keeps the latest record of each key.
+        upto_offset: segments that end above it are not compacted; None: all sealed ones are.
+        why: reason for the log line.
     """
 
     keep: RecordFilter | None = None
@@ -91,7 +95,7 @@ Cleanup = Drop | Compact
 
 
 class CleanupPolicy(Protocol):
-    """A policy without state: one instance serves all logs."""
+    """A cleanup policy without state: one instance serves all logs."""
 
     @property
     def name(self) -> str:
@@ -99,13 +103,15 @@ class CleanupPolicy(Protocol):
         ...
 
     def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Cleanup | None:
-        """Return what to do with the log now; None: nothing.
+        """Return the cleanup to run on the log now; None: none.
 
         Called every `log.retention.check.interval.ms` for deletion and every
         `log.cleaner.backoff.ms` for compaction; a plan of the other kind is ignored. Of several
-        policies, the drop that reaches furthest holds. Where nothing is dirty, a compaction runs
-        once per `log.retention.check.interval.ms` at most.
+        policies, the drop with the highest offset applies. If nothing is dirty, a compaction runs
+        at most once per `log.retention.check.interval.ms`.
 
-        Args: config: the topic's settings by name. now_ms: wall clock, which may go back.
+        Args:
+            config: the topic's settings by name.
+            now_ms: wall clock, which may go back.
         """
         ...

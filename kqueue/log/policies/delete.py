@@ -8,9 +8,11 @@ from kqueue.log.views import LogView
 
 
 class DeletePolicy:
-    """By age: segments whose newest record is older than `retention.ms`, the active one included.
+    """Deletes segments by age and by size.
 
+    By age: segments whose newest record is older than `retention.ms`, including the active one.
     By size: the oldest segments while the rest stays at or above `retention.bytes`.
+
     Source: Kafka UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments.
     """
 
@@ -39,7 +41,7 @@ def _too_old(log: LogView, before_ms: int) -> int:
 
 
 def _too_much(log: LogView, bytes_max: int) -> int:
-    """Return how many of the oldest segments can go so that the rest has at least `bytes_max`."""
+    """Return how many of the oldest segments can be deleted with at least `bytes_max` left."""
     spare = log.size - bytes_max
     for number, segment in enumerate(log.segments):
         empty = segment.is_active and segment.size == 0

@@ -1,4 +1,4 @@
-"""Checks a plugin's cleanup policy when it is loaded; its plans are checked by the broker."""
+"""Checks a plugin's cleanup policy when it is loaded; the broker checks its plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from kqueue.log.policies.contract import CleanupPolicy
 
 
 def check_policy(policy: CleanupPolicy, entry: RegistryEntry[CleanupPolicy]) -> CleanupPolicy:
-    """Return the policy. Raises: PluginError: it is no cleanup policy."""
+    """Return the policy.
+
+    Raises:
+        PluginError: it is not a cleanup policy.
+    """
     title = entry.title("cleanup policy")
     if isinstance(policy, type):
         raise PluginError(f"{title}: expected an instance, found the class {policy.__name__}")
