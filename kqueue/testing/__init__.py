@@ -1,8 +1,7 @@
-"""The test kit that ships with kqueue: clocks, faulty storage, public checkers of the contracts.
-Nothing of the broker imports it.
+"""Test kit that ships with kqueue: clocks, fault injection, contract checks for plugins.
 
-What stands in `__all__` is looked up when it is asked for, so that importing this package costs
-nothing.
+The broker does not import it. Names in `__all__` are imported on first use, so that importing the
+package is cheap.
 """
 
 from __future__ import annotations

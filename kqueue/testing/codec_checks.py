@@ -1,4 +1,4 @@
-"""The public checker of compression codecs: whoever writes one runs it in his tests."""
+"""Public contract checks for compression codecs, to be run in the tests of a codec plugin."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from kqueue.testing.isolation import check_contract
 
 _BOMB_BYTES = 8 * 1024 * 1024
 _BOMB_LIMIT = 64 * 1024
-_SLACK_BYTES = 2 * 1024 * 1024  # what a library may take for itself
+_SLACK_BYTES = 2 * 1024 * 1024  # allowance for the library's own memory
 _MEBIBYTE = 1 << 20
 _CodecTrial = ContractTrial[Codec]
 
 
 def check_codec(codec: Codec | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True) -> None:
-    """Check that a codec keeps the contract in `kqueue.records.codecs.contract`; takes well under a
-    second for a fast one.
+    """Check that a codec meets the contract in `kqueue.records.codecs.contract`.
 
-    Round trips at every end of its levels and over all kinds of buffers, the limit to the byte, a bomb, data that is
-    cut off, damaged or noise, several threads at once. All of it in a process of its own, so that a codec that hangs or dies is named.
-    Args: codec: the object, as it is registered, or its ``module:object`` path. seed: gives the noise. time_limit_s: for all of it.
-        isolated: False checks in this process, without a time limit: for objects that can't be pickled.
-    Raises: AssertionError: says which promise was broken, and with what. TypeError: the codec can't be sent to another process.
+    Tests round trips at the lowest and highest level with all buffer types, the exact limit, a
+    decompression bomb, truncated, damaged and random data, and concurrent threads. The checks run
+    in a process of their own, so that a codec that hangs or crashes is reported. A fast codec takes
+    less than a second.
+
+    Args:
+        codec: the registered object, or its ``module:object`` path.
+        seed: seeds the random data.
+        time_limit_s: limit for all checks together, in seconds.
+        isolated: False runs the checks in this process, without a time limit, for objects that
+            cannot be pickled.
+    Raises:
+        AssertionError: a check failed; the message names the check, the call and the result.
+        TypeError: `codec` cannot be sent to another process.
     """
     check_contract(CODEC_CHECKS, codec, {"seed": seed}, time_limit_s=time_limit_s, isolated=isolated)
 
@@ -35,13 +43,17 @@ def check_codec(codec: Codec | str, *, seed: int = 1, time_limit_s: float = 60, 
 def _check_names(trial: _CodecTrial) -> None:
     codec = trial.plugin
     assert isinstance(codec.id, int), f"id must be a number from 0 to 7, found {codec.id!r}"
-    assert 0 <= codec.id <= 7, f"id must be from 0 to 7, for it has three bits in a batch: {codec.id}"
-    assert isinstance(codec.name, str), f"a name is text, found {codec.name!r}"
-    assert codec.name, "a name must not be empty"
-    assert codec.name == codec.name.strip().lower(), f"a name is written in small letters: {codec.name!r}"
+    assert 0 <= codec.id <= 7, f"id must be from 0 to 7, a batch has three bits for it; found {codec.id}"
+    assert isinstance(codec.name, str), f"name must be a str, found {codec.name!r}"
+    assert codec.name, "name must not be empty"
+    assert codec.name == codec.name.strip().lower(), (
+        f"name must be lower case without spaces around it, found {codec.name!r}"
+    )
     if codec.levels is not None:
-        assert isinstance(codec.levels, Levels), f"levels are None or of kqueue's Levels, found {codec.levels!r}"
-        assert codec.levels.lowest <= codec.levels.highest, f"levels {codec.levels} have no order"
+        assert isinstance(codec.levels, Levels), f"levels must be None or a kqueue Levels, found {codec.levels!r}"
+        assert codec.levels.lowest <= codec.levels.highest, (
+            f"levels.lowest must not exceed levels.highest, found {codec.levels}"
+        )
 
 
 def _check_round_trips(trial: _CodecTrial) -> None:
@@ -60,11 +72,9 @@ def _check_sameness(trial: _CodecTrial) -> None:
     for data, level in _inputs(trial):
         about = f"{_size(data)} at level {level}"
         packed = _compress(trial, data, level)
-        assert _compress(trial, data, level) == packed, (
-            f"{about}: the same data was compressed to something else the second time"
-        )
+        assert _compress(trial, data, level) == packed, f"{about}: compressing the same data twice gave different bytes"
         assert _compress(trial, memoryview(bytearray(data)), level) == packed, (
-            f"{about}: a memoryview compresses to something else"
+            f"{about}: compressing a memoryview gave different bytes than bytes"
         )
 
 
@@ -75,13 +85,13 @@ def _check_limit(trial: _CodecTrial) -> None:
             f"{_size(data)}: a limit above the size changed the data"
         )
         for limit in {len(data) - 1, len(data) // 2, 0} - {-1, len(data)}:
-            found = _decompress(trial, packed, limit, f"what was compressed of {_size(data)}")
+            found = _decompress(trial, packed, limit, f"the compressed form of {_size(data)}")
             assert found is None, f"{len(found or b'')} bytes came out under a limit of {limit}, expected CorruptBatch"
 
 
 def _check_bomb(trial: _CodecTrial) -> None:
     bomb = _compress(trial, bytes(_BOMB_BYTES), None)
-    _decompress_own(trial, _compress(trial, b"", None), 0, "0 bytes")  # libraries are loaded, and not counted
+    _decompress_own(trial, _compress(trial, b"", None), 0, "0 bytes")  # loads libraries before memory is measured
     tracemalloc.start()
     try:
         found = _decompress(trial, bomb, _BOMB_LIMIT, f"{_BOMB_BYTES} zeros, compressed")
@@ -90,15 +100,15 @@ def _check_bomb(trial: _CodecTrial) -> None:
         tracemalloc.stop()
     assert found is None, f"{_BOMB_BYTES} bytes passed a limit of {_BOMB_LIMIT}"
     allowed = _BOMB_LIMIT + _SLACK_BYTES
-    assert peak <= allowed, f"a bomb under a limit of {_BOMB_LIMIT} took {peak} bytes, more than {allowed}"
+    assert peak <= allowed, f"a bomb under a limit of {_BOMB_LIMIT} allocated {peak} bytes, expected at most {allowed}"
 
 
 def _check_cuts(trial: _CodecTrial) -> None:
     packed = _packed(trial)
     whole = _decompress_own(trial, packed, _MEBIBYTE, "a small text")
     for end in range(len(packed)):
-        about = f"data cut off at byte {end} of {len(packed)}"
-        assert _decompress(trial, packed[:end], _MEBIBYTE, about) != whole, f"{about} came out whole"
+        about = f"data truncated at byte {end} of {len(packed)}"
+        assert _decompress(trial, packed[:end], _MEBIBYTE, about) != whole, f"{about} was decompressed completely"
 
 
 def _check_flips(trial: _CodecTrial) -> None:
@@ -106,7 +116,7 @@ def _check_flips(trial: _CodecTrial) -> None:
     for bit in range(len(packed) * 8):
         changed = bytearray(packed)
         changed[bit // 8] ^= 1 << bit % 8
-        _decompress(trial, bytes(changed), _MEBIBYTE, f"data with bit {bit} turned")
+        _decompress(trial, bytes(changed), _MEBIBYTE, f"data with bit {bit} flipped")
 
 
 def _check_noise(trial: _CodecTrial) -> None:
@@ -115,7 +125,7 @@ def _check_noise(trial: _CodecTrial) -> None:
     for _ in range(200):
         noise = rng.randbytes(rng.randrange(200))
         _decompress(trial, noise, _MEBIBYTE, f"noise {noise.hex()}")
-        _decompress(trial, start + noise, _MEBIBYTE, f"a good start and noise {noise.hex()}")
+        _decompress(trial, start + noise, _MEBIBYTE, f"a valid start and noise {noise.hex()}")
 
 
 def _check_threads(trial: _CodecTrial) -> None:
@@ -126,10 +136,10 @@ def _check_threads(trial: _CodecTrial) -> None:
         unpacked = trial.ask(
             "decompress in four threads", lambda: list(pool.map(lambda data: codec.decompress(data, 50_000), packed))
         )
-    assert unpacked == samples, "threads at once mixed up their data"
+    assert unpacked == samples, "concurrent threads got each other's data"
 
 
-# --- asking
+# --- calls of the codec
 
 
 def _compress(trial: _CodecTrial, data: Buffer, level: int | None) -> bytes:
@@ -140,38 +150,38 @@ def _compress(trial: _CodecTrial, data: Buffer, level: int | None) -> bytes:
 
 
 def _decompress_own(trial: _CodecTrial, packed: Buffer, limit: int, about: str) -> bytes:
-    """What the codec makes of its own work, which it may not refuse."""
+    """Decompress data that the codec compressed itself; CorruptBatch fails the check."""
     try:
         found = trial.ask(f"decompress({_size(packed)}, limit={limit})", lambda: trial.plugin.decompress(packed, limit))
     except CorruptBatch as error:
         raise AssertionError(
-            f"{about}: decompress refused under a limit of {limit} what compress had made: {error}"
+            f"{about}: decompress rejected the output of compress under a limit of {limit}: {error}"
         ) from error
     assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
     return found
 
 
 def _decompress(trial: _CodecTrial, data: Buffer, limit: int, about: str) -> bytes | None:
-    """What came out, None where it was refused as it has to be."""
+    """Return the decompressed data, or None if the codec raised CorruptBatch."""
     try:
         found = trial.ask(f"decompress of {about}, limit={limit}", lambda: trial.plugin.decompress(data, limit))
     except CorruptBatch:
         return None
     except Exception as error:
-        raise AssertionError(f"{about} raised {error!r}, expected CorruptBatch or nothing") from error
+        raise AssertionError(f"{about} raised {error!r}, expected CorruptBatch or no error") from error
     assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
     assert len(found) <= limit, f"{about}: {len(found)} bytes came out under a limit of {limit}, expected CorruptBatch"
     return found
 
 
-# --- what is tried
+# --- test data
 
 
 def _inputs(trial: _CodecTrial) -> Iterator[tuple[bytes, int | None]]:
     levels = trial.plugin.levels
     tried = (
         [None, 1] if levels is None else [None, levels.lowest, levels.default, levels.highest]
-    )  # without levels it has to ignore one
+    )  # a codec without levels must ignore the argument
     for data in _samples(trial):
         yield from ((data, level) for level in tried)
 
@@ -199,21 +209,21 @@ def _size(data: Buffer) -> str:
 def _difference(expected: bytes, found: bytes) -> str:
     if len(expected) != len(found):
         return f": {len(found)} bytes came back"
-    first = next(place for place, (one, other) in enumerate(zip(expected, found, strict=True)) if one != other)
+    first = next(index for index, (one, other) in enumerate(zip(expected, found, strict=True)) if one != other)
     return f": byte {first} is {found[first]}, was {expected[first]}"
 
 
 CODEC_CHECKS = Checks(
     "codec",
     (
-        Check("it has a name, a number and perhaps levels", _check_names),
-        Check("what was compressed comes back, byte for byte", _check_round_trips),
-        Check("the same data is compressed to the same bytes", _check_sameness),
-        Check("decompress holds to its limit, to the byte", _check_limit),
-        Check("a bomb takes no more memory than the limit", _check_bomb),
-        Check("data that was cut off does not come out whole", _check_cuts),
-        Check("damaged data comes out or is refused with CorruptBatch", _check_flips),
-        Check("noise comes out or is refused with CorruptBatch", _check_noise),
-        Check("several threads may use it at once", _check_threads),
+        Check("its name, id and levels are valid", _check_names),
+        Check("a round trip returns the same bytes", _check_round_trips),
+        Check("compression is deterministic", _check_sameness),
+        Check("decompress respects its limit to the byte", _check_limit),
+        Check("a decompression bomb allocates no more than the limit", _check_bomb),
+        Check("truncated data is not decompressed completely", _check_cuts),
+        Check("damaged data is decompressed or raises CorruptBatch", _check_flips),
+        Check("random data is decompressed or raises CorruptBatch", _check_noise),
+        Check("several threads may use it at the same time", _check_threads),
     ),
 )

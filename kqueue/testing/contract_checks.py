@@ -1,5 +1,6 @@
-"""How a plugin is held against its contract: a table of promises, tried one by one in this process.
-`isolation` does it in another.
+"""Runs the checks of a plugin contract in this process, one after the other.
+
+`isolation` runs them in a process of their own.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from kqueue.base.registry import name_of
 P = TypeVar("P")
 T = TypeVar("T")
 Note = Callable[[str, str], None]
-_SILENCE = "it prints nothing to standard output, which is the program's"
+_SILENCE = "it prints nothing to standard output"
 _HERE = str(Path(__file__).parent) + os.sep
-_NOT_ITS = (_HERE, "<frozen importlib")
+_INTERNAL_FILES = (_HERE, "<frozen importlib")
 
 
 class ContractTrial(Generic[P]):
-    """A plugin under one check. `options` are what the checker was called with, `folder` is empty
-    and this check's own.
+    """A plugin during one check.
+
+    Args:
+        options: the options that the checker was called with.
+        folder: an empty folder that only this check uses.
+        note: records progress as (kind, text), so that a crash can be attributed to a call.
     """
 
     def __init__(self, plugin: P, options: Mapping[str, Any], folder: str, note: Note) -> None:
@@ -33,8 +38,10 @@ class ContractTrial(Generic[P]):
         self._raised: list[tuple[BaseException, str]] = []
 
     def ask(self, what: str, run: Callable[[], T]) -> T:
-        """The result of `run`, a call of the plugin; `what` says which call with which input,
-        should it raise, hang or die.
+        """Return the result of `run`, one call of the plugin.
+
+        Args:
+            what: describes the call and its input, for messages if it raises, hangs or crashes.
         """
         self._note("asked", what)
         try:
@@ -46,13 +53,14 @@ class ContractTrial(Generic[P]):
         return result
 
     def asked_for(self, error: BaseException) -> str:
-        """What was asked when the plugin raised this."""
+        """Return the description of the call that raised `error`."""
         return next((what for raised, what in self._raised if raised is error), "it")
 
 
 class Check(NamedTuple):
-    """One promise, as a sentence about the plugin, and what tries it: raises AssertionError with
-    what was found instead.
+    """One rule of a contract, as a sentence about the plugin, and the function that checks it.
+
+    `run` raises AssertionError with the expected and the actual result.
     """
 
     promise: str
@@ -60,22 +68,25 @@ class Check(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """All promises of one contract, picklable. `noun`: what such a plugin is called."""
+    """All checks of one contract, picklable; `noun` is the word for such a plugin."""
 
     noun: str
     rows: tuple[Check, ...]
 
 
 class ContractFailure(NamedTuple):
-    """The promise that was broken, and what the plugin did."""
+    """The check that failed, and what the plugin did."""
 
     promise: str
     what: str
 
 
 def same(what: str, found: object, expected: object) -> None:
-    """Raises AssertionError: `found` is something else than `expected`, or of another type; `what`
-    says what gave it.
+    """Check that `found` equals `expected` and has the same type.
+
+    Args:
+        what: describes where `found` comes from.
+    Raises: AssertionError: value or type differ.
     """
     assert found == expected, f"{what} gave {found!r:.200}, expected {expected!r:.200}"
     assert type(found) is type(expected), (
@@ -84,7 +95,12 @@ def same(what: str, found: object, expected: object) -> None:
 
 
 def raises(kind: type[BaseException], what: str, run: Callable[[], object]) -> None:
-    """Raises AssertionError: `run` did not raise `kind`; `what` says what it is."""
+    """Check that `run` raises `kind`.
+
+    Args:
+        what: describes the call.
+    Raises: AssertionError: `run` returned, or raised another error.
+    """
     try:
         found = run()
     except kind:
@@ -95,11 +111,11 @@ def raises(kind: type[BaseException], what: str, run: Callable[[], object]) -> N
 
 
 def name_in(checks: Checks, plugin: object) -> str:
-    """The name by which messages call the plugin: its own, and where it is written."""
+    """Return the plugin's name for messages: its own name and where it is defined."""
     definition: Any = plugin if hasattr(plugin, "__qualname__") else type(plugin)
     try:
         name = name_of(plugin)
-    except Exception:  # that it has none is for a check to say
+    except Exception:  # a check reports a missing name
         name = None
     return f"{checks.noun} {(name or definition.__qualname__)!r} ({definition.__module__}.{definition.__qualname__})"
 
@@ -112,8 +128,12 @@ def first_failure(
     note: Note,
     printed: Callable[[], str] = str,
 ) -> ContractFailure | None:
-    """Try all promises until one is broken. `printed` tells what has come out on standard output
-    since it was last asked.
+    """Run all checks until one fails; return the failure, or None.
+
+    Args:
+        folder: each check gets a new folder inside it.
+        note: records progress as (kind, text).
+        printed: returns what was written to standard output since its last call.
     """
     for number, check in enumerate(checks.rows):
         own = folder / str(number)
@@ -125,30 +145,32 @@ def first_failure(
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return ContractFailure(check.promise, _told(error, trial))
+            return ContractFailure(check.promise, _describe(error, trial))
         if output := printed():
             return ContractFailure(_SILENCE, f'in the check "{check.promise}" it printed {output!r:.200}')
     return None
 
 
-def _told(error: BaseException, trial: ContractTrial[Any]) -> str:
+def _describe(error: BaseException, trial: ContractTrial[Any]) -> str:
     if isinstance(error, AssertionError) and _is_ours(error):
         return str(error)
     return f"{trial.asked_for(error)} raised {type(error).__name__}: {error!s:.500}\n{where(error)}"
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether it was a checker that raised, and not the plugin."""
+    """Whether a checker raised the error, and not the plugin."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and frames[-1].filename.startswith(_HERE)
 
 
 def where(error: BaseException) -> str:
-    """The calls that led to `error`, the checkers' own left out."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_ITS)]
+    """Return the traceback of `error` without the frames of the checkers."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_INTERNAL_FILES)
+    ]
     return "".join(traceback.format_list(frames)).rstrip()
 
 
 def sentence(name: str, failure: ContractFailure) -> str:
-    """The message for whoever wrote the plugin."""
-    return f'{name} does not keep its promise "{failure.promise}": {failure.what}'.rstrip()
+    """Return the failure as one message for the author of the plugin."""
+    return f'{name} fails the check "{failure.promise}": {failure.what}'.rstrip()

@@ -1,10 +1,12 @@
-"""Faults on purpose: ``with kqueue.testing.faults(broker) as faults: faults.fail("Produce",
-times=3)``.
+"""Fault injection for an embedded broker.
 
-Faults stack in the order in which they are made: each is shown what the ones before let through. A
-request meets one end: it fails, or is disconnected, or its reply is dropped; delays, and errors for
-a part of it, may come on top. A fault that is used up (`times`) lets the next have its turn, so
-that a row of faults is a script.
+    with kqueue.testing.faults(broker) as faults:
+        faults.fail("Produce", times=3)
+
+Faults apply in the order in which they were added: each sees the requests that earlier faults let
+pass. A request gets one final outcome: it fails, or its connection is closed, or its reply is
+dropped. Delays and errors for a part of it may be combined with that outcome. A fault that is used
+up (`times`) lets requests pass to the next one, so that a list of faults is a script.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ F = TypeVar("F", bound=Fault)
 
 
 class Fired(NamedTuple):
-    """One stroke of a fault: what it was, and the request or file that it hit ("" or None where
-    that is not known).
+    """One application of a fault, and the request or file it was applied to.
+
+    Fields are "" or None where they are not known or do not apply.
     """
 
     time: datetime
@@ -67,18 +70,21 @@ class Fired(NamedTuple):
 
 
 class Faults:
-    """The faults of one ``with``. What they do is the same for the same `seed`, as far as the
-    clients do the same.
+    """The faults of one ``with`` block, reproducible for the same `seed` and client behaviour.
 
-    They outlive the broker's restarts. At the end all are taken back, also after an exception, and
-    what they held up goes on. `fired` tells what they did.
+    Faults persist across restarts of the broker. The end of the block cancels all of them, also
+    after an exception, and releases held requests. `fired` lists what was done.
 
-    What the methods for requests have in common: `api` is the protocol's name ("Produce"), or "*"
-    for all. `topic`, `partition`: only requests that name it (a Fetch names what its session
-    remembers, too); `client_id`: only of that client. `after`: let so many pass first. `times`: hit
-    no more than so many; None is no bound. `probability`: hit each with this chance. Raises
-    ValueError at once: there is no such API or error (the message has the nearest name), or one
-    that names no topics.
+    Arguments shared by the methods for requests:
+        api: the protocol's name of the request ("Produce"), or "*" for all.
+        topic, partition: only requests that name it. A Fetch also names the partitions of its
+            session.
+        client_id: only requests of this client.
+        after: number of matching requests that pass first.
+        times: maximum number of requests that the fault applies to; None: no limit.
+        probability: chance that the fault applies to a matching request.
+    They raise ValueError at once for an unknown API or error (the message suggests the nearest
+    name), and for a topic filter on an API that names no topics.
     """
 
     def __init__(self, broker: Broker, seed: int = 0) -> None:
@@ -92,8 +98,8 @@ class Faults:
 
     def __enter__(self) -> Faults:
         if self._is_in_use:
-            raise RuntimeError("these faults are in use already: make others")
-        self._broker._hooks.add(self._show, self._ask, self.cancel)
+            raise RuntimeError("these faults are already in use: create new ones with faults(broker)")
+        self._broker._hooks.add(self._apply_faults, self._storage_failure, self.cancel)
         self._is_in_use = True
         return self
 
@@ -101,7 +107,7 @@ class Faults:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_in_use = False
-        self._broker._hooks.remove(self._show, self._ask, self.cancel)
+        self._broker._hooks.remove(self._apply_faults, self._storage_failure, self.cancel)
         self.cancel()
 
     def __repr__(self) -> str:
@@ -109,11 +115,11 @@ class Faults:
 
     @property
     def fired(self) -> list[Fired]:
-        """What was done to which request or file, oldest first: the last 10,000."""
+        """The last 10,000 applications of faults, oldest first."""
         return list(self._fired)
 
     def cancel(self) -> None:
-        """Take back all faults, as each one's `cancel` does."""
+        """Cancel all faults."""
         for fault in (*self._request_faults, *self._storage_faults):
             fault.cancel()
         self._request_faults, self._storage_faults = (), ()
@@ -132,11 +138,11 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Answer with an error, without doing what was asked for.
+        """Answer requests with an error instead of executing them.
 
-        With `topic` or `partition` that part of the request alone, and the rest is carried out,
-        where the protocol has an answer for each (Produce, Fetch, ListOffsets, Metadata,
-        OffsetCommit, OffsetForLeaderEpoch, DeleteRecords); else the whole request.
+        With `topic` or `partition` only that part of the request fails, for APIs with a response
+        per partition: Produce, Fetch, ListOffsets, Metadata, OffsetCommit, OffsetForLeaderEpoch,
+        DeleteRecords. Requests of other APIs fail as a whole.
         """
         which = self._which(api, topic, partition, client_id, times, after, probability)
         return self._add(ErrorFault(find_error(error), which, self._rng, self._changed))
@@ -154,14 +160,18 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Let requests wait before they are begun, and with each what its connection sends after
-        it: a slow network, or a slow broker.
+        """Delay requests, and all later requests of the same connection, before execution.
 
-        Time is the broker's: `broker.clock.advance` shortens it. A request whose client gave up
-        meanwhile is carried out all the same.
+        The delay is measured on the broker's clock, which `broker.clock.advance` moves. A request
+        is executed even if its client disconnected during the delay.
+
+        Args:
+            ms: delay in milliseconds, added to `seconds`.
+            seconds: delay in seconds.
+        Raises: ValueError: the delay is not above 0.
         """
         if ms < 0 or seconds < 0 or not (ms or seconds):
-            raise ValueError(f"ms={ms}, seconds={seconds}: expected a delay of more than 0")
+            raise ValueError(f"ms={ms}, seconds={seconds}: expected a delay above 0")
         which = self._which(api, topic, partition, client_id, times, after, probability)
         return self._add(DelayFault(ms + seconds * 1000, which, self._rng, self._changed, self._on_owner))
 
@@ -176,7 +186,7 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Close the connection in place of beginning a request."""
+        """Close the connection instead of executing a request."""
         return self._add(
             DisconnectFault(
                 self._which(api, topic, partition, client_id, times, after, probability), self._rng, self._changed
@@ -194,8 +204,9 @@ class Faults:
         after: int = 0,
         probability: float = 1.0,
     ) -> Fault:
-        """Do what was asked for, then close the connection in place of the answer: the client can't
-        know whether it was done.
+        """Execute a request, then close the connection instead of sending the response.
+
+        The client cannot know whether the request was executed.
         """
         return self._add(
             DropReplyFault(
@@ -204,11 +215,13 @@ class Faults:
         )
 
     def partition_network(self, client_id: str | None = None) -> NetworkPartition:
-        """Let nothing through between this client (None: any) and the broker, either way, until
-        `heal` or the end of the ``with``.
+        """Block traffic between a client and the broker until `heal` or the end of the ``with``.
 
-        Nothing is closed, and nothing refused: requests wait, answers too, new connections are
-        taken and then hear nothing. What the operating system already has of an answer arrives.
+        No connection is closed or refused: requests and responses wait, and new connections get no
+        response. Response bytes that the operating system already holds are still delivered.
+
+        Args:
+            client_id: the client; None: all clients.
         """
         which = FaultFilter(client_id=client_id)
         fault = self._add(NetworkPartition(which, self._rng, self._changed, self._on_owner))
@@ -218,33 +231,37 @@ class Faults:
     # --- the disk
 
     def disk_full(self, topic: str | None = None, *, free_bytes: int = 0) -> Fault:
-        """Refuse what needs room on the disk, of one topic or of all, as a full disk does; it takes
-        `free_bytes` before.
+        """Refuse operations that need disk space, after `free_bytes` more were written.
 
-        An append that finds no room is refused (KAFKA_STORAGE_ERROR) and leaves nothing behind;
-        reads go on, and appends too once the fault is cancelled. The metadata store has room:
-        topics that don't need files yet can be made.
+        A refused append returns KAFKA_STORAGE_ERROR and leaves no data. Reads continue, and appends
+        succeed again when the fault is cancelled. The metadata store is not affected: topics that
+        need no files yet can be created.
+
+        Args:
+            topic: only partitions of this topic; None: all.
         """
         if free_bytes < 0:
-            raise ValueError(f"free_bytes={free_bytes}: expected a number from 0 on")
+            raise ValueError(f"free_bytes={free_bytes}: expected at least 0")
         return self._add(DiskFullFault(topic, free_bytes, self._rng, self._changed))
 
     def torn_write(self, topic: str | None = None, *, times: int | None = 1, after: int = 0) -> Fault:
-        """Write only a part of a batch, of a length that the seed gives, then fail with EIO. The
-        log is read-only until the restart.
+        """Write a random part of a batch, then fail with EIO.
+
+        The log is read-only until the broker restarts.
         """
         return self._add(TornWriteFault(topic, times, after, self._rng, self._changed))
 
     # --- scripts
 
     def script(self, steps: Iterable[Mapping[str, Any]]) -> list[Fault]:
-        """Make faults of plain data, in this order: ``[{"fail": "Produce", "times": 2}, {"delay":
-        "Fetch", "ms": 50}]``.
+        """Add faults from plain data, in this order.
 
-        Each step names a method and its first argument, and its keywords besides. Raises:
-        ValueError: there is no such method.
+        Args:
+            steps: each has a method's name with its first argument, and further keyword arguments:
+                ``[{"fail": "Produce", "times": 2}, {"delay": "Fetch", "ms": 50}]``.
+        Raises: ValueError: a step names no method, or several.
         """
-        made = []
+        faults = []
         for step in steps:
             names = [name for name in step if name in SCRIPTED]
             if len(names) != 1:
@@ -253,14 +270,14 @@ class Faults:
                 )
             keywords = {name: value for name, value in step.items() if name != names[0]}
             make: Callable[..., Fault] = getattr(self, names[0])
-            made.append(make(step[names[0]], **keywords))
-        return made
+            faults.append(make(step[names[0]], **keywords))
+        return faults
 
-    # --- inside
+    # --- private
 
     def _add(self, fault: F) -> F:
         if not self._is_in_use:
-            raise RuntimeError("faults are made inside of their `with`")
+            raise RuntimeError("faults can only be added inside the `with` block")
         with self._changed:
             if isinstance(fault, RequestFault):
                 self._request_faults += (fault,)
@@ -280,11 +297,14 @@ class Faults:
     ) -> FaultFilter:
         name = api if api == ANY_API else find_api(api).name
         if (topic is not None or partition is not None) and name not in (ANY_API, *APIS_WITH_TOPICS):
-            raise ValueError(f"{name} requests name no topics: leave out topic and partition")
+            raise ValueError(f"{name} requests name no topics: omit topic and partition")
         return FaultFilter(name, topic, partition, client_id, times, after, probability)
 
-    def _show(self, asked: InterceptedRequest) -> None:
-        """Let each fault have its turn with a request; on the broker's thread."""
+    def _apply_faults(self, asked: InterceptedRequest) -> None:
+        """Apply the faults to a request, in order.
+
+        Thread: the broker's.
+        """
         for fault in self._request_faults:
             if asked.settled:
                 return
@@ -296,7 +316,7 @@ class Faults:
                     self._note(fault, asked)
                     fault.apply(asked)
 
-    def _ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
+    def _storage_failure(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         for fault in self._storage_faults:
             failure = fault.ask(kind, path, size)
             if failure is not None:
@@ -314,8 +334,9 @@ class Faults:
         )
 
     def _on_owner(self, run: Callable[[], None]) -> None:
-        """Run on the broker's thread, and send what it made answerable; nothing happens while the
-        broker does not run.
+        """Run a function on the broker's thread and send the responses that it completes.
+
+        Does nothing while the broker is not running.
         """
 
         async def work() -> None:
@@ -331,9 +352,10 @@ SCRIPTED = ("fail", "delay", "disconnect", "drop_reply", "partition_network", "d
 
 
 def find_error(error: str | ErrorCode) -> ErrorCode:
-    """The error of this name, capital letters or not.
+    """Return the error code of this name, ignoring case.
 
-    Raises ValueError: there is none (the message has the nearest name), or it is NONE.
+    Raises: ValueError: there is no such error (the message suggests the nearest name), or it is
+        NONE.
     """
     if isinstance(error, str):
         found = ErrorCode.__members__.get(error.upper())
@@ -347,7 +369,11 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
 
 
 def faults(broker: Broker, seed: int = 0) -> Faults:
-    """Faults for `broker`, an embedded one, inside of a ``with``; it may be started and stopped
-    meanwhile.
+    """Return a context manager that injects faults into an embedded broker.
+
+    The broker may be started and stopped inside the ``with`` block.
+
+    Args:
+        seed: seeds probabilities and the length of torn writes.
     """
     return Faults(broker, seed)

@@ -1,15 +1,17 @@
-"""Answers with an error that was asked for: to the whole request, or to those of its topics and
-partitions that are meant.
+"""Injected error responses, for a whole request or for selected topics and partitions of it.
 
-| API | an error for one topic or partition |
-|---|---|
-| Produce, ListOffsets, OffsetCommit, OffsetForLeaderEpoch, DeleteRecords | that part of the request is not carried out, and the rest is |
-| Metadata | the answer has the brokers, and the error where the topic (or partition) stands; the topic is not created by the request |
-| Fetch | at once, with what the other partitions have by then; what the client's fetch session remembers is meant too |
-| any other | the whole request is answered with the error, if it names the topic |
+How an error for one topic or partition is answered:
 
-An error of fetch sessions themselves stands at the top of a Fetch answer (version 7 and later), not
-at its partitions.
+- Produce, ListOffsets, OffsetCommit, OffsetForLeaderEpoch, DeleteRecords: the selected part of the
+  request is not executed, the rest is.
+- Metadata: the response lists the brokers and has the error on the topic or partition. The request
+  does not create the topic.
+- Fetch: the response is sent at once, with the data that the other partitions have. Partitions that
+  are only in the client's fetch session are selected too.
+- Any other API: the whole request fails with the error if it names the topic.
+
+Errors of fetch sessions are in the top-level field of a Fetch response (version 7 and later), not
+on its partitions.
 """
 
 from __future__ import annotations
@@ -38,24 +40,28 @@ SESSION_ERRORS = frozenset(
 
 
 class PartitionFilter(NamedTuple):
-    """Which topics and partitions are meant; None: all."""
+    """Selects topics and partitions; None selects all."""
 
     topic: str | None
     partition: int | None
 
     @property
     def is_all(self) -> bool:
+        """Whether the filter selects everything."""
         return self.topic is None and self.partition is None
 
     def has_topic(self, topic: str | bytes) -> bool:
+        """Whether the filter selects at least one partition of the topic."""
         return self.topic is None or self.topic == topic
 
     def has(self, topic: str | bytes, partition: int) -> bool:
+        """Whether the filter selects the partition."""
         return self.has_topic(topic) and (self.partition is None or self.partition == partition)
 
     def is_named(self, named: list[RequestTopic]) -> bool:
-        """Whether a request that names these is meant; one that names a topic without partitions
-        means all of them.
+        """Whether the filter selects a request that names these topics.
+
+        A topic without partitions stands for all its partitions.
         """
         for topic, partitions in named:
             if self.has_topic(topic) and (self.partition is None or not partitions or self.partition in partitions):
@@ -63,8 +69,8 @@ class PartitionFilter(NamedTuple):
         return self.is_all
 
 
-class _Shape(NamedTuple):
-    """Where a request has its topics with their partitions, and its response the answers to them."""
+class _FieldNames(NamedTuple):
+    """Field names of topics and partitions in a request and in its response."""
 
     topics: str
     partitions: str
@@ -72,9 +78,9 @@ class _Shape(NamedTuple):
     answered: str
 
 
-_BY_TOPICS = _Shape("topics", "partitions", "topics", "partitions")
-_SHAPES = {
-    "Produce": _Shape("topic_data", "partition_data", "responses", "partition_responses"),
+_BY_TOPICS = _FieldNames("topics", "partitions", "topics", "partitions")
+_FIELD_NAMES = {
+    "Produce": _FieldNames("topic_data", "partition_data", "responses", "partition_responses"),
     "ListOffsets": _BY_TOPICS,
     "OffsetCommit": _BY_TOPICS,
     "OffsetForLeaderEpoch": _BY_TOPICS,
@@ -83,21 +89,22 @@ _SHAPES = {
 
 
 def refuse(asked: InterceptedRequest, error: CodedError, choice: PartitionFilter) -> None:
-    """Have `asked` answered with `error`, in so far as it is meant; the rest goes on to the next
-    fault, and is carried out.
+    """Answer the selected part of `asked` with `error`; the rest of the request is executed.
+
+    Later faults still apply to the rest.
     """
     if asked.api == "Metadata":
         asked.modify(lambda asked: _refuse_metadata(asked, error.code, choice))
     elif asked.api == "Fetch" and not (error.code in SESSION_ERRORS and asked.version >= VERSION_TOP_ERROR):
         asked.modify(lambda asked: _refuse_fetch(asked, error, choice))
-    elif choice.is_all or asked.api not in _SHAPES:
+    elif choice.is_all or asked.api not in _FIELD_NAMES:
         asked.refuse(error)
     else:
-        asked.modify(lambda asked: _refuse_part(asked, error, choice, _SHAPES[asked.api]))
+        asked.modify(lambda asked: _refuse_part(asked, error, choice, _FIELD_NAMES[asked.api]))
 
 
-def _refuse_part(asked: InterceptedRequest, error: CodedError, choice: PartitionFilter, shape: _Shape) -> None:
-    """Take out of the request what is meant, and put its errors into the response."""
+def _refuse_part(asked: InterceptedRequest, error: CodedError, choice: PartitionFilter, shape: _FieldNames) -> None:
+    """Remove the selected partitions from the request, and add their errors to the response."""
     request = asked.request
     meant, rest = _split(asked, getattr(request, shape.topics), choice, shape)
     if not meant:
@@ -109,29 +116,29 @@ def _refuse_part(asked: InterceptedRequest, error: CodedError, choice: Partition
     setattr(refused, shape.topics, meant)
     setattr(request, shape.topics, rest)
     if asked.api == "Produce" and request.acks == ACKS_NONE:
-        asked.drop_reply()  # as Kafka does: nobody reads an answer, so the end of the connection tells of the error
+        asked.drop_reply()  # as Kafka: without acks there is no response, so the connection is closed
         return
     errors = getattr(asked.route.served.error_response(refused, asked.version, error), shape.answers)
     asked.changes.append(lambda response: _with_errors(response, errors, shape))
 
 
 def _split(
-    asked: InterceptedRequest, topics: list[Any], choice: PartitionFilter, shape: _Shape
+    asked: InterceptedRequest, topics: list[Any], choice: PartitionFilter, shape: _FieldNames
 ) -> tuple[list[Any], list[Any]]:
     meant: list[Any] = []
     rest: list[Any] = []
     for topic in topics:
         name = topic_name_of(topic_key(topic), asked.call.broker)
         partitions = getattr(topic, shape.partitions)
-        for part, wanted in ((meant, True), (rest, False)):
-            chosen = [one for one in partitions if choice.has(name, partition_index(one)) is wanted]
+        for part, is_selected in ((meant, True), (rest, False)):
+            chosen = [one for one in partitions if choice.has(name, partition_index(one)) is is_selected]
             if chosen:
                 part.append(copy.copy(topic))
                 setattr(part[-1], shape.partitions, chosen)
     return meant, rest
 
 
-def _with_errors(response: Any, errors: list[Any], shape: _Shape) -> Any:
+def _with_errors(response: Any, errors: list[Any], shape: _FieldNames) -> Any:
     answers = getattr(response, shape.answers)
     by_key = {topic_key(one): one for one in answers}
     for topic in errors:
@@ -148,20 +155,20 @@ def _with_errors(response: Any, errors: list[Any], shape: _Shape) -> Any:
 
 def _refuse_metadata(asked: InterceptedRequest, code: ErrorCode, choice: PartitionFilter) -> None:
     request = asked.request
-    taken: list[tuple[Any, str | bytes]] = []
+    failed_topics: list[tuple[Any, str | bytes]] = []
     asks_all = _asks_all(asked)
     if request.topics is not None and choice.partition is None:
         asked_for = [(one, topic_name_of(topic_key(one), asked.call.broker)) for one in request.topics]
-        taken = [(one, name) for one, name in asked_for if choice.has_topic(name)]
+        failed_topics = [(one, name) for one, name in asked_for if choice.has_topic(name)]
         request.topics = [one for one, name in asked_for if not choice.has_topic(name)]
     entries = [
         MetadataResponseTopic(error_code=code, name=None if isinstance(name, bytes) else name, topic_id=one.topic_id)
-        for one, name in taken
+        for one, name in failed_topics
     ]
 
     def change(response: MetadataResponse) -> MetadataResponse:
-        if taken and not request.topics and not asks_all:
-            response.topics = []  # version 0 took the empty list for all topics
+        if failed_topics and not request.topics and not asks_all:
+            response.topics = []  # version 0 treats the empty list as all topics
         for topic in response.topics:
             if choice.has_topic(topic.name or ""):
                 _fail_topic(topic, code, choice)
@@ -222,9 +229,9 @@ def _fail_fetched(
     left = dict.fromkeys(sorted(meant, key=repr))
     for topic in response.responses:
         key = topic_key(topic)
-        for place, one in enumerate(topic.partitions):
+        for position, one in enumerate(topic.partitions):
             if (key, one.partition_index) in meant:
-                topic.partitions[place] = _failed(one.partition_index, code)
+                topic.partitions[position] = _failed(one.partition_index, code)
                 left.pop((key, one.partition_index), None)
     for found, index in left:
         where = {"topic": found} if isinstance(found, str) else {"topic_id": found}
@@ -237,7 +244,7 @@ def _failed(index: int, code: ErrorCode) -> PartitionData:
 
 
 def is_meant(asked: InterceptedRequest, choice: PartitionFilter) -> bool:
-    """Whether the request names what is meant."""
+    """Whether the request names a topic or partition that `choice` selects."""
     if choice.is_all:
         return True
     if asked.api == "Fetch":

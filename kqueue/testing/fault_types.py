@@ -1,6 +1,4 @@
-"""What can go wrong on purpose: each fault knows which requests or files it is about, and what it
-does to them.
-"""
+"""The kinds of injected faults: each selects requests or files and changes their outcome."""
 
 from __future__ import annotations
 
@@ -27,13 +25,17 @@ if TYPE_CHECKING:
 
 ANY_API = "*"
 TAKES_ROOM = {"append": "write to", "create": "create", "make_folder": "make folder", "write_atomic": "write"}
-"""What a full disk refuses, and the words of its error."""
+"""Operations that a full disk refuses, with the verb of their error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultFilter:
-    """Which requests a fault is about. The first `after` that match pass; of the others each is hit
-    with `probability`, at most `times`.
+    """Selects the requests that a fault applies to; None selects all.
+
+    Args:
+        times: maximum number of requests that the fault applies to; None: no limit.
+        after: number of matching requests that pass first.
+        probability: chance that the fault applies to a matching request, above 0 and up to 1.
     """
 
     api: str = ANY_API
@@ -46,11 +48,11 @@ class FaultFilter:
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
-            raise ValueError(f"times={self.times}: expected a number from 1 on, or None for always")
+            raise ValueError(f"times={self.times}: expected at least 1, or None for no limit")
         if self.after < 0:
-            raise ValueError(f"after={self.after}: expected a number from 0 on")
+            raise ValueError(f"after={self.after}: expected at least 0")
         if not 0 < self.probability <= 1:
-            raise ValueError(f"probability={self.probability}: expected more than 0 and at most 1")
+            raise ValueError(f"probability={self.probability}: expected a number above 0 and up to 1")
 
     def __str__(self) -> str:
         filters = ("topic", "partition", "client_id")
@@ -60,9 +62,11 @@ class FaultFilter:
 
     @property
     def choice(self) -> PartitionFilter:
+        """The topic and partition part of the filter."""
         return PartitionFilter(self.topic, self.partition)
 
     def fits(self, asked: InterceptedRequest) -> bool:
+        """Whether the request matches; `after`, `times` and `probability` are not considered."""
         if self.api not in (ANY_API, asked.api) or (
             self.client_id is not None and self.client_id != asked.call.client_id
         ):
@@ -71,10 +75,10 @@ class FaultFilter:
 
 
 class Fault:
-    """One thing that goes wrong: as long as it is wanted, and not more often. Usable as a ``with``
-    of its own.
+    """One injected fault, active until it is cancelled or used up; a context manager.
 
-    `count` is how often it has struck. All methods may be called from any thread but the broker's.
+    `count` is the number of times that it was applied.
+    Thread: all methods may be called from any thread except the broker's.
     """
 
     def __init__(self, what: str, which: FaultFilter, rng: Random, changed: threading.Condition) -> None:
@@ -100,31 +104,33 @@ class Fault:
 
     @property
     def is_active(self) -> bool:
-        """Whether it can still strike."""
+        """Whether the fault can still be applied."""
         times = self.which.times
         return not self._cancelled and (times is None or self.count < times)
 
     def cancel(self) -> None:
-        """Take it back; what it holds up goes on. Twice is harmless."""
+        """End the fault and release the requests that it holds; may be called repeatedly."""
         with self._changed:
             self._cancelled = True
 
     def wait(self, count: int = 1, timeout_s: float = 10) -> None:
-        """Return once it has struck `count` times.
+        """Wait until the fault was applied `count` times.
 
-        Raises: TimeoutError: it did not. RuntimeError: on a thread that runs an event loop, where
-        it is ``await asyncio.to_thread(fault.wait)``.
+        Raises:
+            TimeoutError: it was not applied often enough within `timeout_s`.
+            RuntimeError: the thread runs an event loop; use ``await asyncio.to_thread(fault.wait)``
+                there.
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(fault.wait)")
         with self._changed:
             if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
                 raise TimeoutError(
-                    f"{self.what}: expected to strike {count} times within {timeout_s} s, it did {self.count} times"
+                    f"{self.what}: expected to be applied {count} times within {timeout_s} s, found {self.count} times"
                 )
 
     def strikes(self) -> bool:
-        """Count something that fits, and say whether it is hit."""
+        """Count a match and return whether the fault applies to it."""
         with self._changed:
             if not self.is_active:
                 return False
@@ -137,31 +143,40 @@ class Fault:
 
 
 class RequestFault(Fault):
-    """A fault of requests: `apply` runs on the broker's thread."""
+    """A fault of requests.
+
+    Thread: `apply` runs on the broker's thread.
+    """
 
     def apply(self, asked: InterceptedRequest) -> None:
-        """Do it to this request."""
+        """Apply the fault to this request."""
         raise NotImplementedError
 
 
 class ErrorFault(RequestFault):
+    """Answers requests with an error."""
+
     def __init__(self, error: ErrorCode, which: FaultFilter, rng: Random, changed: threading.Condition) -> None:
         super().__init__(f"fail {which} with {error.name}", which, rng, changed)
-        self._error = CodedError(error, f"a fault that was asked for: {error.name}")
+        self._error = CodedError(error, f"injected fault: {error.name}")
 
     def apply(self, asked: InterceptedRequest) -> None:
         refuse(asked, self._error, self.which.choice)
 
 
 class DisconnectFault(RequestFault):
+    """Closes the connection instead of executing the request."""
+
     def __init__(self, which: FaultFilter, rng: Random, changed: threading.Condition) -> None:
         super().__init__(f"disconnect {which}", which, rng, changed)
 
     def apply(self, asked: InterceptedRequest) -> None:
-        asked.cut(f"a fault that was asked for: {self.what}")
+        asked.cut(f"injected fault: {self.what}")
 
 
 class DropReplyFault(RequestFault):
+    """Executes the request and closes the connection instead of sending the response."""
+
     def __init__(self, which: FaultFilter, rng: Random, changed: threading.Condition) -> None:
         super().__init__(f"drop_reply {which}", which, rng, changed)
 
@@ -170,7 +185,10 @@ class DropReplyFault(RequestFault):
 
 
 class HoldFault(RequestFault):
-    """Keeps requests; `on_owner` runs a function on the broker's thread, if the broker runs."""
+    """Holds requests until it is cancelled.
+
+    `on_owner` runs a function on the broker's thread, if the broker is running.
+    """
 
     def __init__(
         self,
@@ -186,9 +204,9 @@ class HoldFault(RequestFault):
 
     def cancel(self) -> None:
         super().cancel()
-        self._on_owner(self._let_go)
+        self._on_owner(self._release_all)
 
-    def _let_go(self) -> None:
+    def _release_all(self) -> None:
         while self._held:
             held, _ = self._held.popitem()
             held.release()
@@ -200,6 +218,8 @@ class HoldFault(RequestFault):
 
 
 class DelayFault(HoldFault):
+    """Holds each request for a fixed time on the broker's clock."""
+
     def __init__(
         self,
         ms: float,
@@ -222,7 +242,7 @@ class DelayFault(HoldFault):
 
 
 class NetworkPartition(HoldFault):
-    """A network that lets nothing through between a client and the broker, until `heal`."""
+    """Blocks all traffic between a client and the broker until `heal`."""
 
     def __init__(
         self,
@@ -231,38 +251,44 @@ class NetworkPartition(HoldFault):
         changed: threading.Condition,
         on_owner: Callable[[Callable[[], None]], None],
     ) -> None:
-        whom = "all clients" if which.client_id is None else repr(which.client_id)
-        super().__init__(f"partition_network of {whom}", which, rng, changed, on_owner)
-        self._silent: dict[Connection, None] = {}
+        clients = "all clients" if which.client_id is None else repr(which.client_id)
+        super().__init__(f"partition_network of {clients}", which, rng, changed, on_owner)
+        self._suspended: dict[Connection, None] = {}
 
     def heal(self) -> None:
-        """Let through again what waits, and all that follows. The same as `cancel`."""
+        """Deliver the blocked traffic and end the fault; the same as `cancel`."""
         self.cancel()
 
     def begin(self, connections: list[Connection]) -> None:
-        """Silence the connections that are there already; runs on the broker's thread."""
+        """Block the existing connections.
+
+        Thread: the broker's.
+        """
         for connection in connections:
             call = connection.call
             if self.which.client_id is None or (call is not None and call.client_id == self.which.client_id):
-                self._silence(connection)
+                self._suspend(connection)
 
     def apply(self, asked: InterceptedRequest) -> None:
         self._hold(asked)
-        self._silence(asked.connection)
+        self._suspend(asked.connection)
 
-    def _silence(self, connection: Connection) -> None:
-        self._silent[connection] = None
+    def _suspend(self, connection: Connection) -> None:
+        self._suspended[connection] = None
         connection.suspend_io()
 
-    def _let_go(self) -> None:
-        while self._silent:
-            connection, _ = self._silent.popitem()
+    def _release_all(self) -> None:
+        while self._suspended:
+            connection, _ = self._suspended.popitem()
             connection.resume_io()
-        super()._let_go()
+        super()._release_all()
 
 
 class StorageFault(Fault):
-    """A fault of files; asked by several threads."""
+    """A fault of files.
+
+    Thread: `ask` is called from several threads.
+    """
 
     def __init__(
         self, what: str, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition
@@ -271,18 +297,18 @@ class StorageFault(Fault):
         super().__init__(what + about, FaultFilter(topic=topic, times=times, after=after), rng, changed)
 
     def fits(self, path: str) -> bool:
-        """Whether the file is of the topic that is meant: its folder is the topic's name and the
-        partition's number.
-        """
+        """Whether the file belongs to the selected topic, by its folder ``<topic>-<partition>``."""
         topic = self.which.topic
         return topic is None or path.partition("/")[0].rpartition("-")[0] == topic
 
     def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
-        """What goes wrong with this change; None: nothing does."""
+        """Return the failure of this operation; None: it succeeds."""
         raise NotImplementedError
 
 
 class DiskFullFault(StorageFault):
+    """Refuses operations that need disk space, after `free_bytes` more were written."""
+
     def __init__(self, topic: str | None, free_bytes: int, rng: Random, changed: threading.Condition) -> None:
         super().__init__("disk_full", topic, None, 0, rng, changed)
         self._free_bytes = free_bytes
@@ -302,6 +328,8 @@ class DiskFullFault(StorageFault):
 
 
 class TornWriteFault(StorageFault):
+    """Writes a random part of a log append, then fails with EIO."""
+
     def __init__(
         self, topic: str | None, times: int | None, after: int, rng: Random, changed: threading.Condition
     ) -> None:
@@ -316,6 +344,6 @@ class TornWriteFault(StorageFault):
 
 
 def _failed(what: str, path: str, number: int) -> StorageFailed:
-    """As a real disk's error is worded."""
+    """Return an error with the message that a real disk's error has."""
     kind = DiskFull if number == errno.ENOSPC else StorageFailed
     return kind(f"can't {what} {path}: {errno.errorcode[number]}, {os.strerror(number)}")

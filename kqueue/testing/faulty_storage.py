@@ -1,9 +1,9 @@
-"""Storage that fails on purpose, with the disk's memory modelled: what was not synced may be gone,
-whole or torn after a power cut.
+"""In-memory storage with fault injection that models power cuts and failing disks.
 
-Bytes become durable by `File.sync`, names by `sync_folder`, each on its own: a synced file whose
-name was never synced may be gone, and a name may be there without its bytes. All of it is in memory
-and follows from the seed.
+After a power cut, changes that were not synced may be lost, kept or torn. `File.sync` makes bytes
+durable, `sync_folder` makes names durable, independently of each other: a synced file whose name
+was not synced may be lost, and a name may survive without its bytes. The outcome depends only on
+the seed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ SECTOR_BYTES = 512
 
 
 class PowerCut(BaseException):
-    """The power went. No `Exception`, so that no code under test mends it."""
+    """A simulated power cut; no `Exception`, so that code under test does not handle it."""
 
 
 class Remains(enum.Enum):
-    """What a power cut leaves of what was not synced."""
+    """Which unsynced changes survive a power cut."""
 
-    LOST = "nothing of it"
-    KEPT = "all of it"
-    TORN = "any part of it: bytes by sectors, names one by one"
+    LOST = "none"
+    KEPT = "all"
+    TORN = "a random part: bytes per sector, names one by one"
 
 
 class DiskOperation(NamedTuple):
-    """One operation that changes the disk: `kind` is create, append, truncate, sync, make_folder,
-    remove, rename or sync_folder.
+    """One operation that changes the disk.
+
+    `kind` is create, append, truncate, sync, make_folder, remove, rename or sync_folder.
     """
 
     kind: str
@@ -47,14 +48,14 @@ class DiskOperation(NamedTuple):
 
 
 class _Inode:
-    """A file's bytes: as they are read, and as the disk would have them."""
+    """A file's bytes: as readers see them, and as they are durable."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.modified_ms = 0.0  # on the monotonic clock of its storage
         self.durable = bytes(data)
         self.pending: list[tuple[int, bytes | None]] = []  # (position, bytes written there), or (new size, None)
-        self.dropped: list[tuple[int, int]] = []  # stretches that a failed sync made the kernel forget
+        self.dropped: list[tuple[int, int]] = []  # ranges that a failed sync discarded
 
     def write(self, data: bytes) -> None:
         self.pending.append((len(self.data), data))
@@ -72,7 +73,7 @@ class _Inode:
         self.pending.clear()
 
     def fail_sync(self) -> None:
-        # Linux marks the pages clean: the next sync says that all is well
+        # Linux marks the pages clean: the next sync succeeds without writing them
         self.dropped += [(position, position + len(data)) for position, data in self.pending if data is not None]
         self.pending.clear()
 
@@ -97,7 +98,7 @@ class _Inode:
 
 def _write_torn(data: bytearray, position: int, written: bytes, rng: random.Random) -> None:
     end = position + (len(written) if rng.random() < 0.5 else rng.randint(0, len(written)))
-    data.extend(bytes(max(end - len(data), 0)))  # a size that grew before the bytes came reads as zeros
+    data.extend(bytes(max(end - len(data), 0)))  # if the size grew before the bytes were written, they read as zeros
     whole = rng.random() < 0.5
     start = position
     while start < end:
@@ -108,12 +109,12 @@ def _write_torn(data: bytearray, position: int, written: bytes, rng: random.Rand
 
 
 class _Folder:
-    """A folder's names: as they are seen, and as the disk would have them."""
+    """A folder's names: as readers see them, and as they are durable."""
 
     def __init__(self) -> None:
         self.entries: dict[str, _Inode | _Folder] = {}
         self.durable: dict[str, _Inode | _Folder] = {}
-        self.pending: list[dict[str, _Inode | _Folder | None]] = []  # each change is there whole or not at all
+        self.pending: list[dict[str, _Inode | _Folder | None]] = []  # each change is atomic
 
     def change(self, change: dict[str, _Inode | _Folder | None]) -> None:
         self.pending.append(change)
@@ -156,7 +157,7 @@ class _Failure(NamedTuple):
 
 
 class FaultyFile:
-    """A `File` of `FaultyStorage`, also the `RegionSource` of its regions."""
+    """A `File` of `FaultyStorage`, and the `RegionSource` of its regions."""
 
     def __init__(self, storage: FaultyStorage, path: str, inode: _Inode) -> None:
         self._storage = storage
@@ -226,7 +227,7 @@ class FaultyFile:
 
 
 class _Operation:
-    """What happens around one step: the failure that was ordered, the count, the cut."""
+    """Wraps one step: counts it, and injects its failure or the power cut."""
 
     def __init__(self, storage: FaultyStorage, step: DiskOperation, cut_first: bool) -> None:
         self._storage = storage
@@ -265,12 +266,16 @@ class _FaultyLock:
 
 
 class FaultyStorage:
-    """A `Storage` in memory.
+    """A `Storage` in memory that can lose power, run full and fail.
 
-    Args: cut_at: number of the step (from 1) at which the power goes: a sync is not done then,
-    other steps are done but not synced. capacity_bytes: bytes of all files together; None = no
-    bound. clock: counts the age of files; None: the machine's. `steps` lists what was done.
-    lock_problem: what the next `Lock.check` returns, or raises; None: nothing is wrong.
+    `steps` lists the executed operations. `lock_problem` is what the next `Lock.check` returns or
+    raises; None: no problem.
+
+    Args:
+        cut_at: number of the step (from 1) at which the power is cut. A sync is not executed then;
+            other steps are executed but not synced.
+        capacity_bytes: total size of all files; None: no limit.
+        clock: determines the age of files; None: the system clock.
     """
 
     location = "faulty storage"
@@ -292,34 +297,51 @@ class FaultyStorage:
     # --- faults
 
     def cut(self) -> None:
-        """Cut the power now: every operation raises PowerCut from here on. Raises PowerCut."""
+        """Cut the power: this and every later operation raises PowerCut.
+
+        Raises: PowerCut.
+        """
         self.is_cut = True
         raise PowerCut
 
     def after_cut(self, remains: Remains, rng: random.Random, *, cut_at: int | None = None) -> FaultyStorage:
-        """What the disk holds when the power is back; this storage is not changed."""
+        """Return a storage with the durable state after a power cut; this one is not changed.
+
+        Args:
+            remains: which unsynced changes survive.
+            cut_at: the step of the next power cut; None: no cut.
+        """
         storage = FaultyStorage(cut_at=cut_at, capacity_bytes=self.capacity_bytes, clock=self.clock)
         storage._root = self._root.after_cut(remains, rng)
         return storage
 
     def fail(self, kind: str, holds: Callable[[str], bool] = lambda path: True, *, number: int = errno.EIO) -> None:
-        """Let every step of this kind (or "read", which is no step) fail with this errno where
-        `holds(path)`.
+        """Make every later operation of this kind fail, until `mend`.
 
-        A failed sync also loses what was to be synced. EMFILE and ENFILE are TooManyOpenFiles, and
-        change nothing.
+        A failed sync also loses the bytes to be synced. EMFILE and ENFILE raise TooManyOpenFiles
+        and change nothing.
+
+        Args:
+            kind: the kind of a `DiskOperation`, or "read", which is not counted as a step.
+            holds: selects the paths that fail.
+            number: the errno.
         """
         self._failures.append(_Failure(kind, holds, number))
 
     def mend(self) -> None:
-        """Let nothing fail any more."""
+        """Remove all failures that `fail` added."""
         self._failures.clear()
 
     def check_power(self) -> None:
+        """Raise PowerCut if the power is cut."""
         if self.is_cut:
             raise PowerCut
 
     def check_failures(self, step: DiskOperation) -> None:
+        """Raise the failure that `fail` added for this operation, if any.
+
+        Raises: StorageFailed, DiskFull or TooManyOpenFiles, depending on the errno.
+        """
         for failure in self._failures:
             if failure.kind == step.kind and failure.holds(step.path):
                 name = errno.errorcode[failure.number]
@@ -331,9 +353,15 @@ class FaultyStorage:
                 raise kind(f"can't {step.kind} {step.path}: {name}, {os.strerror(failure.number)}")
 
     def step(self, kind: str, path: str, *, cut_first: bool = False) -> _Operation:
+        """Return a context manager around one step, which injects its failure or the power cut.
+
+        Args:
+            cut_first: cut the power before the step instead of after it.
+        """
         return _Operation(self, DiskOperation(kind, path), cut_first)
 
     def room(self) -> int | None:
+        """Return the free bytes; None: no limit."""
         if self.capacity_bytes is None:
             return None
         return max(self.capacity_bytes - sum(len(inode.data) for inode in self._inodes(self._root)), 0)
@@ -351,7 +379,7 @@ class FaultyStorage:
         self.check_power()
         node = self._node(path)
         if node is None and create:
-            folder, name = self._place(path)
+            folder, name = self._parent_and_name(path)
             node = _Inode()
             node.modified_ms = self.clock.monotonic_ms()
             with self.step("create", path):
@@ -380,10 +408,10 @@ class FaultyStorage:
         self.check_power()
         node = self._node(path)
         if isinstance(node, _Inode):
-            raise StorageFailed(f"{path} is a file, a folder was to be made there")
+            raise StorageFailed(f"{path} is a file, expected a folder or a free name")
         if node is None:
             self.make_folder(parent_of(path))
-            folder, name = self._place(path)
+            folder, name = self._parent_and_name(path)
             with self.step("make_folder", path):
                 folder.change({name: _Folder()})
 
@@ -394,7 +422,7 @@ class FaultyStorage:
             raise FileNotFoundError(path)
         if isinstance(node, _Folder) and (node.entries or not path):
             raise StorageFailed(f"folder {path!r} is not empty")
-        folder, name = self._place(path)
+        folder, name = self._parent_and_name(path)
         with self.step("remove", path):
             folder.change({name: None})
 
@@ -405,7 +433,7 @@ class FaultyStorage:
             raise FileNotFoundError(old)
         if isinstance(self._node(new), _Folder):
             raise StorageFailed(f"{new} is a folder")
-        (from_folder, from_name), (to_folder, to_name) = self._place(old), self._place(new)
+        (from_folder, from_name), (to_folder, to_name) = self._parent_and_name(old), self._parent_and_name(new)
         with self.step("rename", old):
             if from_folder is to_folder:
                 to_folder.change({from_name: None, to_name: node})
@@ -455,5 +483,5 @@ class FaultyStorage:
             raise FileNotFoundError(path)
         return node
 
-    def _place(self, path: str) -> tuple[_Folder, str]:
+    def _parent_and_name(self, path: str) -> tuple[_Folder, str]:
         return self._folder(parent_of(path)), path.rpartition("/")[2]

@@ -1,10 +1,12 @@
-"""Holds a plugin against its contract in a process of its own, so that one that hangs or dies is
-named and takes nobody along.
+"""Runs contract checks in a child process, so that a plugin that hangs or crashes is reported.
 
-The process writes down what it does, line by line, in a file that outlives it: that tells the check
-and the call that was its last.
+The child writes a journal to a file that outlives it. The journal names the last check and the last
+call of the plugin.
 
-    request, on standard input:  sys.path | checks, options, folder | modules, time limits, the plugin        (three pickles)
+    request, on standard input: three pickles:
+        sys.path
+        checks, options, folder
+        modules, time limits, pickled plugin
     journal, on standard output: one JSON list per line: [kind, text], kinds as in `_Journal`
 """
 
@@ -34,8 +36,8 @@ from kqueue.testing.contract_checks import Checks, ContractFailure, first_failur
 
 START_LIMIT_S = 60.0
 LOAD_LIMIT_S = 10.0
-_TOLD_MAX = 3000
-# The process finds modules where this one does, but imports nothing of the user's program: that
+_OUTPUT_MAX = 3000
+# The child uses the sys.path of this process, but does not import the user's main program: that
 # would run it a second time.
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.testing.isolation import main; main()"
@@ -48,24 +50,30 @@ _HERE = str(Path(__file__).parent) + os.sep
 def check_contract(
     checks: Checks, plugin: object, options: Mapping[str, Any], *, time_limit_s: float, isolated: bool
 ) -> None:
-    """Try all promises of `checks` with `plugin`, an object or the ``module:object`` path of one.
+    """Run all `checks` on `plugin`, an object or its ``module:object`` path.
 
-    Args: options: for the checks, picklable. time_limit_s: for all checks together, more than 0; loading may take as long, 10 s at least.
-        isolated: in a process of its own. Without, there is no time limit, and a plugin that dies takes the caller along.
-    Raises: AssertionError: a promise is broken; the message names plugin, promise, input and what was found. TypeError: the plugin can't be
-        sent to another process. PluginError: it can't be found in this one.
+    Args:
+        options: passed to the checks; picklable.
+        time_limit_s: limit for all checks together, in seconds, above 0. Loading has the same
+            limit, but at least 10 s.
+        isolated: run in a child process. If False, there is no time limit, and a plugin that
+            crashes ends the caller's process.
+    Raises:
+        AssertionError: a check failed; the message names plugin, check, input and result.
+        TypeError: the plugin cannot be sent to another process.
+        PluginError: the path was not found in this process.
     """
-    assert time_limit_s > 0, f"a time limit is more than 0 s, found {time_limit_s}"
+    assert time_limit_s > 0, f"time_limit_s={time_limit_s}: expected more than 0"
     with tempfile.TemporaryDirectory(prefix="kqueue-check-", ignore_cleanup_errors=True) as folder:
         if isolated:
-            told = _try_elsewhere(checks, plugin, {**options}, Path(folder), time_limit_s)
+            message = _check_isolated(checks, plugin, {**options}, Path(folder), time_limit_s)
         else:
-            told = _try_here(checks, plugin, options, Path(folder))
-    if told is not None:
-        raise AssertionError(told)
+            message = _check_here(checks, plugin, options, Path(folder))
+    if message is not None:
+        raise AssertionError(message)
 
 
-def _try_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path) -> str | None:
+def _check_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path) -> str | None:
     found = import_object(plugin, checks.noun) if isinstance(plugin, str) else plugin
     failure = first_failure(checks, found, options, folder, lambda kind, text: None)
     return None if failure is None else sentence(name_in(checks, found), failure)
@@ -75,8 +83,9 @@ def _try_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder
 
 
 class _Module(NamedTuple):
-    """Where this process has a module from; pytest may have loaded it from where no import looks.
-    `file` None: a folder without one.
+    """Where this process loaded a module from; pytest also loads modules outside sys.path.
+
+    `file` is None for a namespace package.
     """
 
     name: str
@@ -84,7 +93,9 @@ class _Module(NamedTuple):
     folders: list[str] | None
 
 
-def _try_elsewhere(checks: Checks, plugin: object, options: dict[str, Any], folder: Path, limit_s: float) -> str | None:
+def _check_isolated(
+    checks: Checks, plugin: object, options: dict[str, Any], folder: Path, limit_s: float
+) -> str | None:
     request = _request(checks, plugin, options, folder, limit_s)
     with tempfile.TemporaryFile() as journal, tempfile.TemporaryFile() as errors:
         status = _run(request, journal, errors, START_LIMIT_S + max(limit_s, LOAD_LIMIT_S) + 2 * limit_s)
@@ -95,40 +106,40 @@ def _try_elsewhere(checks: Checks, plugin: object, options: dict[str, Any], fold
     if notes.failure is None and notes.ended:
         sys.stderr.write(written)
         return None
-    name = notes.name or _called(checks, plugin)
+    name = notes.name or _display_name(checks, plugin)
     if notes.failure is not None:
         return sentence(name, notes.failure)
-    return f"{name} {_how_it_ended(status, notes, written, limit_s)}"
+    return f"{name} {_describe_end(status, notes, written, limit_s)}"
 
 
-def _called(checks: Checks, plugin: object) -> str:
+def _display_name(checks: Checks, plugin: object) -> str:
     return f"{checks.noun} {plugin}" if isinstance(plugin, str) else name_in(checks, plugin)
 
 
 def _request(checks: Checks, plugin: object, options: dict[str, Any], folder: Path, limit_s: float) -> bytes:
     try:
         sent = pickle.dumps(plugin)
-    except Exception as error:  # pickle raises whatever the object does
-        raise TypeError(_unsendable(plugin, error)) from error
+    except Exception as error:  # pickling runs code of the object, which may raise anything
+        raise TypeError(_not_picklable_message(plugin, error)) from error
     modules = _modules_in(sent)
     if any(module.name == "__main__" for module in modules):
         raise TypeError(
-            _unsendable(plugin, "it is defined in the program that was started, which another process would run again")
+            _not_picklable_message(plugin, "it is defined in the main program, which another process would run again")
         )
     limits = max(limit_s, LOAD_LIMIT_S), limit_s
     return pickle.dumps(sys.path) + pickle.dumps((checks, options, str(folder))) + pickle.dumps((modules, limits, sent))
 
 
-def _unsendable(plugin: object, why: object) -> str:
+def _not_picklable_message(plugin: object, why: object) -> str:
     return (
-        f"{plugin!r:.200} can't be checked in a process of its own: {why}. Give an object that stands in a module "
+        f"{plugin!r:.200} can't be checked in a process of its own: {why}. Pass an object that is defined in a module "
         "under its own name, "
-        "or its path as 'module:object'; or check it in this process, with isolated=False."
+        "or its path as 'module:object'; or check it in this process with isolated=False."
     )
 
 
 def _modules_in(sent: bytes) -> list[_Module]:
-    """The modules that the pickle names, and the packages above them."""
+    """Return the modules that the pickle names, and their parent packages."""
     names: dict[str, None] = {}
     for _, value, _ in pickletools.genops(sent):
         module_name = value.partition(":")[0] if isinstance(value, str) else ""
@@ -145,51 +156,53 @@ def _modules_in(sent: bytes) -> list[_Module]:
     return found
 
 
-def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], patience_s: float) -> int | None:
-    """The status with which the process ended; it ends itself at its time limit. None: it could
-    not, and was killed after `patience_s`.
+def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], kill_after_s: float) -> int | None:
+    """Run the child process and return its exit status.
+
+    The child ends itself at its time limit. None: it did not, and was killed after `kill_after_s`.
     """
-    # hashes of their own in each, so that what leans on Python's is found
+    # a new hash seed per process, so that checks detect a dependence on Python's hashes
     environment = {**os.environ, "PYTHONHASHSEED": str(random.SystemRandom().randrange(1, 1 << 32))}
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _BEGIN], stdin=subprocess.PIPE, stdout=journal, stderr=errors, env=environment
     )
-    impatient = threading.Timer(patience_s, process.kill)
-    impatient.daemon = True
-    impatient.start()
-    assert process.stdin is not None, "it was started with a pipe"
+    kill_timer = threading.Timer(kill_after_s, process.kill)
+    kill_timer.daemon = True
+    kill_timer.start()
+    assert process.stdin is not None, "the child was started without a pipe"
     try:
-        # standard input stays open until the process has ended: that tells it that somebody waits
+        # standard input stays open while the caller waits: the child ends when it is closed
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(request)
             process.stdin.flush()
         status = process.wait()
-        return None if impatient.finished.is_set() else status
+        return None if kill_timer.finished.is_set() else status
     finally:
-        impatient.cancel()
+        kill_timer.cancel()
         process.kill()
         process.wait()
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
 
 
-def _how_it_ended(status: int | None, notes: _Journal, written: str, limit_s: float) -> str:
+def _describe_end(status: int | None, notes: _Journal, written: str, limit_s: float) -> str:
     during = f'in the check "{notes.check}"' if notes.check else "while it was loaded"
     if notes.asked:
-        during += f", asked for {notes.asked}"
-    before, stood = _last_words(written)
-    wrote = f"\nIt wrote:\n{before[-_TOLD_MAX:].rstrip()}" if before.strip() else ""
-    if stood is not None:
+        during += f", in the call {notes.asked}"
+    before, traceback = _split_stderr(written)
+    wrote = f"\nIt wrote:\n{before[-_OUTPUT_MAX:].rstrip()}" if before.strip() else ""
+    if traceback is not None:
         limit_s = limit_s if notes.check else max(limit_s, LOAD_LIMIT_S)
-        return f"did not come to an end within {limit_s:g} s {during}. It stood at:\n{stood[:_TOLD_MAX]}{wrote}"
+        return f"did not finish within {limit_s:g} s {during}. Traceback:\n{traceback[:_OUTPUT_MAX]}{wrote}"
     if status is None:
-        return f"did not come to an end within {limit_s:g} s {during}, nor could it be asked where it stood{wrote}"
+        return f"did not finish within {limit_s:g} s {during}, and no traceback is available{wrote}"
     return f"ended its process {during}: {_status(status)}{wrote}"
 
 
-def _last_words(written: str) -> tuple[str, str | None]:
-    """What was written to standard error, and where its threads stood when the time was over; None:
-    it was not over.
+def _split_stderr(written: str) -> tuple[str, str | None]:
+    """Return what was written to standard error, and the threads' traceback at the time limit.
+
+    The traceback is None if the time limit was not reached.
     """
     over = list(_OVER.finditer(written))
     if over:
@@ -201,8 +214,9 @@ def _last_words(written: str) -> tuple[str, str | None]:
 
 
 def _frames(dump: str) -> str:
-    """The plugin's calls in each thread of a faulthandler dump, the innermost first, without those
-    of the checks and of other threads.
+    """Return the plugin's frames of each thread in a faulthandler dump, innermost first.
+
+    Frames of the checks and of other threads are omitted.
     """
     found: dict[str, None] = {}
     for thread in dump.split("\n\n"):
@@ -222,9 +236,7 @@ def _status(status: int) -> str:
 
 
 class _Journal:
-    """What the process has told of itself: the plugin's `name`, the `check` and the call that it
-    began last, the `failure`, its end.
-    """
+    """The child's progress: plugin `name`, last `check` and call, `failure` and end."""
 
     def __init__(self) -> None:
         self.name = self.check = self.asked = ""
@@ -237,7 +249,7 @@ class _Journal:
         for line in lines:
             try:
                 kind, value = json.loads(line)
-            except ValueError:  # it died while it wrote
+            except ValueError:  # the child ended while writing the line
                 break
             if kind == "failed":
                 notes.failure = ContractFailure(*value)
@@ -248,27 +260,28 @@ class _Journal:
         return notes
 
 
-# --- the other process
+# --- the child process
 
 
 def main() -> None:
-    """What runs in the process: one request, from standard input, whose end means that nobody waits
-    any more.
+    """Entry point of the child: reads one request from standard input, runs it and exits.
+
+    The child also exits when its standard input is closed.
     """
     faulthandler.enable()
     journal = os.fdopen(os.dup(1), "wb", buffering=0)
-    printed = _Printed()
+    printed = _CapturedOutput()
 
     def note(kind: str, value: object) -> None:
         journal.write(json.dumps([kind, value]).encode() + b"\n")
 
     checks, options, folder = pickle.load(sys.stdin.buffer)
     modules, (load_limit_s, limit_s), sent = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with, args=(os.dup(0),), daemon=True).start()
-    _give_no_input()
+    threading.Thread(target=_exit_at_eof, args=(os.dup(0),), daemon=True).start()
+    _close_input()
     sys.meta_path.insert(0, _Finder(modules))
     faulthandler.dump_traceback_later(load_limit_s, exit=True)
-    failure = _load_and_try(checks, options, Path(folder), sent, note, printed, limit_s)
+    failure = _load_and_check(checks, options, Path(folder), sent, note, printed, limit_s)
     faulthandler.cancel_dump_traceback_later()
     if failure is not None:
         note("failed", [failure.promise, failure.what])
@@ -276,8 +289,14 @@ def main() -> None:
     os._exit(0)
 
 
-def _load_and_try(
-    checks: Checks, options: dict[str, Any], folder: Path, sent: bytes, note: Any, printed: _Printed, limit_s: float
+def _load_and_check(
+    checks: Checks,
+    options: dict[str, Any],
+    folder: Path,
+    sent: bytes,
+    note: Any,
+    printed: _CapturedOutput,
+    limit_s: float,
 ) -> ContractFailure | None:
     try:
         plugin = pickle.loads(sent)
@@ -287,34 +306,34 @@ def _load_and_try(
         cause = error.__cause__ or error
         return ContractFailure("it can be loaded", f"{type(error).__name__}: {error}\n{where(cause)}".rstrip())
     note("name", name_in(checks, plugin))
-    printed.take()  # what a module prints while it is imported may be somebody else's
+    printed.take()  # discards output of imports, which may come from other modules
     faulthandler.dump_traceback_later(limit_s, exit=True)
     return first_failure(checks, plugin, options, folder, note, printed.take)
 
 
-class _Printed:
-    """Takes the place of standard output, in Python and below it, and holds what comes."""
+class _CapturedOutput:
+    """Redirects standard output, including that of C code, to a file."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - for the life of the process
-        self._taken = 0
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open until the process ends
+        self._position = 0
         os.dup2(self._file.fileno(), 1)
 
     def take(self) -> str:
         sys.stdout.flush()
         size = os.fstat(self._file.fileno()).st_size
-        if size == self._taken:
+        if size == self._position:
             return ""
         with open(os.dup(self._file.fileno()), "rb") as copy:
-            copy.seek(self._taken)
+            copy.seek(self._position)
             text = copy.read()
             copy.seek(size)
-        self._taken = size
+        self._position = size
         return text.decode(errors="replace")
 
 
 class _Finder:
-    """Finds the modules that the plugin needs where the caller has them from."""
+    """Imports the plugin's modules from the files that the caller loaded them from."""
 
     def __init__(self, modules: list[_Module]) -> None:
         self._modules = {module.name: module for module in modules}
@@ -330,13 +349,13 @@ class _Finder:
         return spec
 
 
-def _give_no_input() -> None:
+def _close_input() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
 
 
-def _end_with(asked: int) -> None:
+def _exit_at_eof(asked: int) -> None:
     while os.read(asked, 4096):
         pass
     os._exit(1)

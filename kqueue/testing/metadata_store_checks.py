@@ -1,4 +1,4 @@
-"""The public checker of metadata stores: whoever writes one runs it in his tests."""
+"""Public contract checks for metadata stores, to be run in the tests of a store plugin."""
 
 from __future__ import annotations
 
@@ -22,20 +22,28 @@ _NAMES = ("/a", "/a/b", "/ab", "/A", "/a%", "/a_", "/a\uffff", "/a\U0010ffff", "
 def check_metadata_store(
     make: _Make | str, *, durable: bool = True, time_limit_s: float = 60, isolated: bool = True
 ) -> None:
-    """Check that a metadata store keeps the contract in `kqueue.metadata.store`. Power cuts are
-    not tried.
+    """Check that a metadata store meets the contract in `kqueue.metadata.store`.
 
-    Args: make: opens the store of a folder, called with its path; as it is registered, or its ``module:object`` path. It is called for each
-        check, with a folder of its own, which is empty and is removed afterwards. durable: opened again, the store has what was in it;
-        and where it keeps files in its folder, a copy of them as they are when a commit returns has all of it. time_limit_s: for all
-        of it. isolated: False checks in this process, without a time limit: for what can't be pickled.
-    Raises: AssertionError: says which promise was broken, and with what. TypeError: `make` can't be sent to another process.
+    Power cuts are not simulated.
+
+    Args:
+        make: opens the store in a folder, given its path; the registered object, or its
+            ``module:object`` path. Each check calls it with a new, empty folder, which is deleted
+            afterwards.
+        durable: check that a reopened store has all committed entries. If the store keeps files in
+            its folder, a copy of them taken after a commit must have all entries too.
+        time_limit_s: limit for all checks together, in seconds.
+        isolated: False runs the checks in this process, without a time limit, for objects that
+            cannot be pickled.
+    Raises:
+        AssertionError: a check failed; the message names the check, the call and the result.
+        TypeError: `make` cannot be sent to another process.
     """
     check_contract(METADATA_STORE_CHECKS, make, {"durable": durable}, time_limit_s=time_limit_s, isolated=isolated)
 
 
 class _StoreProbe:
-    """A store, each call of which is told to the trial, and whose answers have the right types."""
+    """Reports each call of a store to the trial, and checks the types of the results."""
 
     def __init__(self, trial: ContractTrial[_Make], folder: str) -> None:
         self._trial = trial
@@ -61,7 +69,7 @@ class _StoreProbe:
         versions = self._trial.ask(what, lambda: self.store.commit(guards or {}, puts or {}, deletes))
         assert isinstance(versions, Mapping), f"{what} gave {type(versions).__name__}, expected a mapping of versions"
         assert set(versions) == set(puts or {}), (
-            f"{what} gave versions of {sorted(versions)}, expected those of what was put"
+            f"{what} gave versions of {sorted(versions)}, expected one for each put"
         )
         for key, version in versions.items():
             assert type(version) is int, f"{what} gave {version!r} as version of {key}, expected an int"
@@ -107,14 +115,14 @@ def _check_round_trip(trial: ContractTrial[_Make]) -> None:
         value: Any = bytearray(b"abc")
         store.commit({"/mine": value})
         value[:] = b"xyz"
-        same("value, once the caller has changed the bytearray that it was put as,", store.values()["/mine"], b"abc")
+        same("value, after the caller changed the bytearray that was put,", store.values()["/mine"], b"abc")
 
 
 def _check_prefixes(trial: ContractTrial[_Make]) -> None:
     with _opened(trial) as store:
         store.commit({key: key.encode() for key in _NAMES})
         store.commit({f"/many/{number}": b"" for number in range(1000)})
-        for prefix in ("", "/", *_NAMES, "/a\ufffe", "/many/", "/many/99", "/nobody", "a"):
+        for prefix in ("", "/", *_NAMES, "/a\ufffe", "/many/", "/many/99", "/absent", "a"):
             expected = [
                 key
                 for key in sorted([*_NAMES, *(f"/many/{number}" for number in range(1000))])
@@ -127,24 +135,24 @@ def _check_guards(trial: ContractTrial[_Make]) -> None:
     with _opened(trial) as store:
         first = store.commit({"/a": b"1"}, guards={"/a": None})["/a"]
         second = store.commit({"/a": b"2"}, guards={"/a": first})["/a"]
-        term = store.commit({"/term": b"7"}, guards={"/a": second, "/nobody": None})["/term"]
+        term = store.commit({"/term": b"7"}, guards={"/a": second, "/absent": None})["/term"]
         before = dict(store.read("/"))
         broken: tuple[_Guards, ...] = (
             {"/a": None},
             {"/a": first},
             {"/a": second + 1000},
-            {"/nobody": second},
+            {"/absent": second},
             {"/a": second, "/term": term + 1},
         )
         for guards in broken:
             for puts, deletes in (({"/a": b"3", "/new": b"x"}, ["/term"]), ({}, ["/a"]), ({"/other": b""}, [])):
-                _refused(trial, store, Conflict, guards, puts, deletes)
+                _check_rejected(trial, store, Conflict, guards, puts, deletes)
                 same(f"read('/') after a Conflict of the guards {guards}", dict(store.read("/")), before)
         store.commit({}, ["/a"], guards={"/a": second, "/term": term})
         same("values after a guarded delete", store.values(), {"/term": b"7"})
 
 
-def _refused(
+def _check_rejected(
     trial: ContractTrial[_Make],
     store: _StoreProbe,
     kind: type[Exception],
@@ -167,7 +175,7 @@ def _check_versions(trial: ContractTrial[_Make]) -> None:
             store.commit({}, ["/a"])
             same("read('/a') after a delete", dict(store.read("/a")), {})
     assert len(set(seen)) == len(seen), (
-        f"/a was put, deleted and put again, and had these versions in turn: {seen}; none may come twice"
+        f"/a was put, deleted and put again; expected distinct versions, found in this order: {seen}"
     )
 
 
@@ -175,15 +183,15 @@ def _check_limits(trial: ContractTrial[_Make]) -> None:
     key = "/" + "k" * (KEY_LENGTH_MAX - 1)
     with _opened(trial) as store:
         store.commit({key: bytes(VALUE_SIZE_MAX), "/" + "é" * (KEY_LENGTH_MAX - 1): b""})
-        same("size of a value and a key that are as long as may be", len(store.values()[key]), VALUE_SIZE_MAX)
+        same("size of the longest value under the longest key", len(store.values()[key]), VALUE_SIZE_MAX)
         before = sorted(store.read("/"))
         for bad in ("", "a", key + "k", "/a\0b"):
-            _refused(trial, store, ValueError, {bad: None}, {"/fine": b""}, [])
-            _refused(trial, store, ValueError, {}, {"/fine": b"", bad: b""}, [])
-            _refused(trial, store, ValueError, {}, {"/fine": b""}, [bad])
-        _refused(trial, store, ValueError, {}, {"/fine": b"", "/a": bytes(VALUE_SIZE_MAX + 1)}, [])
-        _refused(trial, store, ValueError, {}, {"/fine": b"", "/a": b""}, ["/a"])
-        same("keys after commits that were refused", sorted(store.read("/")), before)
+            _check_rejected(trial, store, ValueError, {bad: None}, {"/fine": b""}, [])
+            _check_rejected(trial, store, ValueError, {}, {"/fine": b"", bad: b""}, [])
+            _check_rejected(trial, store, ValueError, {}, {"/fine": b""}, [bad])
+        _check_rejected(trial, store, ValueError, {}, {"/fine": b"", "/a": bytes(VALUE_SIZE_MAX + 1)}, [])
+        _check_rejected(trial, store, ValueError, {}, {"/fine": b"", "/a": b""}, ["/a"])
+        same("keys after rejected commits", sorted(store.read("/")), before)
 
 
 def _check_snapshots(trial: ContractTrial[_Make]) -> None:
@@ -201,9 +209,9 @@ def _check_threads(trial: ContractTrial[_Make]) -> None:
         store = asked.store
         with ThreadPoolExecutor(6) as pool:
             counting = [pool.submit(_count, store) for _ in range(4)]
-            looking = [pool.submit(_look, store) for _ in range(2)]
-            trial.ask("read and commit in six threads", lambda: [one.result() for one in (*counting, *looking)])
-        same("a number that four threads raised ten times each, guarded,", asked.values()["/n"], b"40")
+            reading = [pool.submit(_check_atomic_reads, store) for _ in range(2)]
+            trial.ask("read and commit in six threads", lambda: [one.result() for one in (*counting, *reading)])
+        same("a counter that four threads incremented ten times each with guards", asked.values()["/n"], b"40")
 
 
 def _count(store: MetadataStore) -> None:
@@ -218,11 +226,11 @@ def _count(store: MetadataStore) -> None:
             break
 
 
-def _look(store: MetadataStore) -> None:
+def _check_atomic_reads(store: MetadataStore) -> None:
     for _ in range(30):
         found = {key: entry.value for key, entry in store.read("/").items()}
         assert found["/n"] == found["/m"], (
-            f"read('/') gave {found}, half of a commit that puts the same under both keys"
+            f"read('/') gave {found}, a part of a commit that puts one value under both keys"
         )
 
 
@@ -243,7 +251,7 @@ def _check_reopening(trial: ContractTrial[_Make]) -> None:
     expected: dict[str, Any] = {}
     for number in range(3):
         with _opened(trial, str(here)) as store:
-            same(f"read('/') of a store that was opened for the {number + 1}. time", dict(store.read("/")), expected)
+            same(f"read('/') of a store after opening it {number + 1} times", dict(store.read("/")), expected)
             store.commit({f"/{number}": b"%d" % number, "/again": b"%d" % number})
             store.commit({"/gone": b""})
             store.commit({}, ["/gone"])
@@ -252,7 +260,7 @@ def _check_reopening(trial: ContractTrial[_Make]) -> None:
                 shutil.copytree(here, copy)
                 with _opened(trial, str(copy)) as other:
                     same(
-                        "read('/') of a copy of the store's files, taken when commit had returned,",
+                        "read('/') of a copy of the store's files, made after commit returned,",
                         dict(other.read("/")),
                         expected,
                     )
@@ -262,14 +270,14 @@ def _check_reopening(trial: ContractTrial[_Make]) -> None:
 METADATA_STORE_CHECKS = Checks(
     "metadata store",
     (
-        Check("what was committed is read back", _check_round_trip),
-        Check("a prefix finds all keys that begin with it, in order", _check_prefixes),
+        Check("committed entries are read back", _check_round_trip),
+        Check("read returns all keys with the prefix, in order", _check_prefixes),
         Check("a commit whose guards do not hold raises Conflict and changes nothing", _check_guards),
-        Check("a key never has a version twice", _check_versions),
-        Check("what breaks the limits raises ValueError and changes nothing", _check_limits),
-        Check("a snapshot stays as it was read", _check_snapshots),
-        Check("several threads may use it at once", _check_threads),
+        Check("versions of a key are never reused", _check_versions),
+        Check("a commit beyond the limits raises ValueError and changes nothing", _check_limits),
+        Check("a snapshot does not change", _check_snapshots),
+        Check("several threads may use it at the same time", _check_threads),
         Check("closing twice is harmless, and a closed store raises StorageFailed", _check_closing),
-        Check("what was committed is there when the store is opened again", _check_reopening),
+        Check("a reopened store has the committed entries", _check_reopening),
     ),
 )

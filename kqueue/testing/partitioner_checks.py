@@ -1,4 +1,4 @@
-"""The public checker of partitioners: whoever writes one runs it in his tests."""
+"""Public contract checks for partitioners, to be run in the tests of a partitioner plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FactoryTrial = ContractTrial[PartitionerFactory]
 
 
 class _PartitionCall(NamedTuple):
-    """What a partitioner is asked."""
+    """The arguments of one call of `partition`."""
 
     key: bytes | None
     value: bytes | None
@@ -38,86 +38,100 @@ def check_partitioner(
     time_limit_s: float = 60,
     isolated: bool = True,
 ) -> None:
-    """Check that what `factory` makes keeps the contract in `kqueue.records.partitioners.contract`.
+    """Check that partitioners of `factory` meet `kqueue.records.partitioners.contract`.
 
-    Args: factory: the class, as it is registered: called with a `random.Random`; or its ``module:object`` path. seed: of the records and
-        of that random. keyed: it promises that a key goes to the same partition always, whatever is available and whoever made it.
-        time_limit_s: for all of it. isolated: False checks in this process, without a time limit: for what can't be pickled.
-    Raises: AssertionError: says which promise was broken, and with what. TypeError: the factory can't be sent to another process.
+    Args:
+        factory: the registered class, called with a `random.Random`; or its ``module:object`` path.
+        seed: seeds the records and the partitioner's `random.Random`.
+        keyed: also check that a key always maps to the same partition, in every instance and
+            process and for every list of available partitions.
+        time_limit_s: limit for all checks together, in seconds.
+        isolated: False runs the checks in this process, without a time limit, for objects that
+            cannot be pickled.
+    Raises:
+        AssertionError: a check failed; the message names the check, the call and the result.
+        TypeError: `factory` cannot be sent to another process.
     """
     with tempfile.TemporaryDirectory(prefix="kqueue-check-") as folder:
-        options = {"seed": seed, "keyed": keyed, "places": str(Path(folder, "places"))}
+        options = {"seed": seed, "keyed": keyed, "partitions_file": str(Path(folder, "partitions"))}
         check_contract(PARTITIONER_CHECKS, factory, options, time_limit_s=time_limit_s, isolated=isolated)
         if keyed and isolated:
             check_contract(PROCESS_CHECKS, factory, options, time_limit_s=time_limit_s, isolated=True)
 
 
-def _check_places(trial: _FactoryTrial) -> None:
-    partitioner = _made(trial)
-    for asked in _records(trial):
-        _ask(trial, partitioner, asked)
+def _check_range(trial: _FactoryTrial) -> None:
+    partitioner = _partitioner(trial)
+    for call in _records(trial):
+        _ask(trial, partitioner, call)
 
 
 def _check_sameness(trial: _FactoryTrial) -> None:
-    first, second = _made(trial), _made(trial)
-    for asked in _records(trial):
-        place, again = _ask(trial, first, asked), _ask(trial, second, asked)
-        assert place == again, f"the same records and the same random numbers gave {place} and {again} for {asked}"
+    first, second = _partitioner(trial), _partitioner(trial)
+    for call in _records(trial):
+        partition, again = _ask(trial, first, call), _ask(trial, second, call)
+        assert partition == again, (
+            f"the same records and the same random numbers gave {partition} and {again} for {call}"
+        )
 
 
 def _check_keys(trial: _FactoryTrial) -> None:
     if not trial.options["keyed"]:
         return
     rng = random.Random(trial.options["seed"])
-    ours, theirs = _made(trial), _made(trial, 1)
+    ours, theirs = _partitioner(trial), _partitioner(trial, 1)
     for _ in range(100):
         key, count = rng.randbytes(rng.randrange(1, 40)), rng.choice(_COUNTS)
-        place = _ask(trial, ours, _PartitionCall(key, None, count, None))
-        for partitioner, available in ((ours, [place - 1] if place else None), (theirs, None), (ours, None)):
-            asked = _PartitionCall(key, b"x" * 100, count, available)
-            found = _ask(trial, partitioner, asked)
-            assert found == place, f"key {key!r} of {count} went to {place}, then to {found}: {asked}"
+        expected = _ask(trial, ours, _PartitionCall(key, None, count, None))
+        for partitioner, available in ((ours, [expected - 1] if expected else None), (theirs, None), (ours, None)):
+            call = _PartitionCall(key, b"x" * 100, count, available)
+            found = _ask(trial, partitioner, call)
+            assert found == expected, f"key {key!r} of {count} partitions mapped to {expected}, then to {found}: {call}"
 
 
 def _check_processes(trial: _FactoryTrial) -> None:
-    """The first process writes down where keys go, another one compares; their hashes of bytes
-    differ.
+    """Compare the partitions of keys between two processes with different hash seeds.
+
+    The first process writes the partitions to a file, the second one compares.
     """
     if not trial.options["keyed"]:
         return
-    partitioner = _made(trial)
+    partitioner = _partitioner(trial)
     keys = [b"%d" % number for number in range(100)]
-    places = [_ask(trial, partitioner, _PartitionCall(key, None, 97, None)) for key in keys]
-    file = Path(trial.options["places"])
+    partitions = [_ask(trial, partitioner, _PartitionCall(key, None, 97, None)) for key in keys]
+    file = Path(trial.options["partitions_file"])
     if not file.exists():
-        file.write_text(json.dumps(places))
-    for key, place, before in zip(keys, places, json.loads(file.read_text()), strict=True):
-        assert place == before, f"key {key!r} of 97 went to {before} in one process, and to {place} in another"
+        file.write_text(json.dumps(partitions))
+    for key, partition, before in zip(keys, partitions, json.loads(file.read_text()), strict=True):
+        assert partition == before, (
+            f"key {key!r} of 97 partitions mapped to {before} in one process, to {partition} in another"
+        )
 
 
 def _check_clients(trial: _FactoryTrial) -> None:
-    client = ClientPartitioner(_made(trial))
+    client = ClientPartitioner(_partitioner(trial))
     for key, _, count, available in _records(trial):
         what = f"as a client's partitioner, ({key!r}, {count} partitions, {available!r:.100})"
-        place = trial.ask(what, lambda key=key, count=count, available=available: client(key, range(count), available))  # type: ignore[misc]
-        assert place in range(count), f"{what} gave {place}"
+        found = trial.ask(what, lambda key=key, count=count, available=available: client(key, range(count), available))  # type: ignore[misc]
+        assert found in range(count), f"{what} gave {found}"
 
 
-def _made(trial: _FactoryTrial, more: int = 0) -> Partitioner:
+def _partitioner(trial: _FactoryTrial, more: int = 0) -> Partitioner:
     what = "the factory, called with a random.Random,"
-    made = trial.ask(what, lambda: trial.plugin(random.Random(trial.options["seed"] + more)))
-    assert callable(getattr(made, "partition", None)), f"{what} gave {made!r:.200}, which has no partition()"
-    return made
+    partitioner = trial.ask(what, lambda: trial.plugin(random.Random(trial.options["seed"] + more)))
+    assert callable(getattr(partitioner, "partition", None)), (
+        f"{what} gave {partitioner!r:.200}, which has no partition()"
+    )
+    return partitioner
 
 
-def _ask(trial: _FactoryTrial, partitioner: Partitioner, asked: _PartitionCall) -> int:
-    key, value, count, available = asked
+def _ask(trial: _FactoryTrial, partitioner: Partitioner, call: _PartitionCall) -> int:
+    key, value, count, available = call
     given = None if available is None else list(available)
-    place = trial.ask(str(asked), lambda: partitioner.partition(key, count, available=given, value=value, topic="t"))
-    assert type(place) is int, f"a partition is an int, found {place!r} of {asked}"
-    assert 0 <= place < count, f"partition {place} is not one of 0..{count - 1}: {asked}"
+    partition = trial.ask(str(call), lambda: partitioner.partition(key, count, available=given, value=value, topic="t"))
+    assert type(partition) is int, f"partition must be an int, found {partition!r} for {call}"
+    assert 0 <= partition < count, f"partition {partition} is not in 0..{count - 1}: {call}"
     assert given == available, f"the list of available partitions was changed from {available} to {given}"
-    return place
+    return partition
 
 
 def _records(trial: _FactoryTrial) -> list[_PartitionCall]:
@@ -133,15 +147,15 @@ def _record(rng: random.Random) -> _PartitionCall:
     return _PartitionCall(key, value, count, available)
 
 
-_PROCESSES = Check("a key keeps its partition from one process to the next (keyed=True)", _check_processes)
+_PROCESSES = Check("a key maps to the same partition in every process (keyed=True)", _check_processes)
 PROCESS_CHECKS = Checks("partitioner", (_PROCESSES,))
 PARTITIONER_CHECKS = Checks(
     "partitioner",
     (
-        Check("it gives one of the topic's partitions", _check_places),
+        Check("it returns a partition of the topic", _check_range),
         Check("the same records and random numbers give the same partitions", _check_sameness),
-        Check("a key keeps its partition (keyed=True)", _check_keys),
+        Check("a key always maps to the same partition (keyed=True)", _check_keys),
         _PROCESSES,
-        Check("stock clients can use it", _check_clients),
+        Check("Kafka clients can use it", _check_clients),
     ),
 )

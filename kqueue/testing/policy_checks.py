@@ -1,4 +1,4 @@
-"""The public checker of cleanup policies: whoever writes one runs it in his tests."""
+"""Public contract checks for cleanup policies, to be run in the tests of a policy plugin."""
 
 from __future__ import annotations
 
@@ -35,22 +35,29 @@ def check_cleanup_policy(
     time_limit_s: float = 60,
     isolated: bool = True,
 ) -> None:
-    """Check that a policy keeps the contract in `kqueue.log.policies.contract`, over a few hundred
-    made-up logs.
+    """Check that a cleanup policy meets the contract in `kqueue.log.policies.contract`.
 
-    It returns plans and nothing else, raises nowhere, of what its drops leave neither, says the same of the same log, and what it
-    wants run elsewhere (a record filter, work before a drop) can go to another process.
-    Args: policy: the object, as it is registered, or its ``module:object`` path. seed: of the logs. settings: of the topic, on top of
-        those that are tried. time_limit_s: for all of it. isolated: False checks in this process, without a time limit: for objects
-        that can't be pickled.
-    Raises: AssertionError: says which promise was broken, and with what. TypeError: the policy can't be sent to another process.
+    Calls `plan` for several hundred generated logs, and for the logs that remain after its drops.
+    The policy must return valid plans, raise no error and be deterministic. Its record filters and
+    its work before a drop must be picklable.
+
+    Args:
+        policy: the registered object, or its ``module:object`` path.
+        seed: seeds the generated logs.
+        settings: topic settings, added to each set of settings that is tried.
+        time_limit_s: limit for all checks together, in seconds.
+        isolated: False runs the checks in this process, without a time limit, for objects that
+            cannot be pickled.
+    Raises:
+        AssertionError: a check failed; the message names the check, the call and the result.
+        TypeError: `policy` cannot be sent to another process.
     """
     options = {"seed": seed, "settings": dict(settings or {})}
     check_contract(POLICY_CHECKS, policy, options, time_limit_s=time_limit_s, isolated=isolated)
 
 
 class _Case(NamedTuple):
-    """A log as `plan` is asked about it."""
+    """The arguments of one call of `plan`."""
 
     log: LogView
     groups: _Groups
@@ -62,9 +69,9 @@ _PolicyTrial = ContractTrial[CleanupPolicy]
 
 def _check_name(trial: _PolicyTrial) -> None:
     name = trial.plugin.name
-    assert isinstance(name, str), f"a name is text, found {name!r}"
-    assert name == name.strip().lower() != "", f"a name is written in small letters, and not empty: {name!r}"
-    assert "," not in name, f"a name stands in a list, so it has no comma: {name!r}"
+    assert isinstance(name, str), f"name must be a str, found {name!r}"
+    assert name == name.strip().lower() != "", f"name must be lower case and not empty, found {name!r}"
+    assert "," not in name, f"name must have no comma, as cleanup.policy is a list; found {name!r}"
 
 
 def _check_plans(trial: _PolicyTrial) -> None:
@@ -77,31 +84,29 @@ def _check_plan(plan: object, log: LogView) -> None:
         return
     if isinstance(plan, Compact):
         upto = plan.upto_offset
-        assert upto is None or type(upto) is int, f"upto_offset is an int, found {upto!r} for {log}"
+        assert upto is None or type(upto) is int, f"upto_offset must be an int or None, found {upto!r} for {log}"
     elif isinstance(plan, Drop):
-        assert type(plan.before_offset) is int, f"an offset is an int, found {plan.before_offset!r} for {log}"
-        assert plan.before_offset >= 0, f"an offset is not negative, found {plan.before_offset} for {log}"
-        assert plan.why, f"a drop says why, for the log line; found {plan!r} for {log}"
+        assert type(plan.before_offset) is int, f"before_offset must be an int, found {plan.before_offset!r} for {log}"
+        assert plan.before_offset >= 0, f"before_offset must not be negative, found {plan.before_offset} for {log}"
+        assert plan.why, f"why must not be empty, as it is logged; found {plan!r} for {log}"
     else:
-        raise AssertionError(f"a plan is Drop, Compact or None, found {plan!r} for {log}")
+        raise AssertionError(f"plan must return Drop, Compact or None, found {plan!r} for {log}")
 
 
 def _check_sameness(trial: _PolicyTrial) -> None:
     for case in _cases(trial):
         plan, again = _ask(trial, case), _ask(trial, case)
-        same = (type(plan) is type(again)) and (
-            not isinstance(plan, Drop) or _without_work(plan) == _without_work(again)
-        )
-        assert same, f"the same log brought {plan!r} first and {again!r} then: {case.log}"
+        same = (type(plan) is type(again)) and (not isinstance(plan, Drop) or _comparable(plan) == _comparable(again))
+        assert same, f"plan gave {plan!r}, then {again!r} for the same log: {case.log}"
 
 
-def _without_work(plan: object) -> object:
-    """The work before a drop need not be comparable."""
+def _comparable(plan: object) -> object:
+    """Return the plan without `before_delete`, which need not be comparable."""
     return replace(plan, before_delete=None) if isinstance(plan, Drop) else plan
 
 
-def _check_remains(trial: _PolicyTrial) -> None:
-    """What it says of logs that its own drops, carried out one after the other, leave behind."""
+def _check_after_drops(trial: _PolicyTrial) -> None:
+    """Check the plans for the logs that remain after each of the policy's own drops."""
     for case in _cases(trial):
         log, changed = case.log, True
         while changed:
@@ -117,35 +122,36 @@ def _check_filters(trial: _PolicyTrial) -> None:
         plan = _ask(trial, case)
         if not isinstance(plan, Compact) or plan.keep is None:
             continue
-        keep, elsewhere = plan.keep, _sent(plan.keep, "record filter")
+        keep, keep_copy = plan.keep, _pickled(plan.keep, "record filter")
         for record in _records():
             answers = [
                 trial.ask(f"the filter, of {record}", lambda run=run, record=record: run(record))  # type: ignore[misc]
-                for run in (keep, elsewhere)
+                for run in (keep, keep_copy)
             ]
             assert all(isinstance(answer, bool) for answer in answers), (
-                f"the filter says True or False, found {answers} of {record}"
+                f"the filter must return a bool, found {answers} for {record}"
             )
-            assert answers[0] == answers[1], f"the filter says {answers[0]} here and {answers[1]} elsewhere of {record}"
+            assert answers[0] == answers[1], (
+                f"the filter returns {answers[0]}, and {answers[1]} after pickling, for {record}"
+            )
 
 
-def _check_work(trial: _PolicyTrial) -> None:
+def _check_before_delete(trial: _PolicyTrial) -> None:
     for case in _cases(trial):
         plan = _ask(trial, case)
         if isinstance(plan, Drop) and plan.before_delete is not None:
             assert callable(plan.before_delete), (
-                f"the work before a drop (before_delete) is called with the segments, found {plan.before_delete!r} "
-                f"for {case.log}"
+                f"before_delete must be callable, found {plan.before_delete!r} for {case.log}"
             )
-            _sent(plan.before_delete, "work before a drop")
+            _pickled(plan.before_delete, "work before a drop")
 
 
-def _sent(value: _T, what: str) -> _T:
-    """What arrives of `value` in another process."""
+def _pickled(value: _T, what: str) -> _T:
+    """Return a copy of `value` as another process receives it, by pickling."""
     try:
         return cast(_T, pickle.loads(pickle.dumps(value)))
     except Exception as error:
-        raise AssertionError(f"its {what} can't go to another process: {error!r}") from error
+        raise AssertionError(f"its {what} cannot be pickled: {error!r}") from error
 
 
 def _ask(trial: _PolicyTrial, case: _Case) -> Drop | Compact | None:
@@ -154,7 +160,7 @@ def _ask(trial: _PolicyTrial, case: _Case) -> Drop | Compact | None:
 
 
 def _cases(trial: _PolicyTrial) -> Iterator[_Case]:
-    """The same logs in each check, under each of the settings."""
+    """Generate the same logs for each check, with each set of settings."""
     rng = random.Random(trial.options["seed"])
     catalog = Catalog(log_config.SETTINGS)
     for own in _SETTINGS:
@@ -164,7 +170,7 @@ def _cases(trial: _PolicyTrial) -> Iterator[_Case]:
 
 
 def _after(log: LogView, drop: Drop) -> tuple[LogView, bool]:
-    """The log once the broker has carried the drop out, and whether it has changed."""
+    """Return the log after the broker executed the drop, and whether it changed."""
     segments = log.segments
     end_offset = segments[-1].end_offset
     if drop.roll_active and segments[-1].size and end_offset <= min(drop.before_offset, log.high_watermark):
@@ -178,7 +184,7 @@ def _after(log: LogView, drop: Drop) -> tuple[LogView, bool]:
 
 
 class _Groups:
-    """Groups g1 to g3, some of which have committed something."""
+    """Consumer groups g1 to g3, some with a committed offset."""
 
     def __init__(self, rng: random.Random) -> None:
         self._offsets = {f"g{number}": rng.choice((None, 0, rng.randrange(500))) for number in (1, 2, 3)}
@@ -222,11 +228,11 @@ def _records() -> Iterator[Record]:
 POLICY_CHECKS = Checks(
     "cleanup policy",
     (
-        Check("it has a name that a setting can hold", _check_name),
-        Check("it plans drops and compactions as they should be", _check_plans),
-        Check("the same log brings the same plan", _check_sameness),
-        Check("it has a plan, or none, for what its drops leave", _check_remains),
-        Check("its record filter says the same in another process", _check_filters),
-        Check("its work before a drop can go to another process", _check_work),
+        Check("its name is valid in cleanup.policy", _check_name),
+        Check("its plans are valid", _check_plans),
+        Check("plan is deterministic", _check_sameness),
+        Check("its plans are valid for the logs that its drops leave", _check_after_drops),
+        Check("its record filter returns the same in another process", _check_filters),
+        Check("its work before a drop can be pickled", _check_before_delete),
     ),
 )

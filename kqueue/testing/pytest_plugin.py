@@ -1,8 +1,7 @@
-"""The pytest plugin, which pytest finds by itself where kqueue is installed: fixtures with a
-broker, and its side of a failure.
+"""The pytest plugin of kqueue: fixtures with a broker, and its requests in reports of failures.
 
-The broker of `kafka_broker` is made once for each process of a test run (pytest-xdist has several),
-when the first test asks for it.
+pytest loads it automatically where kqueue is installed. The broker of `kafka_broker` starts on
+first use, once per process of a test run (pytest-xdist has several).
 """
 
 from __future__ import annotations
@@ -29,57 +28,57 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """The first call that a plugin gets: time to say that no other module of ours needs the
-    rewriting of its assertions.
+    """Disable assertion rewriting for kqueue's modules; pytest calls this hook first.
 
-    pytest rewrites every module of a distribution that has a plugin, which would make the first
-    broker of a test run ten times slower to come up. There is no official way to say no; where this
-    one is gone, all works, but slower.
+    pytest rewrites every module of a distribution that has a plugin. The first broker of a test run
+    would then start ten times slower. pytest has no public option to disable it; if the private
+    attributes are missing, everything works, but slower.
     """
     leave_assertions_alone(pluginmanager)
 
 
 def leave_assertions_alone(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Have pytest import kqueue's modules, from now on, as they were compiled."""
+    """Disable assertion rewriting for kqueue's modules that are imported from now on."""
     with contextlib.suppress(AttributeError):
         pluginmanager.rewrite_hook._must_rewrite.discard("kqueue")  # type: ignore[attr-defined]
         pluginmanager.rewrite_hook._marked_for_rewrite_cache.clear()  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the `kafka_topic` mark and the list of running brokers."""
     config.addinivalue_line(
-        "markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic makes its topic."
+        "markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic creates its topic."
     )
     config.stash[BROKERS] = []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Clear the request logs before each test."""
     for broker in item.config.stash[BROKERS]:
         broker.requests.clear()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Add the brokers' requests to the report of a failed test."""
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed:
         for broker in item.config.stash[BROKERS]:
-            report.sections.append((f"{SECTION} {report.when}", _story(broker)))
+            report.sections.append((f"{SECTION} {report.when}", _request_section(broker)))
 
 
-def _story(broker: Broker) -> str:
-    """What clients asked of it in the test that has failed. What it logged stands in pytest's own
-    section.
-    """
+def _request_section(broker: Broker) -> str:
+    """Return the requests of the failed test; the broker's log is in pytest's own section."""
     requests = list(broker.requests)
     shown = requests[-REQUESTS_SHOWN:]
     title = f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else "")
     return "\n".join([title, *(f"  {request}" for request in shown)])
 
 
-class _Made:
-    """Makes brokers that pytest's report knows of, and stops them at the end."""
+class _BrokerFactory:
+    """Starts brokers, registers them for the report, and stops them at the end."""
 
     def __init__(self, config: pytest.Config, stack: ExitStack) -> None:
         self._config = config
@@ -97,34 +96,38 @@ class _Made:
 
 @pytest.fixture(scope="session")
 def kafka_broker_options() -> Mapping[str, Any]:
-    """What `kafka_broker` is made with; override it in a conftest.py: ``return {"num_partitions":
-    3}``. Default: nothing, all in memory.
+    """Return the arguments of `kafka_broker`; default: none, in memory.
+
+    Override it in a conftest.py: ``return {"num_partitions": 3}``.
     """
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Mapping[str, Any]) -> Iterator[Broker]:
-    """A running `kqueue.Broker`, the same for all tests:
-    ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)``.
+    """Return a running `kqueue.Broker`, shared by all tests.
+
+    ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)`` connects to it.
     """
     with ExitStack() as stack:
-        yield _Made(request.config, stack)(**kafka_broker_options)
+        yield _BrokerFactory(request.config, stack)(**kafka_broker_options)
 
 
 @pytest.fixture
 def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Broker]]:
-    """Starts brokers for one test, with the arguments of `kqueue.Broker`; they are stopped when it
-    ends.
+    """Return a function that starts a broker for one test, with the arguments of `kqueue.Broker`.
+
+    The brokers stop when the test ends.
     """
     with ExitStack() as stack:
-        yield _Made(request.config, stack)
+        yield _BrokerFactory(request.config, stack)
 
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterator[str]:
-    """The name of a new topic on `kafka_broker`, deleted after the test;
-    ``@pytest.mark.kafka_topic(partitions=3)`` says how it is made.
+    """Return the name of a new topic on `kafka_broker`, deleted after the test.
+
+    ``@pytest.mark.kafka_topic(partitions=3)`` sets partitions and configuration.
     """
     mark = request.node.get_closest_marker(TOPIC_MARK)
     options: dict[str, Any] = dict(mark.kwargs) if mark else {}
@@ -138,16 +141,17 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterato
 
 @pytest.fixture
 def kafka_faults(kafka_broker: Broker) -> Iterator[Faults]:
-    """Faults on `kafka_broker`, all taken back when the test ends: ``kafka_faults.fail("Produce",
-    times=3)``.
+    """Return the fault injection of `kafka_broker`; faults are cancelled when the test ends.
+
+    Example: ``kafka_faults.fail("Produce", times=3)``.
     """
     from kqueue.testing.fault_injection import faults
 
-    with faults(kafka_broker) as made:
-        yield made
+    with faults(kafka_broker) as injected:
+        yield injected
 
 
 def _topic_name(test: str) -> str:
-    """A name that no test had before, in which its own can be recognised."""
+    """Return a unique topic name that contains the name of the test."""
     legible = re.sub(r"[^A-Za-z0-9-]+", "-", test).strip("-")[:TOPIC_NAME_MAX]
     return f"{legible}-{next(_NUMBERS)}"

@@ -1,5 +1,6 @@
-"""Sealed segments made by hand, for tests of the work that a cleanup policy has done before they go
-(`Drop.before_delete`).
+"""Builds sealed segments for tests of a cleanup policy's work before deletion.
+
+Such work is set in `Drop.before_delete`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ def sealed_segments(
     aborted: Sequence[Record] = (),
     folder: str | PathLike[str] | None = None,
 ) -> SealedSegments:
-    """What a broker would hand over of a partition whose segments have these records.
+    """Return the sealed segments of a partition with these records, as a broker passes them.
 
-    Args: segments: oldest first, at least one; each has at least one record, and is one batch.
-    Offsets are given from 0 on, whatever the records say. aborted: records of an aborted
-    transaction, which follow in the last segment, with their end marker, and are no consumer's.
-    folder: an empty one, in which the partition's folder is made, so that the segments can go to
-    another process; None: they are in memory.
+    Args:
+        segments: the records of each segment, oldest first; at least one segment, each with at
+            least one record. Each segment is one batch. Offsets are assigned from 0; those of the
+            records are ignored.
+        codec: name of the compression codec.
+        aborted: records of an aborted transaction, appended to the last segment with their abort
+            marker. Consumers do not see them.
+        folder: an empty folder for the partition's files, so that the segments can be sent to
+            another process; None: in memory.
     """
     storage: Storage
     opener: Callable[[], Storage]

@@ -1,5 +1,6 @@
-"""A whole broker without threads, sockets or real time: what it does depends on the seed and the
-calls alone.
+"""A deterministic broker without threads, sockets or real time.
+
+Its behaviour depends only on the seed and the calls.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ CATALOG = Catalog(broker_config.SETTINGS)
 
 
 class Simulation:
-    """A broker on a manual clock with stepped jobs. `storage` and `store` outlive it: `restarted`
-    goes on with them.
+    """A broker on a manual clock with stepped jobs.
 
-    Settings are the broker's own. With `kqueue.storage=local` (the default) it treats `storage` as
-    a disk, flushing and all; with `memory` nothing is flushed.
+    `restarted` starts a new broker on the same `storage` and `store`.
+
+    Args:
+        settings: settings of the broker. With `kqueue.storage=local` (the default) the broker
+            flushes `storage` like a disk; with `memory` it does not flush.
+        seed: seeds the broker's random numbers.
     """
 
     def __init__(
@@ -65,32 +69,32 @@ class Simulation:
         self.broker.start()
 
     def settle(self) -> None:
-        """Run jobs and ready waits until nothing is left to do at this moment."""
+        """Run jobs and ready delayed operations until none is left at the current time."""
         while self.jobs.run_all() or self.broker.purgatory.run_ready():
             pass
 
     def advance(self, ms: float) -> None:
-        """Let `ms` milliseconds pass, stopping at every timer on the way; all that becomes due is
-        done on return.
-        """
+        """Advance the clock by `ms` milliseconds, and run all timers and jobs that become due."""
         for _ in advance_in_steps(self.broker.timers, self.clock, ms):
             self.settle()
 
     def result(self, promise: Promise[T]) -> T:
-        """What the promise resolves to, once all that can be done now is done. Raises: what it
-        failed with.
+        """Run all pending work and return the result of the promise.
+
+        Raises: the error that the promise failed with.
         """
         self.settle()
         return promise.result()
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> Topic:
-        """Create a topic; settings with underscores for dots."""
+        """Create a topic; names of settings have underscores for dots."""
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         return self.result(self.broker.topics.create(NewTopic(name, partitions, configs=dotted)))
 
     def answer(self, outcome: DelayedOperation[T] | T) -> T:
-        """The response of a handler that may have left a wait: time passes until it is answered, up
-        to its deadline.
+        """Return the response of a handler, which may be a delayed operation.
+
+        Advances the clock, at most to the deadline, until the operation completes.
         """
         if not isinstance(outcome, DelayedOperation):
             return outcome
@@ -99,19 +103,23 @@ class Simulation:
         self.settle()
         while not answers:
             deadline = self.broker.timers.next_deadline_ms()
-            assert deadline is not None, f"nothing will ever answer {waiter.operation}"
+            assert deadline is not None, f"no timer is left that could complete {waiter.operation}"
             self.advance(deadline - self.clock.monotonic_ms())
         return answers[0]  # type: ignore[no-any-return]
 
     def stop(self) -> None:
-        """A clean stop."""
+        """Stop the broker cleanly."""
         self.broker.prepare_stop()
         self.settle()
         self.broker.stop()
 
     def restarted(self, change: Callable[[dict[str, object]], None] = lambda settings: None) -> Simulation:
-        """A new broker on the same storage, store and clock, after this one was stopped (or left to
-        die).
+        """Start a new broker on the same storage, store and clock.
+
+        Without a preceding `stop` this simulates a crash.
+
+        Args:
+            change: modifies the settings.
         """
         settings = dict(self.settings)
         change(settings)

@@ -1,4 +1,4 @@
-"""Jobs without threads: the test says when each one runs."""
+"""A job executor without threads: the test decides when each job runs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ T = TypeVar("T")
 
 
 class SteppedJobs:
-    """Holds submitted jobs until `step` or `run_all`; so a test can stop between the disk's work
-    and its news.
+    """Queues submitted jobs until `step` or `run_all`, so that a test can stop between two jobs.
 
-    The task of a `CpuJob`, and its result, are pickled on the way where they would go to another
-    process.
+    If a `CpuJob` would run in another process, its task and its result are pickled.
     """
 
     def __init__(self) -> None:
         self.pending: deque[IoJob[Any] | CpuJob[Any]] = deque()
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
+        """Add a job to the end of the queue."""
         self.pending.append(job)
 
     def step(self) -> bool:
-        """Run the oldest job and deliver its result; False when there is none."""
+        """Run the oldest job and deliver its result; return False if there is none."""
         if not self.pending:
             return False
         job = self.pending.popleft()
@@ -39,7 +38,7 @@ class SteppedJobs:
         return True
 
     def run_all(self) -> int:
-        """Run jobs, those that they submit in turn included; returns how many ran."""
+        """Run all jobs, including jobs that they submit; return the number of jobs."""
         count = 0
         while self.step():
             count += 1

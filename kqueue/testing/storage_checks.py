@@ -1,4 +1,4 @@
-"""The public checker of storages: whoever writes one runs it in his tests."""
+"""Public contract checks for storages, to be run in the tests of a storage plugin."""
 
 from __future__ import annotations
 
@@ -28,18 +28,27 @@ _STRANGE_PATHS = ("../a", "a/../../b", "/etc/passwd", "a//b", "a/", ".", "a/./b"
 def check_storage(
     make: Callable[[str], Storage] | str, *, seed: int = 1, time_limit_s: float = 60, isolated: bool = True
 ) -> None:
-    """Check that a storage keeps the contract in `kqueue.storage.contract`. Power cuts are not
-    tried.
+    """Check that a storage meets the contract in `kqueue.storage.contract`.
 
-    Args: make: gives a new, empty storage, called with the path of a folder of its own, which is empty and is removed afterwards; as it is
-        registered, or its ``module:object`` path. It is called for each check. seed: of the bytes. time_limit_s: for all of it.
-        isolated: False checks in this process, without a time limit: for what can't be pickled.
-    Raises: AssertionError: says which promise was broken, and with what. TypeError: `make` can't be sent to another process.
+    Power cuts are not simulated.
+
+    Args:
+        make: returns a new, empty storage, given the path of an empty folder; the registered
+            object, or its ``module:object`` path. Each check calls it with a folder of its own,
+            which is deleted afterwards.
+        seed: seeds the random bytes.
+        time_limit_s: limit for all checks together, in seconds.
+        isolated: False runs the checks in this process, without a time limit, for objects that
+            cannot be pickled.
+    Raises:
+        AssertionError: a check failed; the message names the check, the call and the result.
+        TypeError: `make` cannot be sent to another process.
     """
     check_contract(STORAGE_CHECKS, make, {"seed": seed}, time_limit_s=time_limit_s, isolated=isolated)
 
 
 def appends_go_to_the_end(storage: Storage) -> None:
+    """Check that `append` writes at the end and returns the position before the write."""
     file = storage.open("a.log", create=True)
     same("size of a new file", file.size, 0)
     same("append(b'abc') to an empty file", file.append(b"abc"), 0)
@@ -51,6 +60,7 @@ def appends_go_to_the_end(storage: Storage) -> None:
 
 
 def ages_are_those_of_the_last_change(storage: Storage) -> None:
+    """Check that `age_ms` is None or small after each kind of change."""
     file = storage.open("a.log", create=True)
     for what, change in (
         ("append", lambda: file.append(b"0123456789")),
@@ -64,6 +74,7 @@ def ages_are_those_of_the_last_change(storage: Storage) -> None:
 
 
 def reads_end_with_the_file(storage: Storage) -> None:
+    """Check that `read_at` stops at the end of the file."""
     file = storage.open("a.log", create=True)
     file.append(b"0123456789")
     for position, size, expected in ((2, 3, b"234"), (8, 10, b"89"), (10, 1, b""), (50, 5, b""), (0, 0, b"")):
@@ -71,6 +82,7 @@ def reads_end_with_the_file(storage: Storage) -> None:
 
 
 def big_appends_arrive_whole(storage: Storage) -> None:
+    """Check that one append of 2 MiB is written completely."""
     data = bytes(range(256)) * 8192
     file = storage.open("a.log", create=True)
     file.append(b"x")
@@ -79,26 +91,28 @@ def big_appends_arrive_whole(storage: Storage) -> None:
 
 
 def files_stay_after_closing(storage: Storage) -> None:
+    """Check that a closed file keeps its bytes and reopens on the next append."""
     file = storage.open("a.log", create=True)
     file.append(b"abc")
     file.close()
     file.close()
     same("size of a closed file of 3 bytes", file.size, 3)
-    same("append(b'd') to a closed file of 3 bytes, which opens again by itself,", file.append(b"d"), 3)
+    same("append(b'd') to a closed file of 3 bytes, which reopens itself,", file.append(b"d"), 3)
     file.close()
     again = storage.open("a.log")
-    same("size of a file of 4 bytes that was opened anew", again.size, 4)
-    same("read_at(0, 9) of a file that was opened anew", again.read_at(0, 9), b"abcd")
+    same("size of a file of 4 bytes that was reopened", again.size, 4)
+    same("read_at(0, 9) of a file that was reopened", again.read_at(0, 9), b"abcd")
     same("append(b'e') to 4 bytes", again.append(b"e"), 4)
     same(
-        "size of what was opened with create=True, and was there with 5 bytes,",
+        "size of an existing file of 5 bytes, opened with create=True,",
         storage.open("a.log", create=True).size,
         5,
     )
-    same("append to what was opened with size=5", storage.open("a.log", size=5).append(b"f"), 5)
+    same("append to a file opened with size=5", storage.open("a.log", size=5).append(b"f"), 5)
 
 
 def truncation_cuts_the_end(storage: Storage) -> None:
+    """Check that `truncate` removes the bytes after the size, and that appends follow it."""
     file = storage.open("a.log", create=True)
     file.append(b"0123456789")
     file.truncate(4)
@@ -111,7 +125,11 @@ def truncation_cuts_the_end(storage: Storage) -> None:
 
 
 def no_byte_is_lost(storage: Storage, seed: int = 1) -> None:
-    """Any sequence of appends, cuts, syncs, closings and reads, beside a plain bytearray."""
+    """Compare a random sequence of file operations with the same operations on a bytearray.
+
+    Args:
+        seed: seeds the choice of operations and the bytes.
+    """
     rng = random.Random(seed)
     file, model = storage.open("a.log", create=True), bytearray()
     for step in range(_STEPS):
@@ -148,23 +166,23 @@ def _compare(file: File, model: bytearray, rng: random.Random, about: str) -> No
 
 
 def regions_outlive_their_file(storage: Storage) -> None:
+    """Check that a region can be read after its file was closed and removed."""
     file = storage.open("a.log", create=True)
     file.append(b"0123456789")
     region = file.region(3, 4)
     same("len of region(3, 4)", len(region), 4)
-    assert region.is_region, "region gave something whose is_region is not True"
-    assert region.is_cached(), "is_cached said False of what was just written, which is in memory"
+    assert region.is_region, "region returned an object whose is_region is not True"
+    assert region.is_cached(), "is_cached returned False for bytes that were just written"
     file.append(b"more")
     file.close()
     storage.remove("a.log")
-    same(
-        "read of region(3, 4) of b'0123456789', once its file was closed and its name removed,", region.read(), b"3456"
-    )
+    same("read of region(3, 4) of b'0123456789', after its file was closed and removed,", region.read(), b"3456")
     number = region.fileno()
     assert number is None or number > 2, f"fileno gave {number!r}, expected None or a descriptor"
 
 
 def missing_files_are_reported(storage: Storage) -> None:
+    """Check that every operation on a missing file raises FileNotFoundError."""
     for what, use in (
         ("open('none')", lambda: storage.open("none")),
         ("open('no/folder/a', create=True)", lambda: storage.open("no/folder/a", create=True)),
@@ -179,6 +197,7 @@ def missing_files_are_reported(storage: Storage) -> None:
 
 
 def folders_hold_names(storage: Storage) -> None:
+    """Check `make_folder`, `list`, `exists`, `remove` and `sync_folder` on nested folders."""
     storage.make_folder("b/c")
     storage.make_folder("b/c")
     storage.open("b/file", create=True).append(b"xyz")
@@ -204,11 +223,12 @@ def folders_hold_names(storage: Storage) -> None:
 
 
 def renaming_replaces(storage: Storage) -> None:
+    """Check that `rename` replaces an existing file and also renames folders."""
     storage.make_folder("f")
     storage.open("f/a", create=True).append(b"new")
     storage.open("f/b", create=True).append(b"old")
     storage.rename("f/a", "f/b")
-    same("read of a name that a rename has replaced", storage.read("f/b"), b"new")
+    same("read of a file replaced by rename", storage.read("f/b"), b"new")
     same("names after rename('f/a', 'f/b')", [entry.name for entry in storage.list("f")], ["b"])
     storage.rename("f", "g")
     same("read of a file whose folder was renamed", storage.read("g/b"), b"new")
@@ -218,6 +238,7 @@ def renaming_replaces(storage: Storage) -> None:
 
 
 def atomic_writes_replace(storage: Storage) -> None:
+    """Check that `write_atomic` replaces the file and leaves no temporary file."""
     storage.make_folder("f")
     storage.write_atomic("f/checkpoint", b"one")
     storage.write_atomic("f/checkpoint", b"two!")
@@ -226,6 +247,7 @@ def atomic_writes_replace(storage: Storage) -> None:
 
 
 def locks_exclude(storage: Storage) -> None:
+    """Check that a held lock raises FolderInUse for others, and that `release` may be repeated."""
     lock = storage.lock(".lock")
     raises(FolderInUse, "lock of a name that is locked", lambda: storage.lock(".lock"))
     same("check of a lock that is held", lock.check(), None)
@@ -237,6 +259,7 @@ def locks_exclude(storage: Storage) -> None:
 
 
 def paths_stay_inside(storage: Storage) -> None:
+    """Check that paths outside the root, and malformed paths, raise ValueError."""
     storage.open("a", create=True)
     for path in _STRANGE_PATHS:
         for name in ("open", "remove", "list", "make_folder", "exists", "read", "sync_folder"):
@@ -246,30 +269,33 @@ def paths_stay_inside(storage: Storage) -> None:
 
 
 def free_bytes_are_a_number(storage: Storage) -> None:
+    """Check that free and total bytes are an int or None, and that `location` is not empty."""
     free, total = storage.free_bytes(), storage.total_bytes()
     for what, found in (("free_bytes", free), ("total_bytes", total)):
         assert found is None or type(found) is int, f"{what} gave {found!r}, expected an int or None"
         assert found is None or found >= 0, f"{what} gave {found}, expected no less than 0"
     assert total is None or free is None or total >= free, f"total_bytes gave {total}, less than free_bytes, {free}"
     assert isinstance(storage.location, str), f"location is text, found {storage.location!r}"
-    assert storage.location, "location is empty, expected words for people"
+    assert storage.location, "location is empty, expected a description of where the storage is"
 
 
 def an_opener_finds_the_same_files(storage: Storage) -> None:
+    """Check that a pickled `opener` opens the same files; storages without one pass."""
     if storage.opener is None:
         return
     storage.open("shared", create=True).append(b"seen")
     try:
         opener = pickle.loads(pickle.dumps(storage.opener))
     except Exception as error:
-        raise AssertionError(f"its opener can't go to another process: {error!r}") from error
+        raise AssertionError(f"its opener cannot be pickled: {error!r}") from error
     other: Storage = opener()
-    same("read by what the opener opens, as another process does,", other.read("shared"), b"seen")
+    same("read through the storage that the opener returns", other.read("shared"), b"seen")
     other.open("answer", create=True).append(b"seen too")
-    same("read of what was written where the opener was used", storage.read("answer"), b"seen too")
+    same("read of a file written through the opener's storage", storage.read("answer"), b"seen too")
 
 
 def threads_may_sync_beside_the_writer(storage: Storage) -> None:
+    """Check that sync, `write_atomic` and region reads may run in threads beside appends."""
     storage.make_folder("f")
     file, written = storage.open("a.log", create=True), bytearray()
     with ThreadPoolExecutor(3) as pool:
@@ -282,12 +308,12 @@ def threads_may_sync_beside_the_writer(storage: Storage) -> None:
             same(f"region({number * 1000}, 1000).read() in another thread", reading.result(), data)
             for one in beside:
                 one.result()
-    assert storage.read("a.log") == written, "read gave other bytes than were appended beside other threads"
+    assert storage.read("a.log") == written, "read gave other bytes than were appended while other threads ran"
     same("names after write_atomic in other threads", [entry.name for entry in storage.list("f")], ["0", "1", "2"])
 
 
-class _Told:
-    """A storage, or a file of it, each call of which is told to the trial."""
+class _RecordedCalls:
+    """Proxy for a storage or one of its files that reports each call to the trial."""
 
     def __init__(self, trial: ContractTrial[Any], value: object, name: str) -> None:
         self._trial = trial
@@ -302,7 +328,7 @@ class _Told:
     def _call(self, method: Callable[..., object], what: str, *args: object, **named: object) -> object:
         given = ", ".join([*map(_short, args), *(f"{name}={_short(value)}" for name, value in named.items())])
         result = self._trial.ask(f"{what}({given})", lambda: method(*args, **named))
-        return _Told(self._trial, result, f"{what}({given})") if what == "storage.open" else result
+        return _RecordedCalls(self._trial, result, f"{what}({given})") if what == "storage.open" else result
 
 
 def _short(value: object) -> str:
@@ -313,37 +339,37 @@ def _short(value: object) -> str:
     )
 
 
-def _on_a_new_one(check: Callable[[Storage], None], trial: ContractTrial[Callable[[str], Storage]]) -> None:
-    storage = trial.ask(f"making a storage of the folder {trial.folder}", lambda: trial.plugin(trial.folder))
-    check(cast(Storage, _Told(trial, storage, "storage")))
+def _on_new_storage(check: Callable[[Storage], None], trial: ContractTrial[Callable[[str], Storage]]) -> None:
+    storage = trial.ask(f"opening a storage in the folder {trial.folder}", lambda: trial.plugin(trial.folder))
+    check(cast(Storage, _RecordedCalls(trial, storage, "storage")))
 
 
 def _no_byte_is_lost(trial: ContractTrial[Callable[[str], Storage]]) -> None:
-    _on_a_new_one(partial(no_byte_is_lost, seed=trial.options["seed"]), trial)
+    _on_new_storage(partial(no_byte_is_lost, seed=trial.options["seed"]), trial)
 
 
 STORAGE_CHECKS = Checks(
     "storage",
     (
-        Check("appends go to the end", partial(_on_a_new_one, appends_go_to_the_end)),
-        Check("ages count from the last change", partial(_on_a_new_one, ages_are_those_of_the_last_change)),
-        Check("reads end where the file does", partial(_on_a_new_one, reads_end_with_the_file)),
-        Check("big appends arrive whole", partial(_on_a_new_one, big_appends_arrive_whole)),
-        Check("files stay after they were closed", partial(_on_a_new_one, files_stay_after_closing)),
-        Check("truncation cuts the end", partial(_on_a_new_one, truncation_cuts_the_end)),
+        Check("appends go to the end", partial(_on_new_storage, appends_go_to_the_end)),
+        Check("ages count from the last change", partial(_on_new_storage, ages_are_those_of_the_last_change)),
+        Check("reads stop at the end of the file", partial(_on_new_storage, reads_end_with_the_file)),
+        Check("large appends are written completely", partial(_on_new_storage, big_appends_arrive_whole)),
+        Check("files keep their bytes after close", partial(_on_new_storage, files_stay_after_closing)),
+        Check("truncation cuts the end", partial(_on_new_storage, truncation_cuts_the_end)),
         Check("no byte is lost or changed", _no_byte_is_lost),
-        Check("regions outlive their file", partial(_on_a_new_one, regions_outlive_their_file)),
-        Check("missing files raise FileNotFoundError", partial(_on_a_new_one, missing_files_are_reported)),
-        Check("folders hold names", partial(_on_a_new_one, folders_hold_names)),
-        Check("renaming replaces", partial(_on_a_new_one, renaming_replaces)),
-        Check("atomic writes replace", partial(_on_a_new_one, atomic_writes_replace)),
-        Check("locks exclude", partial(_on_a_new_one, locks_exclude)),
-        Check("paths stay inside the root, others raise ValueError", partial(_on_a_new_one, paths_stay_inside)),
-        Check("free bytes and the location can be told", partial(_on_a_new_one, free_bytes_are_a_number)),
-        Check("its opener finds the same files", partial(_on_a_new_one, an_opener_finds_the_same_files)),
+        Check("regions outlive their file", partial(_on_new_storage, regions_outlive_their_file)),
+        Check("missing files raise FileNotFoundError", partial(_on_new_storage, missing_files_are_reported)),
+        Check("folders hold names", partial(_on_new_storage, folders_hold_names)),
+        Check("renaming replaces", partial(_on_new_storage, renaming_replaces)),
+        Check("atomic writes replace", partial(_on_new_storage, atomic_writes_replace)),
+        Check("locks exclude", partial(_on_new_storage, locks_exclude)),
+        Check("paths stay inside the root, others raise ValueError", partial(_on_new_storage, paths_stay_inside)),
+        Check("free bytes and the location are reported", partial(_on_new_storage, free_bytes_are_a_number)),
+        Check("its opener finds the same files", partial(_on_new_storage, an_opener_finds_the_same_files)),
         Check(
             "threads may sync, write atomically and read beside the writer",
-            partial(_on_a_new_one, threads_may_sync_beside_the_writer),
+            partial(_on_new_storage, threads_may_sync_beside_the_writer),
         ),
     ),
 )

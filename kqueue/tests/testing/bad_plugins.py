@@ -1,6 +1,4 @@
-"""Plugins that do harm to their process: of each contract one that is sound but for the way in
-which it is told to fail.
-"""
+"""Plugins that harm their process: one per contract, valid except for the given failure."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ class Codec:
 
 
 class Factory:
-    """Of partitioners."""
+    """A factory of partitioners."""
 
     name = "bad"
 

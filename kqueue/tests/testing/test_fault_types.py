@@ -1,4 +1,4 @@
-"""How faults are made, counted, stacked and taken back; what they do is in `test_fault_injection`."""
+"""Adding, counting, combining and cancelling faults; `test_fault_injection` has their effects."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def is_whole(broker: kqueue.Broker) -> bool:
         (lambda made: made.fail("Produce", times=0), "times=0"),
         (lambda made: made.fail("Produce", after=-1), "after=-1"),
         (lambda made: made.fail("Produce", probability=0), "probability=0"),
-        (lambda made: made.delay("Produce"), "expected a delay of more than 0"),
-        (lambda made: made.delay("Produce", ms=-1), "expected a delay of more than 0"),
+        (lambda made: made.delay("Produce"), "expected a delay above 0"),
+        (lambda made: made.delay("Produce", ms=-1), "expected a delay above 0"),
         (lambda made: made.disk_full(free_bytes=-1), "free_bytes=-1"),
         (lambda made: made.script([{"api": "Produce"}]), "expected one of fail, delay"),
         (lambda made: made.script([{"fail": "Produce", "delay": "Fetch"}]), "found fail, delay"),
@@ -86,7 +86,7 @@ def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
     made = faults(broker)
     with pytest.raises(RuntimeError, match="inside"):
         made.fail("Produce")
-    with made, pytest.raises(RuntimeError, match="in use already"):
+    with made, pytest.raises(RuntimeError, match="already in use"):
         made.__enter__()
     assert is_whole(broker)
 
@@ -357,7 +357,7 @@ def test_a_hook_that_raises_harms_nobody(broker: kqueue.Broker, raw: Raw, caplog
 def test_waiting_for_a_fault_has_an_end(made: Faults) -> None:
     with pytest.raises(
         TimeoutError,
-        match="fail Produce with NOT_LEADER_OR_FOLLOWER: expected to strike 1 times within 0.01 s, it did 0",
+        match="fail Produce with NOT_LEADER_OR_FOLLOWER: expected to be applied 1 times within 0.01 s, found 0",
     ):
         made.fail("Produce").wait(timeout_s=0.01)
 

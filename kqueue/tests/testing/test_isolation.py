@@ -1,4 +1,4 @@
-"""What a plugin does to its process is told in its author's test, and harms nobody else."""
+"""Plugins that hang, crash or print are reported without harm to the calling process."""
 
 from __future__ import annotations
 
@@ -31,22 +31,28 @@ from kqueue.testing import (
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import Codec, Factory, Policy, StorageOpener, StoreOpener
 
-# of each contract: its checker, a plugin that can be told how to fail, what it is called, and the
-# check and the call in which it fails
+# per contract: its checker, a plugin with a selectable failure, the plugin's name, and the check
+# and the call in which it fails
 CONTRACTS: dict[str, tuple[Callable[..., None], Any, str, str, str]] = {
-    "codec": (check_codec, Codec, "codec 'bad'", "what was compressed comes back", r"compress\(1 bytes, level=None\)"),
+    "codec": (
+        check_codec,
+        Codec,
+        "codec 'bad'",
+        "a round trip returns the same bytes",
+        r"compress\(1 bytes, level=None\)",
+    ),
     "partitioner": (
         check_partitioner,
         Factory,
         "partitioner 'bad'",
-        "one of the topic's partitions",
+        "it returns a partition of the topic",
         r"partition\(key=b'', count=",
     ),
     "policy": (
         check_cleanup_policy,
         Policy,
         "cleanup policy 'bad'",
-        "plans drops and compactions",
+        "its plans are valid",
         r"plan for LogView\(topic='t'",
     ),
     "storage": (check_storage, StorageOpener, "storage 'bad'", "appends go to the end", r"storage\.read\('a\.log'\)"),
@@ -54,7 +60,7 @@ CONTRACTS: dict[str, tuple[Callable[..., None], Any, str, str, str]] = {
         check_metadata_store,
         StoreOpener,
         "metadata store 'bad'",
-        "what was committed is read back",
+        "committed entries are read back",
         r"read\('/topics/b'\)",
     ),
 }
@@ -67,85 +73,85 @@ def wait_until(true: Callable[[], bool], within_s: float = 20) -> None:
         threading.Event().wait(0.01)
 
 
-def told(check: Callable[..., None], plugin: object, **options: Any) -> str:
-    """What the checker says of a plugin that breaks its word."""
+def failure_message(check: Callable[..., None], plugin: object, **options: Any) -> str:
+    """Return the checker's message for a plugin that fails a check."""
     with pytest.raises(AssertionError) as raised:
         check(plugin, **options)
     return str(raised.value)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_one_that_hangs_is_named_with_the_check_the_call_and_where_it_stood(contract: str) -> None:
-    check, plugin, name, promise, call = CONTRACTS[contract]
-    said = told(check, plugin(bad_plugins.hang), time_limit_s=0.5)
-    assert said.startswith(name)
-    assert re.search(rf"did not come to an end within 0.5 s in the check \".*{promise}.*\", asked for {call}", said)
-    assert re.search(r"It stood at:\n  File \".*bad_plugins.py\", line \d+ in hang\n", said)
-    assert "isolation.py" not in said
+def test_a_hang_is_reported_with_check_call_and_traceback(contract: str) -> None:
+    check, plugin, name, sentence, call = CONTRACTS[contract]
+    message = failure_message(check, plugin(bad_plugins.hang), time_limit_s=0.5)
+    assert message.startswith(name)
+    assert re.search(rf"did not finish within 0.5 s in the check \".*{sentence}.*\", in the call {call}", message)
+    assert re.search(r"Traceback:\n  File \".*bad_plugins.py\", line \d+ in hang\n", message)
+    assert "isolation.py" not in message
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_one_that_ends_its_process_is_named_with_the_check_the_call_and_the_status(contract: str) -> None:
-    check, plugin, name, promise, call = CONTRACTS[contract]
-    said = told(check, plugin(bad_plugins.leave))
-    assert said.startswith(
+def test_an_exit_is_reported_with_check_call_and_status(contract: str) -> None:
+    check, plugin, name, sentence, call = CONTRACTS[contract]
+    message = failure_message(check, plugin(bad_plugins.leave))
+    assert message.startswith(
         f"{name} (kqueue.tests.testing.bad_plugins.{plugin.__name__}) ended its process in the check "
     )
-    assert re.search(rf"{promise}.*, asked for {call}.*: exit status 3$", said)
+    assert re.search(rf"{sentence}.*, in the call {call}.*: exit status 3$", message)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_one_that_prints_is_named_with_what_it_printed(contract: str) -> None:
-    check, plugin, name, promise, _ = CONTRACTS[contract]
-    said = told(check, plugin(bad_plugins.say))
-    assert said.startswith(name)
-    assert "it prints nothing to standard output" in said
-    assert re.search(rf"in the check \".*{promise}.*\" it printed 'hello\\n", said)
+def test_output_on_standard_output_is_reported(contract: str) -> None:
+    check, plugin, name, sentence, _ = CONTRACTS[contract]
+    message = failure_message(check, plugin(bad_plugins.say))
+    assert message.startswith(name)
+    assert "it prints nothing to standard output" in message
+    assert re.search(rf"in the check \".*{sentence}.*\" it printed 'hello\\n", message)
 
 
-def test_one_that_is_killed_is_named_with_the_signal() -> None:
-    assert told(check_codec, Codec(bad_plugins.be_killed)).endswith(
-        "asked for compress(1 bytes, level=None): killed by SIGKILL"
+def test_a_kill_is_reported_with_the_signal() -> None:
+    assert failure_message(check_codec, Codec(bad_plugins.be_killed)).endswith(
+        "in the call compress(1 bytes, level=None): killed by SIGKILL"
     )
 
 
-def test_one_that_crashes_is_named_with_the_calls_that_led_there() -> None:
-    said = told(check_codec, Codec(bad_plugins.crash))
+def test_a_crash_is_reported_with_the_traceback() -> None:
+    message = failure_message(check_codec, Codec(bad_plugins.crash))
     assert (
-        "asked for compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation "
-        "fault\n" in said
+        "in the call compress(1 bytes, level=None): killed by SIGSEGV\nIt wrote:\nFatal Python error: Segmentation "
+        "fault\n" in message
     )
-    assert re.search(r"line \d+ in crash\n.* in compress$", said)
+    assert re.search(r"line \d+ in crash\n.* in compress$", message)
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_one_that_raises_is_named_with_the_call_and_the_traceback(isolated: bool) -> None:
-    """SystemExit is no less an error of its than another."""
-    said = told(check_codec, Codec(bad_plugins.quit_politely), isolated=isolated)
-    promise = 'does not keep its promise "what was compressed comes back, byte for byte"'
-    assert f"{promise}: compress(1 bytes, level=None) raised SystemExit: 5\n" in said
-    assert "in quit_politely\n    raise SystemExit(5)" in said
-    assert "kqueue/testing" not in said
+def test_an_exception_is_reported_with_call_and_traceback(isolated: bool) -> None:
+    """SystemExit is reported like any other exception."""
+    message = failure_message(check_codec, Codec(bad_plugins.quit_politely), isolated=isolated)
+    sentence = 'fails the check "a round trip returns the same bytes"'
+    assert f"{sentence}: compress(1 bytes, level=None) raised SystemExit: 5\n" in message
+    assert "in quit_politely\n    raise SystemExit(5)" in message
+    assert "kqueue/testing" not in message
 
 
-def test_warnings_are_passed_on_and_do_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
+def test_standard_error_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
     check_codec(Codec(bad_plugins.complain))
     out, err = capfd.readouterr()
     assert out == ""
     assert set(err.splitlines()) == {"mind the gap"}
 
 
-# --- how it is found
+# --- loading
 
 
-def test_a_path_is_taken_too() -> None:
+def test_a_plugin_is_loaded_by_path() -> None:
     check_codec(f"{bad_plugins.__name__}:SOUND")
-    said = told(check_codec, f"{bad_plugins.__name__}:LEAVING")
-    assert said.startswith("codec 'bad' (kqueue.tests.testing.bad_plugins.Codec) ended its process")
+    message = failure_message(check_codec, f"{bad_plugins.__name__}:LEAVING")
+    assert message.startswith("codec 'bad' (kqueue.tests.testing.bad_plugins.Codec) ended its process")
     check_codec(f"{bad_plugins.__name__}:SOUND", isolated=False)
 
 
-def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_are_found_on_sys_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "quick_codec.py").write_text(
         "from kqueue.records.codecs import CODECS\nprint('loaded')\nCODEC = CODECS.get('none')\n"
     )
@@ -155,31 +161,32 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeyp
     check_codec("quick_codec:CODEC")
     assert "quick_codec" not in sys.modules, "a path is imported in the other process alone"
     assert (
-        told(check_codec, "stillborn:CODEC")
+        failure_message(check_codec, "stillborn:CODEC")
         == "codec stillborn:CODEC ended its process while it was loaded: exit status 4"
     )
-    said = told(check_codec, "broken:CODEC")
-    assert said.startswith('codec broken:CODEC does not keep its promise "it can be loaded": ')
-    assert "KeyError: 'no such thing'" in said
-    assert re.search(r"broken.py\", line 1, in <module>\n    raise KeyError\('no such thing'\)$", said)
-    assert "'quick_codec' has no 'OTHER'" in told(check_codec, "quick_codec:OTHER")
-    assert "expected a name, or a path like package.module:object" in told(check_codec, "quick_codec")
+    message = failure_message(check_codec, "broken:CODEC")
+    assert message.startswith('codec broken:CODEC fails the check "it can be loaded": ')
+    assert "KeyError: 'no such thing'" in message
+    assert re.search(r"broken.py\", line 1, in <module>\n    raise KeyError\('no such thing'\)$", message)
+    assert "'quick_codec' has no 'OTHER'" in failure_message(check_codec, "quick_codec:OTHER")
+    assert "expected a name, or a path like package.module:object" in failure_message(check_codec, "quick_codec")
 
 
-def test_a_module_whose_import_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_that_hangs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "endless.py").write_text("def f():\n    while True: pass\nf()\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(isolation, "LOAD_LIMIT_S", 0.5)
-    said = told(check_codec, "endless:CODEC", time_limit_s=0.1)
-    assert said.startswith(
-        "codec endless:CODEC did not come to an end within 0.5 s while it was loaded. It stood at:\n"
+    message = failure_message(check_codec, "endless:CODEC", time_limit_s=0.1)
+    assert message.startswith("codec endless:CODEC did not finish within 0.5 s while it was loaded. Traceback:\n")
+    assert re.search(r"endless.py\", line 2 in f\n", message)
+
+
+def test_a_module_outside_sys_path_is_loaded_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest loads test modules like this with --import-mode=importlib."""
+    source = (
+        "from kqueue.records.codecs.none import NoneCodec\nclass Mine(NoneCodec):\n    name = 'mine'\n    id = 6\n"
+        "MINE = Mine()\n"
     )
-    assert re.search(r"endless.py\", line 2 in f\n", said)
-
-
-def test_a_module_that_no_import_finds_is_taken_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As pytest has test modules with --import-mode=importlib."""
-    source = "from kqueue.records.codecs.none import NoneCodec\nclass Mine(NoneCodec):\n    name = 'mine'\n    id = 6\nMINE = Mine()\n"
     (tmp_path / "test_mine.py").write_text(source)
     spec = importlib.util.spec_from_file_location("some.where.test_mine", tmp_path / "test_mine.py")
     assert spec is not None
@@ -192,11 +199,11 @@ def test_a_module_that_no_import_finds_is_taken_from_its_file(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "some.where.test_mine", module)
     check_codec(module.Mine())
     (tmp_path / "test_mine.py").write_text(source.replace("id = 6", "id = 66"))
-    assert "id must be from 0 to 7" in told(check_codec, module.Mine())
-    assert "id must be from 0 to 7" in told(check_codec, "some.where.test_mine:MINE")
+    assert "id must be from 0 to 7" in failure_message(check_codec, module.Mine())
+    assert "id must be from 0 to 7" in failure_message(check_codec, "some.where.test_mine:MINE")
 
 
-def test_what_cant_be_sent_is_told_with_what_to_do() -> None:
+def test_a_plugin_that_cannot_be_pickled_is_reported() -> None:
     class Local(Codec):
         pass
 
@@ -207,7 +214,7 @@ def test_what_cant_be_sent_is_told_with_what_to_do() -> None:
         check_storage(lambda folder: bad_plugins.HarmfulStorage(folder, int))
 
 
-def test_what_is_defined_in_the_program_itself_is_not_run_a_second_time(tmp_path: Path) -> None:
+def test_a_plugin_defined_in_the_main_program_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from kqueue.testing import check_codec\nfrom kqueue.records.codecs.none import NoneCodec\n"
@@ -216,15 +223,15 @@ def test_what_is_defined_in_the_program_itself_is_not_run_a_second_time(tmp_path
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "TypeError" in result.stderr
-    assert "it is defined in the program that was started" in result.stderr
+    assert "it is defined in the main program" in result.stderr
 
 
-def test_built_ins_and_what_stands_behind_a_guard_can_be_sent() -> None:
+def test_built_in_and_guarded_plugins_can_be_pickled() -> None:
     check_codec(CODECS.get("lz4"))
     check_codec(CODECS.guarded("mine", Codec(int), "here"))
 
 
-def test_its_process_ends_with_ours(tmp_path: Path) -> None:
+def test_the_child_process_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "waiting.py").write_text(
         "import os, pathlib, threading\nfrom kqueue.tests.testing.bad_plugins import Codec\n"
         "def wait():\n    pathlib.Path('pid.new').write_text(str(os.getpid()))\n"
@@ -243,7 +250,7 @@ def test_its_process_ends_with_ours(tmp_path: Path) -> None:
     wait_until(lambda: not psutil.pid_exists(other) or psutil.Process(other).status() == psutil.STATUS_ZOMBIE)
 
 
-def test_importing_the_package_imports_none_of_it() -> None:
+def test_importing_the_package_imports_no_submodule() -> None:
     code = (
         "import sys, kqueue; before = set(sys.modules); import kqueue.testing; "
         "print(sorted(name for name in sys.modules.keys() - before if name.startswith('kqueue.')))"
@@ -254,7 +261,7 @@ def test_importing_the_package_imports_none_of_it() -> None:
     assert result.stdout.strip() == "['kqueue.testing']"
 
 
-def test_all_that_the_package_promises_is_there() -> None:
+def test_all_exported_names_exist() -> None:
     assert {contract.checker for contract in CONTRACTS_OF_PLUGINS if contract.checker} <= set(kqueue.testing.__all__)
     assert all(callable(getattr(kqueue.testing, name)) for name in kqueue.testing.__all__)
     with pytest.raises(AttributeError, match="nothing_of_it"):

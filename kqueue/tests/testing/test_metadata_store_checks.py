@@ -1,4 +1,4 @@
-"""The checker has to find what is wrong with a metadata store."""
+"""`check_metadata_store` reports each violation of the store contract."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def memory(folder: str) -> MetadataStore:
     return MemoryStore()
 
 
-def test_a_store_that_forgets_is_none_that_is_durable() -> None:
-    with pytest.raises(AssertionError, match="never has a version twice"):
+def test_a_store_that_is_not_durable_is_reported() -> None:
+    with pytest.raises(AssertionError, match="versions of a key are never reused"):
         check_metadata_store(memory, isolated=False)
 
 
 class Broken(MemoryStore):
-    """Sound in itself; what is broken below gets at its parts."""
+    """A valid store; subclasses break one rule each through its internals."""
 
     def entries(self) -> dict[str, Entry]:
         return self._entries
@@ -66,7 +66,7 @@ class Guessing(Broken):
 
 
 class Losing(Broken):
-    """Keeps no byte above 127."""
+    """Drops the byte 255 from values."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         return super().commit(guards, {key: bytes(value).replace(b"\xff", b"") for key, value in puts.items()}, deletes)
@@ -80,7 +80,7 @@ class Raising(Broken):
 
 
 class Lending(Broken):
-    """Keeps the caller's own bytearray."""
+    """Stores the caller's bytearray without a copy."""
 
     def read(self, prefix: str) -> Snapshot:
         return {key: Entry(bytes(value), version) for key, (value, version) in super().read(prefix).items()}
@@ -92,7 +92,7 @@ class Lending(Broken):
 
 
 class TwiceOver(Broken):
-    """Needs its deletes more than once."""
+    """Iterates over the deletes twice."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         list(deletes)
@@ -105,7 +105,7 @@ class Unordered(Broken):
 
 
 class Folders(Broken):
-    """Takes a prefix for a folder."""
+    """Treats a prefix as a folder."""
 
     def read(self, prefix: str) -> Snapshot:
         return {
@@ -126,7 +126,7 @@ class Unguarded(Broken):
 
 
 class HalfGuarded(Broken):
-    """Looks at the guards of what it changes alone."""
+    """Checks only guards of keys that it changes."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         deletes = list(deletes)
@@ -136,14 +136,14 @@ class HalfGuarded(Broken):
 
 
 class HalfDone(Broken):
-    """Deletes before it looks at the guards."""
+    """Deletes before it checks the guards."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         deletes = list(deletes)
         seen = {key: entry.version for key, entry in self.read("/").items()}
         super().commit({}, {}, deletes)
         if any(seen.get(key) != guard for key, guard in guards.items()):
-            raise Conflict("half of it is done")
+            raise Conflict("the deletes were executed")
         return super().commit({}, puts, [])
 
 
@@ -156,7 +156,7 @@ class OtherError(Broken):
 
 
 class PerKey(Broken):
-    """Counts versions per key, from 1 on."""
+    """Counts versions per key from 1."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         before = {key: entry.version for key, entry in self.read("/").items()}
@@ -167,14 +167,14 @@ class PerKey(Broken):
 
 
 class Generous(Broken):
-    """Knows no limit of a value's size."""
+    """Accepts values of any size."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         return super().commit(guards, {key: value[: 1 << 20] for key, value in puts.items()}, deletes)
 
 
 class Stingy(Broken):
-    """Takes no key of more than 255 characters."""
+    """Rejects keys of more than 255 characters."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         if any(len(key) > 255 for key in puts):
@@ -183,14 +183,14 @@ class Stingy(Broken):
 
 
 class Live(Broken):
-    """Its snapshots go on."""
+    """Returns live snapshots."""
 
     def read(self, prefix: str) -> Snapshot:
         return self.entries() if prefix == "/" and len(self.entries()) == 1 else super().read(prefix)
 
 
 class Racing(Broken):
-    """Lets others in between its guards and its puts."""
+    """Checks guards and writes puts in separate commits."""
 
     def commit(self, guards: Guards, puts: Mapping[str, bytes], deletes: Iterable[str]) -> Any:
         deletes = list(deletes)
@@ -216,7 +216,7 @@ class OnceOnly(Broken):
 
 
 class InMemoryFirst(SqliteStore):
-    """Writes down what was committed when it is closed."""
+    """Writes committed entries to the file only on close."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(":memory:")
@@ -234,30 +234,30 @@ class InMemoryFirst(SqliteStore):
 
 
 BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
-    (lambda folder: Listing(), "what was committed is read back", "gave list, expected a mapping"),
-    (lambda folder: Tuples(), "what was committed is read back", "expected an Entry"),
+    (lambda folder: Listing(), "committed entries are read back", "gave list, expected a mapping"),
+    (lambda folder: Tuples(), "committed entries are read back", "expected an Entry"),
     (
         lambda folder: Arrays(),
-        "what was committed is read back",
+        "committed entries are read back",
         "gave a bytearray as value of /topics/b, expected bytes",
     ),
-    (lambda folder: Silent(), "what was committed is read back", "gave NoneType, expected a mapping of versions"),
+    (lambda folder: Silent(), "committed entries are read back", "gave NoneType, expected a mapping of versions"),
     (
         lambda folder: Guessing(),
-        "what was committed is read back",
+        "committed entries are read back",
         r"read\('/topics/b'\) after another put gave .*version=2",
     ),
-    (lambda folder: Losing(), "what was committed is read back", "values after a commit gave"),
+    (lambda folder: Losing(), "committed entries are read back", "values after a commit gave"),
     (
         lambda folder: Raising(),
-        "what was committed is read back",
+        "committed entries are read back",
         r"commit\(guards=\{\}, puts=.* raised OverflowError: too many",
     ),
-    (lambda folder: Lending(), "what was committed is read back", "once the caller has changed the bytearray"),
-    (lambda folder: TwiceOver(), "what was committed is read back", "given as an iterator, gave"),
-    (lambda folder: Unordered(), "a prefix finds all keys", r"keys of read\(''\), in order, gave"),
-    (lambda folder: Folders(), "a prefix finds all keys", r"keys of read\('/a'\), in order, gave"),
-    (lambda folder: CaseBlind(), "a prefix finds all keys", r"keys of read\('/a'\), in order, gave"),
+    (lambda folder: Lending(), "committed entries are read back", "after the caller changed the bytearray"),
+    (lambda folder: TwiceOver(), "committed entries are read back", "given as an iterator, gave"),
+    (lambda folder: Unordered(), "read returns all keys with the prefix", r"keys of read\(''\), in order, gave"),
+    (lambda folder: Folders(), "read returns all keys with the prefix", r"keys of read\('/a'\), in order, gave"),
+    (lambda folder: CaseBlind(), "read returns all keys with the prefix", r"keys of read\('/a'\), in order, gave"),
     (
         lambda folder: Unguarded(),
         "whose guards do not hold",
@@ -266,14 +266,18 @@ BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
     (lambda folder: HalfGuarded(), "whose guards do not hold", "expected Conflict"),
     (lambda folder: HalfDone(), "whose guards do not hold", "after a Conflict of the guards"),
     (lambda folder: OtherError(), "whose guards do not hold", r"raised RuntimeError\('no'\), expected Conflict"),
-    (lambda folder: PerKey(), "a key never has a version twice", r"had these versions in turn: \[1, 2, 3, 1\]"),
-    (lambda folder: Generous(), "what breaks the limits", "puts=.*'1048577 bytes'.* gave .*, expected ValueError"),
-    (lambda folder: Stingy(), "what breaks the limits", "raised ValueError: too long"),
-    (lambda folder: Live(), "a snapshot stays as it was read", "after a later commit, gave"),
+    (
+        lambda folder: PerKey(),
+        "versions of a key are never reused",
+        r"expected distinct versions, found in this order: \[1, 2, 3, 1\]",
+    ),
+    (lambda folder: Generous(), "a commit beyond the limits", "puts=.*'1048577 bytes'.* gave .*, expected ValueError"),
+    (lambda folder: Stingy(), "a commit beyond the limits", "raised ValueError: too long"),
+    (lambda folder: Live(), "a snapshot does not change", "after a later commit, gave"),
     (
         lambda folder: Racing(),
-        "several threads may use it at once",
-        "half of a commit|that four threads raised ten times each",
+        "several threads may use it at the same time",
+        "a part of a commit|that four threads incremented ten times each",
     ),
     (
         lambda folder: Reopening(),
@@ -284,14 +288,12 @@ BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
-def test_what_is_broken_is_named(make: Callable[[str], MetadataStore], promise: str, words: str) -> None:
-    with pytest.raises(
-        AssertionError, match=f'(?s)^metadata store .* does not keep its promise ".*{promise}.*": .*{words}'
-    ):
+@pytest.mark.parametrize(("make", "sentence", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
+def test_violations_are_reported(make: Callable[[str], MetadataStore], sentence: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=f'(?s)^metadata store .* fails the check ".*{sentence}.*": .*{words}'):
         check_metadata_store(make, durable=False, isolated=False)
 
 
-def test_what_is_written_down_at_the_end_alone_is_found() -> None:
-    with pytest.raises(AssertionError, match="copy of the store's files, taken when commit had returned, gave "):
+def test_writing_only_on_close_is_reported() -> None:
+    with pytest.raises(AssertionError, match="copy of the store's files, made after commit returned, gave "):
         check_metadata_store(InMemoryFirst, isolated=False)

@@ -1,4 +1,4 @@
-"""The checker has to find what is wrong with a partitioner."""
+"""`check_partitioner` reports each violation of the partitioner contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kqueue.testing import check_partitioner
 
 
 def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
-    """A factory of partitioners whose `partition` is `choose(rng, key, count, available)`."""
+    """Return a factory of partitioners that call `choose(rng, key, count, available)`."""
 
     class Partitioner:
         def __init__(self, rng: random.Random) -> None:
@@ -27,7 +27,7 @@ def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
     return Partitioner
 
 
-def test_good_ones_pass() -> None:
+def test_valid_partitioners_pass() -> None:
     check_partitioner(made(lambda rng, key, count, available: rng.randrange(count)), isolated=False)
     check_partitioner(
         made(lambda rng, key, count, available: zlib.crc32(key or b"") % count), keyed=True, isolated=False
@@ -48,24 +48,22 @@ def refuse(rng: random.Random, key: bytes | None, count: int, available: list[in
 
 BROKEN = {
     r"partition\(key=None, count=7, available=.*, value=.*\) raised LookupError: no key": refuse,
-    "gives one of the topic.s partitions.*: partition 3 is not one of": lambda rng, key, count, available: count,
-    "is not one of 0": lambda rng, key, count, available: -1,
-    "a partition is an int": lambda rng, key, count, available: 0.0,
+    "returns a partition of the topic.*: partition 3 is not in": lambda rng, key, count, available: count,
+    "is not in 0": lambda rng, key, count, available: -1,
+    "partition must be an int": lambda rng, key, count, available: 0.0,
     "the list of available": clear,
     "the same random numbers": lambda rng, key, count, available: random.SystemRandom().randrange(count),
 }
 
 
 @pytest.mark.parametrize(("words", "choose"), BROKEN.items(), ids=BROKEN.keys())
-def test_what_is_broken_is_named(words: str, choose: Callable[..., Any]) -> None:
-    with pytest.raises(
-        AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* does not keep its promise \".*{words}"
-    ):
+def test_violations_are_reported(words: str, choose: Callable[..., Any]) -> None:
+    with pytest.raises(AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* fails the check \".*{words}"):
         check_partitioner(made(choose), isolated=False)
 
 
 class ByHash:
-    """Its keys lie elsewhere in each process."""
+    """Maps keys by Python's hash, which differs between processes."""
 
     def __init__(self, rng: random.Random) -> None:
         pass
@@ -76,18 +74,18 @@ class ByHash:
         return hash(key) % count
 
 
-def test_one_that_leans_on_the_hashes_of_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "5")  # as some test runners set it: that must not hide it
+def test_a_partitioner_that_uses_python_hashes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "5")  # some test runners set it; the check must still fail
     with pytest.raises(
         AssertionError,
-        match=r"from one process to the next.*: key b'\d+' of 97 went to \d+ in one process, and to \d+ in",
+        match=r"in every process.*: key b'\d+' of 97 partitions mapped to \d+ in one process, to \d+ in",
     ):
         check_partitioner(ByHash, keyed=True)
     check_partitioner(ByHash)
 
 
 class ByTopic:
-    """Can do nothing without a topic's name."""
+    """Fails without a topic name."""
 
     def __init__(self, rng: random.Random) -> None:
         pass
@@ -98,14 +96,14 @@ class ByTopic:
         return len(topic) // len(topic) - 1
 
 
-def test_one_that_stock_clients_cant_use_is_named() -> None:
+def test_a_partitioner_that_kafka_clients_cannot_use_is_reported() -> None:
     with pytest.raises(
-        AssertionError, match=r'"stock clients can use it": as a client.s partitioner, \(.*\) raised ZeroDivisionError'
+        AssertionError, match=r'"Kafka clients can use it": as a client.s partitioner, \(.*\) raised ZeroDivisionError'
     ):
         check_partitioner(ByTopic, isolated=False)
 
 
-def test_a_factory_that_makes_none_is_named() -> None:
+def test_a_factory_without_partitioners_is_reported() -> None:
     with pytest.raises(AssertionError, match=r"partitioner 'int' .*called with a random.Random, raised TypeError"):
         check_partitioner(int)  # type: ignore[arg-type]
     with pytest.raises(
@@ -120,9 +118,9 @@ def test_a_factory_that_makes_none_is_named() -> None:
         lambda rng, key, count, available: rng.randrange(count),
         lambda rng, key, count, available: available[0] if available else zlib.crc32(key or b"") % count,
     ],
-    ids=["random", "looks at what is available"],
+    ids=["random", "depends on available partitions"],
 )
-def test_a_key_that_moves_is_found(choose: Callable[..., Any]) -> None:
+def test_a_key_that_changes_its_partition_is_reported(choose: Callable[..., Any]) -> None:
     check_partitioner(made(choose), isolated=False)
-    with pytest.raises(AssertionError, match=r"key .* went to"):
+    with pytest.raises(AssertionError, match=r"key .* mapped to"):
         check_partitioner(made(choose), keyed=True, isolated=False)

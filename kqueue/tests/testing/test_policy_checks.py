@@ -1,3 +1,5 @@
+"""`check_cleanup_policy` reports each violation of the policy contract."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +13,7 @@ from kqueue.testing import check_cleanup_policy
 
 
 @pytest.mark.parametrize("name", ["compact", "consumed", "delete"])
-def test_the_built_in_policies_keep_the_contract(name: str) -> None:
+def test_built_in_policies_meet_the_contract(name: str) -> None:
     """S5.1, S5.2, S5.4"""
     policy = POLICIES.get(name)
     assert policy.name == name
@@ -43,7 +45,7 @@ def drop_first(log: LogView) -> Drop:
 @pytest.mark.parametrize(
     "plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")]
 )
-def test_other_policies_that_keep_it(plan: Any) -> None:
+def test_valid_policies_pass(plan: Any) -> None:
     check_cleanup_policy(Policy(plan), isolated=False)
 
 
@@ -52,7 +54,7 @@ def fail(log: LogView) -> None:
 
 
 class Counting:
-    """A filter that is not the same once it was sent."""
+    """A filter that changes when it is pickled."""
 
     sent = False
 
@@ -70,7 +72,7 @@ def _sent() -> Counting:
 
 
 def drop_all_then_fail(log: LogView) -> Drop:
-    if log.segments[0].time_ms == 1_700_000_000_000 and log.start_offset > 0:  # it was begun at this moment
+    if log.segments[0].time_ms == 1_700_000_000_000 and log.start_offset > 0:  # the segment was rolled by the drop
         raise LookupError("nothing is left")
     return Drop(10**9, "all", roll_active=True)
 
@@ -82,38 +84,38 @@ COUNT = iter(range(10**9))
     ("plan", "words"),
     [
         (fail, "plan for .* raised KeyError: .no such thing"),
-        (lambda log: 5, "as they should be.: a plan is Drop, Compact or None, found 5"),
-        (lambda log: Drop(-1, "x"), "as they should be.: an offset is not negative"),
-        (lambda log: Drop(1.5, "x"), "an offset is an int, found 1.5"),  # type: ignore[arg-type]
-        (lambda log: Drop(5, ""), "a drop says why"),
-        (lambda log: Drop(next(COUNT), "x"), "the same log brought"),
-        (lambda log: Compact(keep=lambda record: True), "can't go to another process"),
-        (lambda log: Compact(keep=len), "the filter, of .* raised TypeError|the filter says True or False"),
-        (lambda log: Compact(keep=Counting()), "the filter says True here and False elsewhere"),
+        (lambda log: 5, "its plans are valid.: plan must return Drop, Compact or None, found 5"),
+        (lambda log: Drop(-1, "x"), "its plans are valid.: before_offset must not be negative"),
+        (lambda log: Drop(1.5, "x"), "before_offset must be an int, found 1.5"),  # type: ignore[arg-type]
+        (lambda log: Drop(5, ""), "why must not be empty"),
+        (lambda log: Drop(next(COUNT), "x"), "plan gave .* for the same log"),
+        (lambda log: Compact(keep=lambda record: True), "its record filter cannot be pickled"),
+        (lambda log: Compact(keep=len), "the filter, of .* raised TypeError|the filter must return a bool"),
+        (lambda log: Compact(keep=Counting()), "the filter returns True, and False after pickling"),
         (
             lambda log: Drop(5, "x", before_delete=lambda segments: None),
-            "its work before a drop can't go to another process",
+            "its work before a drop cannot be pickled",
         ),
-        (lambda log: Drop(5, "x", before_delete="later"), "is called with the segments, found 'later'"),  # type: ignore[arg-type]
+        (lambda log: Drop(5, "x", before_delete="later"), "before_delete must be callable, found 'later'"),  # type: ignore[arg-type]
         (
             drop_all_then_fail,
-            "for what its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left",
+            "for the logs that its drops leave.: plan for LogView.*active=True.* raised LookupError: nothing is left",
         ),
-        (lambda log: Compact(upto_offset="5"), "upto_offset is an int"),  # type: ignore[arg-type]
+        (lambda log: Compact(upto_offset="5"), "upto_offset must be an int"),  # type: ignore[arg-type]
     ],
 )
-def test_what_breaks_the_contract_is_named(plan: Any, words: str) -> None:
-    with pytest.raises(AssertionError, match=f"^cleanup policy 'mine' .* does not keep its promise \".*({words})"):
+def test_violations_are_reported(plan: Any, words: str) -> None:
+    with pytest.raises(AssertionError, match=f"^cleanup policy 'mine' .* fails the check \".*({words})"):
         check_cleanup_policy(Policy(plan), isolated=False)
 
 
 @pytest.mark.parametrize("name", ["", "Mine", " mine", "a,b"])
-def test_names_that_no_setting_can_hold(name: str) -> None:
+def test_invalid_names_are_reported(name: str) -> None:
     with pytest.raises(AssertionError, match="name"):
         check_cleanup_policy(Policy(lambda log: None, name), isolated=False)
 
 
-def test_settings_of_the_topic_are_seen() -> None:
+def test_topic_settings_are_passed_to_plan() -> None:
     seen = set()
 
     class Looking:

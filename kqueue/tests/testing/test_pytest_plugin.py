@@ -1,6 +1,4 @@
-"""The plugin as users have it: found by pytest in a process of its own, with kafka-python as the
-client.
-"""
+"""The pytest plugin as users run it: in a pytest process of its own, with kafka-python clients."""
 
 from __future__ import annotations
 
@@ -21,7 +19,8 @@ def send(bootstrap, topic, *values):
 
 
 def read(bootstrap, topic, count):
-    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
+    options = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 10_000}
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, **options)
     values = [record.value for _, record in zip(range(count), consumer)]
     consumer.close()
     return values
@@ -30,9 +29,7 @@ def read(bootstrap, topic, count):
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run these tests with what follows as options; the plugin comes as an installed one does, or
-    by name where it was left out.
-    """
+    """Return a function that runs test code in a pytest process with these options."""
     pytester.makepyfile(client=CLIENT)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
@@ -69,7 +66,7 @@ def test_a_broker_and_a_new_topic_for_each_test(run) -> None:
     run(tests).assert_outcomes(passed=3)
 
 
-def test_a_topic_is_made_as_its_mark_says(run) -> None:
+def test_the_mark_configures_the_topic(run) -> None:
     tests = """
         import pytest
 
@@ -82,7 +79,7 @@ def test_a_topic_is_made_as_its_mark_says(run) -> None:
     run(tests, "--strict-markers").assert_outcomes(passed=1)
 
 
-def test_a_conftest_says_how_the_broker_is_made(run) -> None:
+def test_a_conftest_configures_the_broker(run) -> None:
     conftest = """
         import pytest
 
@@ -200,10 +197,8 @@ def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> No
     assert len({path.name.partition("-")[2] for path in Path(pytester.path).glob("gw*")}) == 2
 
 
-def test_the_broker_is_imported_as_it_was_compiled(run) -> None:
-    """Or every first broker would wait until pytest has rewritten the assertions of two hundred
-    modules.
-    """
+def test_assertions_of_the_broker_are_not_rewritten(run) -> None:
+    """Otherwise pytest rewrites the assertions of two hundred modules before the first broker."""
     tests = """
         def test_it(kafka_broker):
             import kqueue.log.log
@@ -212,12 +207,13 @@ def test_the_broker_is_imported_as_it_was_compiled(run) -> None:
     run(tests).assert_outcomes(passed=1)
 
 
-def test_who_does_not_use_it_does_not_pay(run) -> None:
+def test_an_unused_plugin_imports_no_broker(run) -> None:
     tests = """
         import sys
 
         def test_it():
             assert "kqueue.testing.pytest_plugin" in sys.modules
-            assert not any(name.startswith(("kqueue.embedded", "kqueue.network", "kqueue.app", "kqueue.log")) for name in sys.modules)
+            unused = ("kqueue.embedded", "kqueue.network", "kqueue.app", "kqueue.log")
+            assert not any(name.startswith(unused) for name in sys.modules)
     """
     run(tests).assert_outcomes(passed=1)

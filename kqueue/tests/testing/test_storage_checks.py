@@ -1,4 +1,4 @@
-"""The checker has to find what is wrong with a storage."""
+"""`check_storage` reports each violation of the storage contract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kqueue.testing import check_storage
 
 
 class File:
-    """Hands on to a file of `MemoryStorage`."""
+    """Delegates to a file of `MemoryStorage`."""
 
     def __init__(self, file: MemoryFile) -> None:
         self.file = file
@@ -24,7 +24,7 @@ class File:
 
 
 class Storage(MemoryStorage):
-    """With files of another kind."""
+    """A `MemoryStorage` with files of another class."""
 
     kind: type[File] = File
 
@@ -41,14 +41,14 @@ def broken(**members: Any) -> type[MemoryStorage]:
 
 
 class Blocks(File):
-    """Keeps whole blocks of 16 bytes where more was appended at once, as a bad cipher might."""
+    """Loses the last partial block of 16 bytes of an append, like a faulty cipher."""
 
     def append(self, data: Any) -> int:
         return self.file.append(data if len(data) != 61 else bytes(data[:48]) + bytes(13))
 
 
 class Flushing(File):
-    """Loses its buffer when it is closed."""
+    """Loses buffered bytes on close."""
 
     def close(self) -> None:
         if self.file.size > 4096:
@@ -56,7 +56,7 @@ class Flushing(File):
 
 
 class Wandering(File):
-    """Reads something else each time."""
+    """Returns different bytes on each read."""
 
     count = 0
 
@@ -67,7 +67,7 @@ class Wandering(File):
 
 
 class OneAtATime(Storage):
-    """Two threads are too many for its files."""
+    """Its files do not support several threads."""
 
     class kind(File):
         busy = threading.Lock()
@@ -99,7 +99,7 @@ class _Busy:
 
 
 class ByName(Storage):
-    """Its regions look for the file by its name."""
+    """Its regions open the file by name."""
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> Any:
         file = super().open(path, create=create, size=size)
@@ -158,7 +158,7 @@ BROKEN: list[tuple[Any, str, str]] = [
     (with_files(size=True), "appends go to the end", "size of a new file gave True"),
     (
         with_files(read_at=lambda self, at, size: self.file.read_at(at, size) or None),
-        "reads end where",
+        "reads stop at the end",
         r"read_at\(10, 1\).* gave None",
     ),
     (
@@ -168,12 +168,12 @@ BROKEN: list[tuple[Any, str, str]] = [
     ),
     (
         with_files(append=lambda self, data: self.file.append(data[: 1 << 20])),
-        "big appends arrive whole",
+        "large appends are written completely",
         "other bytes than were appended",
     ),
     (
         with_files(close=lambda self: self.file.truncate(0)),
-        "files stay after they were closed",
+        "files keep their bytes after close",
         "size of a closed file of 3 bytes gave 0",
     ),
     (with_files(truncate=lambda self, size: None), "truncation cuts the end", r"size after truncate\(4\) gave 10"),
@@ -187,7 +187,7 @@ BROKEN: list[tuple[Any, str, str]] = [
         "no byte is lost",
         r"step \d+, after (close|reopen) at \d+ bytes: size gave",
     ),
-    (type("Broken", (Storage,), {"kind": Wandering}), "big appends|no byte is lost", "gave other bytes"),
+    (type("Broken", (Storage,), {"kind": Wandering}), "large appends|no byte is lost", "gave other bytes"),
     (
         with_files(sync=lambda self: 1 / 0),
         "truncation cuts the end",
@@ -228,20 +228,18 @@ BROKEN: list[tuple[Any, str, str]] = [
     (broken(total_bytes=lambda self: 1.5), "free bytes", r"total_bytes gave 1\.5, expected an int or None"),
     (broken(location=""), "free bytes", "location is empty"),
     (Elsewhere, "its opener finds the same files", r"raised FileNotFoundError|FileNotFoundError"),
-    (broken(opener=lambda self: None), "its opener finds", "can't go to another process"),
+    (broken(opener=lambda self: None), "its opener finds", "its opener cannot be pickled"),
     (OneAtATime, "threads may sync", "StorageFailed: a sync is under way"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "promise", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
-def test_what_is_broken_is_named(kind: Any, promise: str, words: str) -> None:
-    with pytest.raises(
-        AssertionError, match=f'(?s)^storage .* does not keep its promise ".*({promise}).*": .*({words})'
-    ):
+@pytest.mark.parametrize(("kind", "sentence", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
+def test_violations_are_reported(kind: Any, sentence: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=f'(?s)^storage .* fails the check ".*({sentence}).*": .*({words})'):
         check_storage(lambda folder: kind(), isolated=False)
 
 
-def test_a_storage_is_made_for_each_check_in_a_folder_of_its_own() -> None:
+def test_each_check_gets_a_new_storage_and_folder() -> None:
     folders: list[str] = []
 
     def make(folder: str) -> LocalStorage:
@@ -257,12 +255,12 @@ def test_a_storage_is_made_for_each_check_in_a_folder_of_its_own() -> None:
     assert len(folders) == len(set(folders)) > 10
 
 
-def test_what_cant_be_made_is_told() -> None:
+def test_an_opener_that_raises_is_reported() -> None:
     def make(folder: str) -> LocalStorage:
         raise StorageFailed("no disk")
 
     with pytest.raises(
         AssertionError,
-        match=r'"appends go to the end": making a storage of the folder .* raised StorageFailed: no disk',
+        match=r'"appends go to the end": opening a storage in the folder .* raised StorageFailed: no disk',
     ):
         check_storage(make, isolated=False)
