@@ -64,6 +64,12 @@ class CheckLevel(IntEnum):
     RECORDS = 3  # lengths, counts and offset deltas of every record, decompressed
 
 
+# members of an enum are slow to look up for a scan of one batch
+_CONTROL_CHECKSUMS, _CHECKSUMS, _RECORDS = map(
+    int, (CheckLevel.CONTROL_CHECKSUMS, CheckLevel.CHECKSUMS, CheckLevel.RECORDS)
+)
+
+
 class Fault(NamedTuple):
     """What is wrong with the bytes of a batch."""
 
@@ -213,57 +219,15 @@ class BatchScanner:
         self.end = end
         self.stop: ScanStop | None = None
         self._check = check
-        if chunk_bytes is None:
-            chunk_bytes = CHUNK_BYTES_CHECKED if check >= CheckLevel.CHECKSUMS else CHUNK_BYTES
-        self._chunk_bytes = max(chunk_bytes, BATCH_OVERHEAD)
+        self._chunk_bytes = chunk_bytes
         self._bulk = bulk
         self._buf, self._start = b"", position
 
     def __iter__(self) -> Iterator[ScannedBatch]:
-        read_at, end, chunk_bytes, bulk = self.file.read_at, self.end, self._chunk_bytes, self._bulk
-        checks_all, checks_control = self._check >= CheckLevel.CHECKSUMS, self._check == CheckLevel.CONTROL_CHECKSUMS
-        checks_records = self._check == CheckLevel.RECORDS
-        position, buf, start = self.position, self._buf, self._start
-        if position < start:
-            buf, start = b"", position
+        if self.position < self._start:
+            self._buf, self._start = b"", self.position
         self.stop = None
-        while position < end:
-            at = position - start
-            if at + BATCH_OVERHEAD > len(buf):
-                buf, start, at = read_at(position, min(chunk_bytes, end - position)), position, 0
-                if len(buf) <= MAGIC_POSITION:
-                    fault = Fault("a batch", f"the last {len(buf)} bytes of the file")
-                    self.stop = ScanStop(position, fault, is_truncated=True)
-                    break
-            self.position = position
-            if bulk is not None and (bulk_bytes := bulk(buf, at, at + end - position)):
-                position += bulk_bytes
-                continue
-            size, magic = stated_size(buf, at), buf[at + MAGIC_POSITION]
-            if magic > 2 or size < SIZE_MIN[magic] or size > end - position:
-                self.stop = _not_framed(position, size, magic, end)
-                break
-            is_checked = checks_all or (checks_control and magic == 2 and buf[at + _ATTRIBUTES_LOW] & CONTROL != 0)
-            if at + size > len(buf) and (is_checked or magic < 2):
-                buf, start, at = read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
-                if len(buf) < size:
-                    fault = Fault(f"a batch of {size} bytes", f"a file that ends after {len(buf)} of them")
-                    self.stop = ScanStop(position, fault, is_truncated=True)
-                    break
-            try:
-                header = parse_batch(buf, at, size, check=is_checked)
-                if checks_records:
-                    inner_count, note = _check_records(header, buf, at)
-                    batch = ScannedBatch(position, header, buf, at, None, inner_count, note)
-                else:
-                    batch = tuple.__new__(ScannedBatch, (position, header, buf, at, None, -1, ""))
-            except CorruptBatch as error:
-                fault = error.fault if isinstance(error, _Faulty) else Fault("a valid batch", _without_position(error))
-                self.stop = ScanStop(position, fault, size, _raw_header(buf, at, size, magic))
-                break
-            yield batch
-            position += size
-        self.position, self._buf, self._start = position, buf, start
+        return _batches(self.file, self.position, self.end, self._check, self._chunk_bytes, self._bulk, self)
 
 
 def scan(
@@ -281,10 +245,73 @@ def scan(
         for `BatchScanner`.
     Raises: CorruptBatch: at the first batch that is not valid. StorageFailed.
     """
-    scanner = BatchScanner(file, position, end, check=check, chunk_bytes=chunk_bytes)
-    yield from scanner
-    stop = scanner.stop
-    if stop is not None and not (allow_truncated and stop.is_truncated):
+    return _batches(file, position, end, check, chunk_bytes, allow_truncated=allow_truncated)
+
+
+def _batches(
+    file: Readable,
+    position: int,
+    end: int,
+    check: CheckLevel,
+    chunk_bytes: int | None,
+    bulk: BulkRead | None = None,
+    scanner: BatchScanner | None = None,
+    *,
+    allow_truncated: bool = True,
+) -> Iterator[ScannedBatch]:
+    """The one loop. A `scanner` receives where and why it stops; without one a fault is raised."""
+    read_at = file.read_at
+    buf, start = (b"", position) if scanner is None else (scanner._buf, scanner._start)
+    stop: ScanStop | None = None
+    if chunk_bytes is None:
+        chunk_bytes = CHUNK_BYTES_CHECKED if check >= _CHECKSUMS else CHUNK_BYTES
+    if chunk_bytes < BATCH_OVERHEAD:
+        chunk_bytes = BATCH_OVERHEAD
+    checks_all, checks_control, checks_records = check >= _CHECKSUMS, check == _CONTROL_CHECKSUMS, check == _RECORDS
+    while position < end:
+        at = position - start
+        if at + BATCH_OVERHEAD > len(buf):
+            buf, start, at = read_at(position, min(chunk_bytes, end - position)), position, 0
+            if len(buf) <= MAGIC_POSITION:
+                fault = Fault("a batch", f"the last {len(buf)} bytes of the file")
+                stop = ScanStop(position, fault, is_truncated=True)
+                break
+        if scanner is not None:
+            scanner.position = position
+        if bulk is not None and (bulk_bytes := bulk(buf, at, at + end - position)):
+            position += bulk_bytes
+            continue
+        size, magic = stated_size(buf, at), buf[at + MAGIC_POSITION]
+        if magic > 2 or size < SIZE_MIN[magic] or size > end - position:
+            stop = _not_framed(position, size, magic, end)
+            break
+        is_checked = checks_all or (checks_control and magic == 2 and buf[at + _ATTRIBUTES_LOW] & CONTROL != 0)
+        if at + size > len(buf) and (is_checked or magic < 2):
+            buf, start, at = read_at(position, min(max(chunk_bytes, size), end - position)), position, 0
+            if len(buf) < size:
+                fault = Fault(f"a batch of {size} bytes", f"a file that ends after {len(buf)} of them")
+                stop = ScanStop(position, fault, is_truncated=True)
+                break
+        try:
+            header: AnyHeader
+            if magic == 2 and not is_checked:  # most batches, without the call of `parse_batch`
+                header = read_header(buf, at)
+            else:
+                header = parse_batch(buf, at, size, check=is_checked)
+            if checks_records:
+                inner_count, note = _check_records(header, buf, at)
+                batch = ScannedBatch(position, header, buf, at, None, inner_count, note)
+            else:
+                batch = tuple.__new__(ScannedBatch, (position, header, buf, at, None, -1, ""))
+        except CorruptBatch as error:
+            fault = error.fault if isinstance(error, _Faulty) else Fault("a valid batch", _without_position(error))
+            stop = ScanStop(position, fault, size, _raw_header(buf, at, size, magic))
+            break
+        yield batch
+        position += size
+    if scanner is not None:
+        scanner.position, scanner._buf, scanner._start, scanner.stop = position, buf, start, stop
+    elif stop is not None and not (allow_truncated and stop.is_truncated):
         raise stop.error()
 
 
