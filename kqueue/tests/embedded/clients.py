@@ -1,5 +1,6 @@
-"""kafka-python and aiokafka behind one face, so that one test asks both. Whoever opens a client
-closes it: `with clients() as ...`.
+"""One interface over kafka-python and aiokafka, so that one test covers both.
+
+Use it as `with clients() as ...`, which closes what it opened.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ join is left half done (3.0.12).
 
 
 def until(condition: Callable[[], object], what: str = "", within_s: float = WITHIN_S) -> None:
-    """Wait for what a client does in its own time."""
+    """Wait until a client has done something in the background."""
     deadline_s, pause = time.monotonic() + within_s, threading.Event()
     while not condition():
         assert time.monotonic() < deadline_s, f"it did not come: {what or condition}"
@@ -35,11 +36,11 @@ def until(condition: Callable[[], object], what: str = "", within_s: float = WIT
 
 
 class Consumer(ABC):
-    """A consumer of one thread."""
+    """A consumer used by one thread."""
 
     @abstractmethod
     def poll(self, timeout_ms: int) -> list[Any]:
-        """The records that come within this time."""
+        """Return the records that arrive within this time."""
 
     @abstractmethod
     def committed(self, topic: str, partition: int = 0) -> int | None: ...
@@ -49,13 +50,13 @@ class Consumer(ABC):
 
     @abstractmethod
     def end_offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """The offsets of the first record, and after the last."""
+        """Return the offsets of the first record and after the last one."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def take(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
-        """The values of the next records, at least `count` of them."""
+        """Return the values of the next records, at least `count` of them."""
         found: list[bytes] = []
         until(
             lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count,
@@ -65,7 +66,7 @@ class Consumer(ABC):
         return found
 
     def take_to(self, last: bytes) -> list[bytes]:
-        """The values of the next records, up to the one with this value."""
+        """Return the values of the next records, up to the one with this value."""
         found: list[bytes] = []
         until(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or last in found, f"{last!r}")
         return found
@@ -84,16 +85,17 @@ class Clients(ABC):
     def send(
         self, topic: str, *values: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
     ) -> None:
-        """Have each confirmed before the next is sent."""
+        """Send the values; wait until each is confirmed before sending the next."""
 
     @abstractmethod
     def consumer(self, *topics: str, **options: Any) -> Consumer:
-        """It reads from the earliest record on and commits nothing by itself, unless `options` say
-        so.
+        """Return a consumer that reads from the earliest record and does not commit.
+
+        Args: options: settings that override this.
         """
 
     def soon(self, run: Callable[..., T], *args: Any) -> Future[T]:
-        """RequestContext something that waits, in a thread."""
+        """Run a blocking call in a thread."""
         pool = ThreadPoolExecutor(1)
         self.cleanup.callback(pool.shutdown)
         return pool.submit(run, *args)
@@ -241,6 +243,6 @@ KINDS: dict[str, type[PythonClients | AioClients]] = {"kafka-python": PythonClie
 
 @contextmanager
 def clients(kind: str, broker: kqueue.Broker) -> Iterator[Clients]:
-    """The clients of one library, closed at the end."""
+    """Yield the clients of one library and close them afterwards."""
     with ExitStack() as cleanup:
         yield KINDS[kind](broker, cleanup)

@@ -1,6 +1,4 @@
-"""Brokers that serve as a certain Kafka, over sockets: what they tell, what they close the
-connection at, and that stock clients get on.
-"""
+"""Brokers that emulate a Kafka version: advertised APIs, refused requests, and stock clients."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ DETECTED = {"2.8": (2, 8), "3.9": (3, 9), "4.3": (4, 3)}
 
 
 def exchange(bootstrap: str, request: bytes) -> bytes:
-    """What comes back for the bytes of one request; nothing where the connection is closed."""
+    """Return the response bytes to one request; empty if the connection is closed."""
     host, port = bootstrap.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10) as sock, sock.makefile("rb") as stream:
         sock.sendall(framed(request))
@@ -41,12 +39,12 @@ def plain(name: str, version: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", version_profiles.VERSIONS)
-def test_it_tells_clients_of_the_table(version: str) -> None:
+def test_it_advertises_the_versions_of_the_profile(version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         for number in range(4):
             answer = ask(broker.bootstrap, "ApiVersions", number, **(NAMED if number >= 3 else {}))
-            told = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
-            assert told == [tuple(row) for row in version_profiles.VersionProfile(version).advertised]
+            advertised = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
+            assert advertised == [tuple(row) for row in version_profiles.VersionProfile(version).advertised]
 
 
 @pytest.mark.parametrize(
@@ -57,12 +55,12 @@ def test_it_tells_clients_of_the_table(version: str) -> None:
         ("2.8", "Metadata", [0, 11], [12]),
         ("3.9", "Produce", [0, 1, 11], [12, 13]),
         ("3.9", "ListOffsets", [0, 9], [10]),
-        ("4.3", "Produce", [3, 13], [0, 1, 2]),  # KIP-896, though it tells of them
+        ("4.3", "Produce", [3, 13], [0, 1, 2]),  # KIP-896, although it advertises them
         ("4.3", "Fetch", [4, 17], [0, 3]),
         ("4.3", "ListOffsets", [1, 11], [0]),
     ],
 )
-def test_a_version_that_this_kafka_does_not_have_closes_the_connection(
+def test_unsupported_version_closes_the_connection(
     version: str, name: str, served: list[int], closed: list[int]
 ) -> None:
     with kqueue.Broker(as_version=version) as broker:
@@ -96,21 +94,21 @@ def test_2_8_answers_a_newer_api_versions_as_2_8_does() -> None:
 
 
 def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
-    """Through kafka-python, with a group; returns the broker version that it found out."""
+    """Produce and consume through kafka-python; return the broker version it detects."""
     with KafkaProducer(bootstrap_servers=bootstrap) as producer:
         producer.send("orders", b"two coffees", key=b"k").get(timeout=20)
-        found = tuple(producer.config["api_version"])
+        version = tuple(producer.config["api_version"])
     consumer = KafkaConsumer(
         "orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000
     )
     assert next(consumer).value == b"two coffees"
     consumer.commit()
     consumer.close()
-    return found
+    return version
 
 
 @pytest.mark.parametrize("version", version_profiles.VERSIONS)
-def test_kafka_python_takes_it_for_that_kafka(version: str) -> None:
+def test_kafka_python_detects_the_emulated_version(version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         assert produce_and_consume(broker.bootstrap) == DETECTED[version]
         assert broker.groups["g"].offsets == {"orders": {0: 1}}
@@ -137,8 +135,8 @@ def test_aiokafka_works_with_it(version: str) -> None:
     asyncio.run(test())
 
 
-def test_a_client_that_needs_more_than_2_8_has_is_refused() -> None:
-    """Groups of one type are listed from Kafka 3.8 on."""
+def test_client_that_needs_more_than_2_8_is_refused() -> None:
+    """Listing groups of one type needs Kafka 3.8."""
     refused = pytest.raises(IncompatibleBrokerVersion, match=r"broker \[0-4\]")
     with kqueue.Broker(as_version="2.8") as broker, admin(broker) as client, refused:
         client.list_groups(types_filter=["classic"])
@@ -155,7 +153,7 @@ def admin(broker: kqueue.Broker) -> Iterator[KafkaAdminClient]:
         client.close()
 
 
-def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
+def test_unknown_version_is_refused_with_the_known_ones() -> None:
     for unknown in ("2.7", "4", ""):
         with pytest.raises(SettingError, match=r"kqueue\.as\.version.*one of 2\.8, 3\.9, 4\.3"):
             kqueue.Broker(as_version=unknown)

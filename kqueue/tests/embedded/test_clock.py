@@ -14,7 +14,7 @@ import kqueue
 SLACK = timedelta(seconds=30)
 
 
-def test_it_shows_the_time_of_day_in_utc() -> None:
+def test_clock_shows_the_time_of_day_in_utc() -> None:
     broker = kqueue.Broker()
     now = broker.clock.now()
     assert now.tzinfo is UTC
@@ -35,7 +35,7 @@ def test_it_shows_the_time_of_day_in_utc() -> None:
         ({}, timedelta()),
     ],
 )
-def test_it_is_pushed_by_what_is_given_and_runs_on(arguments: dict[str, Any], passed: timedelta) -> None:
+def test_clock_advances_and_continues(arguments: dict[str, Any], passed: timedelta) -> None:
     with kqueue.Broker() as broker:
         before = broker.clock.now()
         broker.clock.advance(**arguments)
@@ -46,7 +46,7 @@ def test_it_is_pushed_by_what_is_given_and_runs_on(arguments: dict[str, Any], pa
             assert time.monotonic() < deadline_s, "it stands still"
 
 
-def test_time_does_not_go_back_nor_beyond_what_can_be_written() -> None:
+def test_time_never_goes_back_nor_overflows() -> None:
     with kqueue.Broker() as broker:
         before = broker.clock.now()
         for arguments in ({"days": -1}, {"delta": timedelta(hours=-1), "minutes": 59}):
@@ -58,7 +58,7 @@ def test_time_does_not_go_back_nor_beyond_what_can_be_written() -> None:
         assert broker.clock.now() - before < SLACK
 
 
-def test_a_broker_that_does_not_run_has_a_time_but_none_to_push() -> None:
+def test_stopped_broker_has_a_time_that_cannot_be_advanced() -> None:
     broker = kqueue.Broker()
     with pytest.raises(RuntimeError, match="the broker is not running"):
         broker.clock.advance(days=1)
@@ -69,7 +69,7 @@ def test_a_broker_that_does_not_run_has_a_time_but_none_to_push() -> None:
     assert broker.clock.now() > datetime.now(UTC) + timedelta(hours=23)
 
 
-def test_time_goes_on_from_where_it_was_after_a_restart(tmp_path: Path) -> None:
+def test_time_continues_after_a_restart(tmp_path: Path) -> None:
     for path in (None, tmp_path):
         with kqueue.Broker(path) as broker:
             clock = broker.clock
@@ -91,7 +91,7 @@ def test_each_broker_has_its_own_time() -> None:
         assert one.clock.now() - other.clock.now() > timedelta(hours=23)
 
 
-def test_pushes_of_many_threads_follow_one_another() -> None:
+def test_concurrent_advances_are_serialised() -> None:
     with kqueue.Broker() as broker, ThreadPoolExecutor(8) as pool:
         before = broker.clock.now()
         for pushed in [pool.submit(broker.clock.advance, days=1) for _ in range(8)]:
@@ -99,7 +99,7 @@ def test_pushes_of_many_threads_follow_one_another() -> None:
         assert timedelta(days=8) <= broker.clock.now() - before < timedelta(days=8) + SLACK
 
 
-def test_the_broker_can_not_push_itself_from_within() -> None:
+def test_advance_is_refused_on_the_brokers_own_loop() -> None:
     with kqueue.Broker() as broker:
         refused: list[BaseException] = []
         tried = threading.Event()
@@ -122,8 +122,8 @@ def test_the_broker_can_not_push_itself_from_within() -> None:
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_a_push_by_days_takes_a_moment(storage: str, tmp_path: Path) -> None:
-    """The bound is far above what it takes, and far below what running each second's upkeep would."""
+def test_advance_by_days_is_fast(storage: str, tmp_path: Path) -> None:
+    """The bound is far below the time of running the upkeep of each second."""
     with kqueue.Broker(tmp_path if storage == "disk" else None) as broker:
         for number in range(10):
             broker.create_topic(f"t{number}", 2)

@@ -1,5 +1,6 @@
-"""How a stock consumer reads: by offset, by time, at its own pace, and where its group goes on.
-S4.1 to S4.5.
+"""How a stock consumer reads: by offset, by time, with pauses, and from committed offsets.
+
+Source: S4.1 to S4.5.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def consumer_of(broker: kqueue.Broker) -> Iterator[Callable[..., KafkaConsumer]]
 
 
 def take(consumer: KafkaConsumer, count: int) -> list[int]:
-    """The numbers of the next records."""
+    """Return the numbers of the next records."""
     return [int(next(consumer).value) for _ in range(count)]
 
 
-def test_a_consumer_reads_at_its_own_pace_and_seeks(consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_consumer_pauses_and_seeks(consumer_of: Callable[..., KafkaConsumer]) -> None:
     """S4.1, S4.3: a seek back replays, a seek forward skips."""
     consumer = consumer_of(max_poll_records=7)
     consumer.assign([PLACE])
@@ -57,7 +58,7 @@ def test_a_consumer_reads_at_its_own_pace_and_seeks(consumer_of: Callable[..., K
     assert take(consumer, 10) == list(range(90, 100))
 
 
-def test_a_consumer_begins_at_a_time(consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_consumer_starts_at_a_time(consumer_of: Callable[..., KafkaConsumer]) -> None:
     """S4.2: the first record whose time is not before it."""
     consumer = consumer_of()
     consumer.assign([PLACE])
@@ -67,8 +68,8 @@ def test_a_consumer_begins_at_a_time(consumer_of: Callable[..., KafkaConsumer]) 
     assert consumer.offsets_for_times({PLACE: START_MS + 991})[PLACE] is None
 
 
-def test_offsets_are_committed_by_hand(consumer_of: Callable[..., KafkaConsumer]) -> None:
-    """S4.5: the group goes on after what it has committed, and not after what it has read."""
+def test_offsets_are_committed_manually(consumer_of: Callable[..., KafkaConsumer]) -> None:
+    """S4.5: the group continues from the committed offset, not from the last read one."""
     first = consumer_of(group_id="by-hand")
     first.subscribe(["t"])
     assert take(first, 20) == list(range(20))
@@ -80,7 +81,7 @@ def test_offsets_are_committed_by_hand(consumer_of: Callable[..., KafkaConsumer]
     assert take(second, 3) == [20, 21, 22]
 
 
-def test_offsets_are_committed_by_themselves(consumer_of: Callable[..., KafkaConsumer]) -> None:
+def test_offsets_are_committed_automatically(consumer_of: Callable[..., KafkaConsumer]) -> None:
     """S4.5: every auto.commit.interval.ms, while the consumer polls."""
     consumer = consumer_of(group_id="by-itself", enable_auto_commit=True, auto_commit_interval_ms=20)
     consumer.subscribe(["t"])

@@ -1,4 +1,4 @@
-"""What waits for clients, from coroutines: those clients may be on the same event loop."""
+"""Waiting for clients from coroutines, with clients on the same event loop."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_records_of_a_producer_on_the_same_loop_are_waited_for() -> None:
     async def test() -> None:
         async with kqueue.Broker() as broker:
             sending = asyncio.create_task(send(broker.bootstrap, b"one", b"two"))
-            found = await broker.wait_produced("orders", ["one", "two"])
-            assert [record.value for record in found] == [b"one", b"two"]
+            records = await broker.wait_produced("orders", ["one", "two"])
+            assert [record.value for record in records] == [b"one", b"two"]
             await sending
             with pytest.raises(AssertionError, match=r"1 missing.*\(after 0.01 s\)"):
                 await broker.wait_produced("orders", ["one", "two", "three"], within_s=0.01)
@@ -68,7 +68,7 @@ CALLS: list[tuple[Callable[[kqueue.Broker], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "instead"), CALLS)
-def test_what_would_block_the_loop_says_what_to_write(call: Callable[[kqueue.Broker], object], instead: str) -> None:
+def test_blocking_calls_on_a_loop_name_the_alternative(call: Callable[[kqueue.Broker], object], instead: str) -> None:
     async def test(broker: kqueue.Broker) -> None:
         with pytest.raises(RuntimeError) as caught:
             call(broker)
@@ -80,7 +80,7 @@ def test_what_would_block_the_loop_says_what_to_write(call: Callable[[kqueue.Bro
         asyncio.run(test(broker))
 
 
-def test_what_looks_once_is_fine_on_a_loop() -> None:
+def test_non_waiting_calls_work_on_a_loop() -> None:
     async def test(broker: kqueue.Broker) -> None:
         broker.assert_produced("orders", ["one"])
         assert broker.requests.wait_for("ApiVersions", 0, 0) == []

@@ -20,7 +20,7 @@ CHECK_MS = 5_000
 
 
 def serve(folder: Path) -> tuple[int, str]:
-    """The exit status of `kqueue serve` on the folder, and what it printed."""
+    """Run `kqueue serve` on the folder; return its exit status and output."""
     command = [
         sys.executable,
         "-m",
@@ -44,7 +44,7 @@ def assert_refused(folder: Path) -> None:
     assert (status, "is locked by another process" in text) == (1, True), text
 
 
-def test_a_refused_second_broker_leaves_the_first_ones_lock(tmp_path: Path) -> None:
+def test_refused_second_broker_leaves_the_first_lock(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "data")
     with kqueue.Broker(tmp_path / "data"):
@@ -56,7 +56,7 @@ def test_a_refused_second_broker_leaves_the_first_ones_lock(tmp_path: Path) -> N
         assert other_process(tmp_path / "data", TRY_AS_KAFKA) == "locked"
 
 
-def test_a_removed_lock_file_is_made_again_with_one_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_removed_lock_file_is_recreated_with_one_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with kqueue.Broker(tmp_path) as broker:
         (tmp_path / ".lock").unlink()
         assert_refused(tmp_path)
@@ -72,9 +72,7 @@ def test_a_removed_lock_file_is_made_again_with_one_error(tmp_path: Path, caplog
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_nothing_is_written_beside_a_kafka_that_took_the_folder(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_written_to_a_folder_locked_by_kafka(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broker = kqueue.Broker(tmp_path, auto_create_topics_enable=False).start()
     for topic in ("used", "unused"):
         broker.create_topic(topic)
@@ -97,10 +95,10 @@ def test_nothing_is_written_beside_a_kafka_that_took_the_folder(
     assert ["is offline until the next start" in text for text in errors] == [
         True,
         False,
-    ]  # the second: the stop could not write
+    ]  # the second line: the stop could not write
 
 
-def test_a_forked_process_leaves_the_lock_to_the_broker(tmp_path: Path) -> None:
+def test_forked_process_does_not_release_the_lock(tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""Indexes that are cut under a running broker, which must neither die nor give wrong answers."""
+"""Truncated indexes under a running broker, which must neither fail nor return wrong data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALUE = b"v" * 1000
 
 
 def produce(bootstrap: str, first: int, last: int) -> None:
-    """One batch for each record, so that each is an index entry of its own."""
+    """Produce one batch per record, so that each has its own index entry."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(first, last):
         producer.send("t", VALUE, partition=0, timestamp_ms=START_MS + number).get(timeout=10)
@@ -39,7 +39,7 @@ def cut(folder: Path, size: int) -> None:
         os.truncate(path, min(size, path.stat().st_size))
 
 
-def test_a_broker_survives_indexes_that_are_cut_while_it_runs(tmp_path: Path) -> None:
+def test_broker_survives_indexes_truncated_while_it_runs(tmp_path: Path) -> None:
     small = (
         "--set",
         "log.segment.bytes=60000",

@@ -1,6 +1,4 @@
-"""`kqueue.partitioner` in the hands of real clients: what a plugin's partitioner chooses is where
-the records are.
-"""
+"""`kqueue.partitioner` with real clients: a plugin's partitioner chooses the partitions."""
 
 from __future__ import annotations
 
@@ -59,10 +57,10 @@ def test_a_plugin_chooses_for_real_clients(broker: kqueue.Broker, name: str, sen
 @CLIENTS
 def test_the_default_puts_keys_where_java_does(broker: kqueue.Broker, send) -> None:
     keys = [b"key-%d" % number for number in range(20)]
-    found = send(broker, "murmur2", keys)
-    assert found == send(broker, "murmur2", keys)
-    assert len(set(found)) > 2
-    assert found == by_default(broker, keys)
+    partitions = send(broker, "murmur2", keys)
+    assert partitions == send(broker, "murmur2", keys)
+    assert len(set(partitions)) > 2
+    assert partitions == by_default(broker, keys)
 
 
 def by_default(broker: kqueue.Broker, keys: list[bytes]) -> list[int]:
@@ -75,14 +73,14 @@ def by_default(broker: kqueue.Broker, keys: list[bytes]) -> list[int]:
 
 
 @CLIENTS
-def test_one_that_chooses_no_partition_is_named_to_who_sends(broker: kqueue.Broker, send) -> None:
+def test_failing_partitioner_is_named_to_the_producer(broker: kqueue.Broker, send) -> None:
     with pytest.raises(
         Exception, match=r"partitioner 'beyond' of Broker\(\.\.\.\) broke its contract: partition returned 5"
     ):
         send(broker, "beyond", [b"a"])
 
 
-def test_a_name_that_nobody_has_gets_the_nearest() -> None:
+def test_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(PluginError, match="no partitioner is called 'murmur'; did you mean 'murmur2'"):
         kqueue.partitioner("murmur")
     assert callable(kqueue.partitioner())

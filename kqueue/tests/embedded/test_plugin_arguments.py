@@ -1,5 +1,5 @@
-"""Plugins that a program hands to its broker: there while it runs, taken back after; and what those
-cost that fail.
+"""Plugins passed to a broker: registered while it runs, removed afterwards, isolated when they
+fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAIT_S = 20
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Ask again and again; the deadline is for the test to end when it never is."""
+    """Repeat a check until it holds, up to a deadline."""
     waiting = threading.Event()
     for _ in range(WAIT_S * 100):
         if true():
@@ -49,7 +49,7 @@ def records_of(*values: bytes, codec: str = "none", keys: tuple[bytes, ...] = ()
 
 
 def send(broker: kqueue.Broker, topic: str, *batches: bytes) -> list[PartitionProduceResponse]:
-    """Each batch to a partition of its own, in one request."""
+    """Send each batch to its own partition, in one request."""
     parts = [PartitionProduceData(index=index, records=data) for index, data in enumerate(batches)]
     data = [TopicProduceData(name=topic, partition_data=parts)]
     answer = ask(broker.bootstrap, "Produce", 8, acks=-1, timeout_ms=10_000, topic_data=data)
@@ -58,7 +58,7 @@ def send(broker: kqueue.Broker, topic: str, *batches: bytes) -> list[PartitionPr
 
 
 def given() -> set[str]:
-    """The names that are in the registries and not built in."""
+    """Return the names in the registries that are not built in."""
     return {
         entry.name
         for registry in (CODECS, PARTITIONERS, POLICIES)
@@ -67,10 +67,10 @@ def given() -> set[str]:
     }
 
 
-# --- there while it runs
+# --- registered while the broker runs
 
 
-def test_objects_are_there_while_it_runs_and_through_a_restart() -> None:
+def test_objects_are_registered_while_it_runs_and_after_a_restart() -> None:
     broker = kqueue.Broker(
         codecs=[MARKED],
         partitioners={"last": LastPartition},
@@ -90,7 +90,7 @@ def test_objects_are_there_while_it_runs_and_through_a_restart() -> None:
         broker.create_topic("t", kqueue_partitioner="lst")
 
 
-def test_a_start_that_fails_takes_them_back() -> None:
+def test_failed_start_removes_them() -> None:
     with kqueue.Broker() as first:
         second = kqueue.Broker(port=first.port, codecs=[MARKED], cleanup_policies=[NEVER])
         with pytest.raises(ListenFailed):
@@ -98,7 +98,7 @@ def test_a_start_that_fails_takes_them_back() -> None:
         assert given() == set()
 
 
-def test_two_brokers_may_have_the_same_objects() -> None:
+def test_two_brokers_may_share_objects() -> None:
     with kqueue.Broker(codecs=[MARKED], partitioners={"last": LastPartition}):
         with kqueue.Broker(codecs=[MARKED], partitioners={"last": LastPartition}):
             pass
@@ -111,8 +111,9 @@ def test_two_brokers_may_have_the_same_objects() -> None:
 
 
 def test_a_storage_outlives_its_broker(tmp_path: Path) -> None:
-    """The storage is the program's; its topics come back from their folders, where the store went
-    with the broker.
+    """The program owns the storage.
+
+    Topics come back from their folders, although the metadata store ended with the broker.
     """
     storage = OtherStorage(str(tmp_path))
     broker = kqueue.Broker(storage=storage)
@@ -129,11 +130,11 @@ def test_a_storage_outlives_its_broker(tmp_path: Path) -> None:
         assert b"kept" in fetch(broker.bootstrap, "t")
 
 
-def test_a_callable_makes_the_storage_of_each_folder_at_each_start(tmp_path: Path) -> None:
-    made: list[str] = []
+def test_callable_creates_the_storage_of_each_folder_at_each_start(tmp_path: Path) -> None:
+    opened_folders: list[str] = []
 
     def make(folder: str) -> LocalStorage:
-        made.append(folder)
+        opened_folders.append(folder)
         return OtherStorage(folder)
 
     folders = [str(tmp_path / "a"), str(tmp_path / "b")]
@@ -142,12 +143,12 @@ def test_a_callable_makes_the_storage_of_each_folder_at_each_start(tmp_path: Pat
         produce(broker.bootstrap, "t", b"kept")
         broker.restart()
         assert b"kept" in fetch(broker.bootstrap, "t")
-    assert made == folders * 2
+    assert opened_folders == folders * 2
     with pytest.raises(SettingError, match="make is called with the path of a data folder, and none was given"):
         kqueue.Broker(storage=make)
 
 
-def test_a_store_may_be_a_programs_own(tmp_path: Path) -> None:
+def test_metadata_store_may_be_an_object(tmp_path: Path) -> None:
     store, opened = MemoryStore(), list[str]()
 
     def open_store(folder: str) -> KeptStore:
@@ -163,7 +164,7 @@ def test_a_store_may_be_a_programs_own(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_what_is_kqueues_own_is_called_by_its_name(tmp_path: Path) -> None:
+def test_built_in_plugins_are_named(tmp_path: Path) -> None:
     with kqueue.Broker(storage=MemoryStorage(), metadata=MemoryStore()) as broker:
         config = broker._server.config
         assert (config["kqueue.storage"], config["kqueue.metadata"]) == ("memory", "memory")
@@ -175,7 +176,7 @@ def test_what_is_kqueues_own_is_called_by_its_name(tmp_path: Path) -> None:
         kqueue.Broker(storage=5)  # type: ignore[arg-type]
 
 
-# --- what clients say imports nothing
+# --- client requests import nothing
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_a_topics_settings_never_import_anything(setting: str, of_os: bool, evil
     assert evil in sys.modules, "it could have been"
 
 
-def test_a_topics_partitioner_is_told_to_clients() -> None:
+def test_clients_see_the_partitioner_of_a_topic() -> None:
     with kqueue.Broker(partitioners={"last": LastPartition}) as broker:
         broker.create_topic("mine", kqueue_partitioner="last")
         broker.create_topic("usual")
@@ -220,8 +221,8 @@ def test_a_topics_partitioner_is_told_to_clients() -> None:
         assert found == [("last", 1), ("murmur2", 5)]
 
 
-def test_a_topic_keeps_the_name_of_a_partitioner_that_is_gone(tmp_path: Path) -> None:
-    """Only who would send by it needs it, so the broker serves without."""
+def test_topic_keeps_the_name_of_a_missing_partitioner(tmp_path: Path) -> None:
+    """Only producers need the partitioner, so the broker serves without it."""
     with kqueue.Broker(tmp_path, partitioners={"last": LastPartition}) as broker:
         broker.create_topic("mine", kqueue_partitioner="last")
     with kqueue.Broker(tmp_path) as broker:
@@ -233,12 +234,12 @@ def test_a_topic_keeps_the_name_of_a_partitioner_that_is_gone(tmp_path: Path) ->
         assert result.configs[0].value == "last"
 
 
-# --- those that fail cost the one operation
+# --- a failure affects one operation only
 
 
 @dataclass(frozen=True)
 class BreakableCodec(MarkedCodec):
-    """Fails at records that say so, in words that are nobody's business."""
+    """Fails on records that request it, with a message that must not reach clients."""
 
     name: str = "breakable"
     id: int = 6
@@ -250,7 +251,7 @@ class BreakableCodec(MarkedCodec):
         return content
 
 
-def test_a_codec_that_fails_refuses_the_one_partition_with_its_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_codec_refuses_one_partition_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
     with kqueue.Broker(codecs=[BreakableCodec()]) as broker:
         broker.create_topic("t", 3, cleanup_policy="compact")
         good, bad, other = send(
@@ -270,7 +271,7 @@ def test_a_codec_that_fails_refuses_the_one_partition_with_its_name(caplog: pyte
 
 
 class FullStorage(OtherStorage):
-    """Its disk can be made to fail, with an error that no storage should raise."""
+    """A storage whose disk fails on request, with an error that no storage should raise."""
 
     broken = False
 
@@ -293,7 +294,7 @@ class FullFile:
         return getattr(self._file, name)
 
 
-def test_a_storage_that_fails_costs_the_one_log_and_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_storage_affects_one_log_and_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     storage = FullStorage(str(tmp_path))
     with kqueue.Broker(storage=storage) as broker:
         for name in ("bad", "good"):
@@ -308,7 +309,7 @@ def test_a_storage_that_fails_costs_the_one_log_and_is_named(tmp_path: Path, cap
 
 
 class BreakingStore(KeptStore):
-    """Can't store a topic of a certain name."""
+    """Fails to store a topic of a certain name."""
 
     def commit(self, guards: Any, puts: Any, deletes: Any) -> Any:
         if "/topics/break" in puts:
@@ -316,7 +317,7 @@ class BreakingStore(KeptStore):
         return super().commit(guards, puts, deletes)
 
 
-def test_a_metadata_store_that_fails_costs_the_one_change() -> None:
+def test_failed_metadata_store_affects_one_change() -> None:
     with kqueue.Broker(metadata=BreakingStore()) as broker:
         topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("break", "whole")]
         bad, good = ask(broker.bootstrap, "CreateTopics", 4, topics=topics, timeout_ms=5_000).topics
@@ -325,18 +326,18 @@ def test_a_metadata_store_that_fails_costs_the_one_change() -> None:
         assert "secret" not in bad.error_message
 
 
-# --- in the process of a job
+# --- in a worker process
 
 
 @dataclass(frozen=True)
 class LockedCodec(MarkedCodec):
-    """Can't be pickled."""
+    """A codec that cannot be pickled."""
 
     lock: object = None
 
 
 def fill(broker: kqueue.Broker, topic: str, codec: str) -> None:
-    """Batches of ten, of which compaction leaves some records."""
+    """Append batches of ten records; compaction keeps some of each."""
     keys = tuple(b"key-%d" % number for number in range(10))
     for turn in range(20):
         values = [b"%d" % turn + b"." * 100] * 10
@@ -348,7 +349,7 @@ def compacting(path: Path, codec: MarkedCodec) -> kqueue.Broker:
     return kqueue.Broker(path, codecs=[codec], log_cleaner_backoff_ms=20)
 
 
-def test_batches_in_a_plugins_codec_are_compacted_in_the_process_of_a_job(tmp_path: Path) -> None:
+def test_batches_in_a_plugin_codec_are_compacted_in_a_worker_process(tmp_path: Path) -> None:
     with compacting(tmp_path, MARKED) as broker:
         broker.create_topic(
             "t", cleanup_policy="compact", segment_bytes=200, file_delete_delay_ms=0, min_cleanable_dirty_ratio="0.01"
@@ -364,7 +365,7 @@ def test_batches_in_a_plugins_codec_are_compacted_in_the_process_of_a_job(tmp_pa
     assert sum(path.read_bytes().count(b"mine:") for path in (tmp_path / "t-0").glob("*.log")) >= 10
 
 
-def test_a_codec_that_can_not_go_along_sets_the_log_aside_with_its_name(
+def test_unpicklable_codec_disables_compaction_of_the_log_and_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with compacting(tmp_path, LockedCodec("locked", 6, lock=threading.Lock())) as broker:
@@ -378,5 +379,5 @@ def test_a_codec_that_can_not_go_along_sets_the_log_aside_with_its_name(
             in server.cleanup.cleaner.uncleanable["t", 0]
         )
         until(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert any("t-0" in line and "make it an object of a class at the top of a module" in line for line in told)
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert any("t-0" in line and "make it an object of a class at the top of a module" in line for line in messages)

@@ -1,5 +1,6 @@
-"""What clients read of records that a producer with acks=1 or acks=0 had appended, on a disk that
-syncs only once it was asked for.
+"""Reads of records that a producer appended with acks=1 or acks=0.
+
+The disk syncs only after a request for the records was handled.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ PARTITION = TopicPartition("orders", 0)
 
 
 class HeldDisk:
-    """Each sync of a file of `orders` waits until a request of one of `apis` has been handled since
-    `hold`.
-    """
+    """Each sync of a file of `orders` waits for a request of one of `apis` handled since `hold`."""
 
     def __init__(self, broker: kqueue.Broker, *apis: str) -> None:
         self._broker = broker
@@ -72,8 +71,8 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
 
 
 async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> list[tuple[int, int | None, int]]:
-    """After each record: the end offset, the offset at the record's time, and where a consumer is
-    after it sought the end.
+    """After each record, return the end offset, the offset by time and the position after a seek to
+    end.
     """
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks)
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None)
@@ -101,13 +100,13 @@ async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> 
     return found
 
 
-def test_aiokafka_finds_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+def test_aiokafka_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
     with held_disk(broker, "ListOffsets") as disk:
         found = asyncio.run(ends_of_aiokafka(broker, disk, acks=1))
     assert found == [(3 * number + 1, 3 * number + 1, 3 * number + 3) for number in range(ROUNDS)]
 
 
-def test_kafka_python_finds_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+def test_kafka_python_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
     committed = KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
@@ -127,7 +126,7 @@ def test_kafka_python_finds_each_record_that_was_confirmed_with_acks_1(broker: k
     assert found == [(2 * number + 1, 2 * number + 2) for number in range(ROUNDS)]
 
 
-def test_delete_records_deletes_each_record_that_was_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+def test_delete_records_deletes_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     starts = []

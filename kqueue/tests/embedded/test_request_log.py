@@ -1,4 +1,4 @@
-"""`broker.requests`: what it lists, how it is looked through, and its bounds."""
+"""`broker.requests`: its entries, its queries and its limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def broker(running: kqueue.Broker) -> kqueue.Broker:
     return running
 
 
-def test_each_request_is_listed_with_what_it_says(broker: kqueue.Broker) -> None:
+def test_each_request_is_listed_with_its_fields(broker: kqueue.Broker) -> None:
     request = produce(("t", 0), ("t", 1), ("gone", 0))
     with Raw(broker.bootstrap, "me") as raw:
         raw.ask("Produce", 9, request)
@@ -57,7 +57,7 @@ def test_each_request_is_listed_with_what_it_says(broker: kqueue.Broker) -> None
     assert repr(broker.requests) == f"<1 requests of clients>\n{one}"
 
 
-def test_they_are_looked_through_by_api_topic_and_client(broker: kqueue.Broker) -> None:
+def test_requests_are_selected_by_api_topic_and_client(broker: kqueue.Broker) -> None:
     with Raw(broker.bootstrap, "me") as me, Raw(broker.bootstrap, "you") as you:
         me.ask("Produce", 9, produce(("t", 0)))
         you.ask("Produce", 9, produce(("u", 0)))
@@ -71,7 +71,7 @@ def test_they_are_looked_through_by_api_topic_and_client(broker: kqueue.Broker) 
         found("Fetsh")
 
 
-def test_answers_with_records_tell_their_errors_too(broker: kqueue.Broker) -> None:
+def test_fetch_responses_list_their_errors(broker: kqueue.Broker) -> None:
     with Raw(broker.bootstrap) as raw:
         raw.ask("Produce", 9, produce(("t", 0)))
         raw.ask("Fetch", 12, fetch(("t", 0), ("gone", 0), max_wait_ms=0))
@@ -80,7 +80,7 @@ def test_answers_with_records_tell_their_errors_too(broker: kqueue.Broker) -> No
     assert [one.errors for one in broker.requests] == [(), ("UNKNOWN_TOPIC_OR_PARTITION",), (), ()]
 
 
-def test_what_can_not_be_read_is_listed_before_its_connection_is_closed(broker: kqueue.Broker) -> None:
+def test_unreadable_request_is_listed_before_its_connection_is_closed(broker: kqueue.Broker) -> None:
     header = b"\0\0" + b"\0\x09" + b"\0\0\0\1" + b"\0\2me" + b"\0"
     with Raw(broker.bootstrap) as raw:
         raw.sock.sendall(len(header + b"\xff").to_bytes(4, "big") + header + b"\xff")
@@ -93,7 +93,7 @@ def test_what_can_not_be_read_is_listed_before_its_connection_is_closed(broker: 
     assert "Produce v9 of me" in repr(one)
 
 
-def test_a_version_of_api_versions_that_nobody_knows(broker: kqueue.Broker) -> None:
+def test_unknown_version_of_api_versions_is_listed(broker: kqueue.Broker) -> None:
     with Raw(broker.bootstrap) as raw:
         raw.sock.sendall(b"\0\0\0\x0c" + b"\0\x12\x00\x63" + b"\0\0\0\1" + b"\0\0\0\0")
         assert raw.sock.recv(1)
@@ -103,7 +103,7 @@ def test_a_version_of_api_versions_that_nobody_knows(broker: kqueue.Broker) -> N
     assert "ApiVersions v99" in repr(one)
 
 
-def test_large_ones_are_listed_without_their_body(broker: kqueue.Broker) -> None:
+def test_large_requests_are_listed_without_their_body(broker: kqueue.Broker) -> None:
     with Raw(broker.bootstrap) as raw:
         raw.ask("Produce", 9, produce(("t", 0), value=b"x" * KEPT_BYTES_MAX))
     (one,) = broker.requests
@@ -112,7 +112,7 @@ def test_large_ones_are_listed_without_their_body(broker: kqueue.Broker) -> None
     assert broker.requests.bytes < 1000  # the answer
 
 
-def test_they_outlive_a_restart() -> None:
+def test_request_log_survives_a_restart() -> None:
     with kqueue.Broker() as broker:
         for _ in range(2):
             with Raw(broker.bootstrap) as raw:
@@ -121,7 +121,7 @@ def test_they_outlive_a_restart() -> None:
     assert [one.errors for one in broker.requests("Heartbeat")] == [("UNKNOWN_MEMBER_ID",)] * 2
 
 
-def test_lines_are_for_people_whatever_clients_send(broker: kqueue.Broker) -> None:
+def test_lines_are_readable_whatever_clients_send(broker: kqueue.Broker) -> None:
     places = [("t", number) for number in range(12)] + [(f"u{number}", 0) for number in range(7)]
     with Raw(broker.bootstrap, "\x1b[2J" + "x" * 500) as raw:
         raw.ask("Produce", 9, produce(*places))
@@ -138,7 +138,7 @@ def test_lines_are_for_people_whatever_clients_send(broker: kqueue.Broker) -> No
 # --- waiting
 
 
-def test_a_test_can_wait_for_requests(broker: kqueue.Broker) -> None:
+def test_requests_can_be_awaited(broker: kqueue.Broker) -> None:
     def send() -> None:
         with Raw(broker.bootstrap, "late") as raw:
             for _ in range(3):
@@ -163,14 +163,14 @@ def record(requests: RequestLog, body: bytes = b"", api: str = "Heartbeat") -> o
     return requests.record(memoryview(body), header, "10.0.0.1:1")
 
 
-def test_there_are_never_more_than_so_many() -> None:
+def test_number_of_requests_is_bounded() -> None:
     requests = RequestLog(ManualClock(), lambda: None, count_max=3)
     entries = [record(requests) for _ in range(5)]
     assert list(requests) == entries[2:]
 
 
-def test_of_large_bodies_and_answers_the_last_are_kept() -> None:
-    """The requests themselves stay in the list. Answers that come late count as their requests do."""
+def test_latest_large_bodies_and_responses_are_kept() -> None:
+    """The requests stay in the list; a late response counts like its request."""
     requests = RequestLog(ManualClock(), lambda: None, bytes_max=10_000)
     header = RequestHeader(api_key=API["Heartbeat"].key, api_version=0)
     heartbeat = request_header(header.api_key, 0, 1, "me") + encode(API["Heartbeat"].request_class(), 0)
@@ -193,7 +193,7 @@ def test_of_large_bodies_and_answers_the_last_are_kept() -> None:
 
 
 def test_open_files_are_not_kept() -> None:
-    """Of a region that an answer sends, its length alone."""
+    """Of a file region in a response, only its length is kept."""
 
     class Region:
         def __len__(self) -> int:

@@ -1,6 +1,4 @@
-"""`Broker.reset`: the next test finds a broker as after its first start, and clients that stay open
-go on.
-"""
+"""`Broker.reset`: the state is as after the first start, and open clients continue."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[kqueue.Br
 
 
 def use(broker: kqueue.Broker) -> None:
-    """Leave a trace of every kind."""
+    """Change state of every kind."""
     with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("orders", b"two coffees").get(20)
     consumer = KafkaConsumer(
@@ -39,7 +37,7 @@ def use(broker: kqueue.Broker) -> None:
     consumer.close()
 
 
-def test_topics_records_groups_requests_and_time_are_as_after_the_start(broker: kqueue.Broker) -> None:
+def test_reset_restores_the_state_after_the_start(broker: kqueue.Broker) -> None:
     port = broker.port
     for _ in range(2):
         use(broker)
@@ -67,22 +65,22 @@ def test_the_folder_keeps_what_is_not_the_brokers_and_no_topic(tmp_path: Path) -
         assert broker._server.broker.cluster_id == cluster_id
 
 
-def test_faults_are_taken_back_and_others_can_follow(broker: kqueue.Broker) -> None:
-    with faults(broker) as made:
-        made.fail("Produce", error="INVALID_RECORD", times=None)
+def test_faults_are_removed_and_new_ones_can_follow(broker: kqueue.Broker) -> None:
+    with faults(broker) as injected:
+        injected.fail("Produce", error="INVALID_RECORD", times=None)
         broker.reset()
         use(broker)
-        assert made.fired == []
-        made.fail("Metadata", error="LEADER_NOT_AVAILABLE", times=1)
+        assert injected.fired == []
+        injected.fail("Metadata", error="LEADER_NOT_AVAILABLE", times=1)
         broker.create_topic("t")
         use(broker)
-        assert len(made.fired) == 1
+        assert len(injected.fired) == 1
 
 
-def test_what_a_full_disk_took_offline_serves_again(broker: kqueue.Broker) -> None:
+def test_partition_offline_after_a_full_disk_serves_again(broker: kqueue.Broker) -> None:
     broker.create_topic("orders")
-    with faults(broker) as made:
-        made.disk_full()
+    with faults(broker) as injected:
+        injected.disk_full()
         with pytest.raises(StorageFailed):
             broker.topics["orders"].produce("lost")
         broker.reset()
@@ -91,7 +89,7 @@ def test_what_a_full_disk_took_offline_serves_again(broker: kqueue.Broker) -> No
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_clients_that_stay_open_go_on(broker: kqueue.Broker, kind: str) -> None:
+def test_open_clients_continue(broker: kqueue.Broker, kind: str) -> None:
     with clients(kind, broker) as client:
         client.producer_options = {"retry_backoff_ms": 20}
         broker.create_topic("orders")
@@ -137,7 +135,7 @@ def test_a_member_joins_its_group_again(broker: kqueue.Broker) -> None:
     consumer.close()
 
 
-def test_producer_ids_are_not_given_twice(broker: kqueue.Broker) -> None:
+def test_producer_ids_are_not_reused(broker: kqueue.Broker) -> None:
     def producer_id() -> int:
         async def allocate() -> int:
             return await broker._server.result(broker._server.broker.producer_ids.allocate())
@@ -149,7 +147,7 @@ def test_producer_ids_are_not_given_twice(broker: kqueue.Broker) -> None:
     assert producer_id() > before
 
 
-def test_a_snapshot_is_there_again(tmp_path: Path) -> None:
+def test_snapshot_is_restored(tmp_path: Path) -> None:
     with kqueue.Broker() as original:
         original.create_topic("menu")
         original.topics["menu"].produce("coffee")
@@ -167,7 +165,7 @@ def test_a_snapshot_is_there_again(tmp_path: Path) -> None:
         broker.reset()
 
 
-def test_storages_and_stores_of_ones_own_are_emptied_and_kept() -> None:
+def test_given_storages_and_stores_are_emptied_and_kept() -> None:
     with kqueue.Broker(storage=MemoryStorage(), metadata=MemoryStore()) as broker:
         use(broker)
         broker.reset()

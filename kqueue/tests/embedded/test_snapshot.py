@@ -1,6 +1,4 @@
-"""One seeded folder for many tests: what a broker that begins with a snapshot has, keeps and
-forgets.
-"""
+"""Brokers that start from a snapshot: what they contain, keep and discard."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ class Seeded(NamedTuple):
 
 @pytest.fixture(scope="module", params=["memory", "disk"])
 def seeded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Seeded:
-    """Records of clients in several codecs, a committed offset, a topic with settings; one for all
-    tests, which leave it alone.
+    """A shared snapshot: records in several codecs, a committed offset and a topic with settings.
+
+    Tests must not change it.
     """
     tmp_path = tmp_path_factory.mktemp(request.param)
     with kqueue.Broker(tmp_path / "original" if request.param == "disk" else None) as broker:
@@ -60,7 +59,7 @@ def check(broker: kqueue.Broker, seeded: Seeded) -> None:
     assert broker.groups["mail"].offsets == {"orders": {0: 2}}
 
 
-def test_a_client_goes_on_where_the_snapshot_was_taken(seeded: Seeded) -> None:
+def test_client_continues_from_the_snapshot(seeded: Seeded) -> None:
     with kqueue.Broker(snapshot=seeded.folder) as broker:
         check(broker, seeded)
         consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", consumer_timeout_ms=20_000)
@@ -72,7 +71,7 @@ def test_a_client_goes_on_where_the_snapshot_was_taken(seeded: Seeded) -> None:
             assert producer.send("orders", b"more", partition=0).get(timeout=20).offset == end
 
 
-def test_a_restart_keeps_its_own_data_and_a_new_start_begins_anew(seeded: Seeded) -> None:
+def test_restart_keeps_data_and_a_new_broker_starts_from_the_snapshot(seeded: Seeded) -> None:
     broker = kqueue.Broker(snapshot=seeded.folder)
     for _ in range(2):
         with broker:
@@ -85,7 +84,7 @@ def test_a_restart_keeps_its_own_data_and_a_new_start_begins_anew(seeded: Seeded
                 assert len(broker.topics["orders"].records()) == 31
 
 
-def test_with_a_path_the_copy_stays_there(seeded: Seeded, tmp_path: Path) -> None:
+def test_copy_in_a_given_path_is_kept(seeded: Seeded, tmp_path: Path) -> None:
     broker = kqueue.Broker(tmp_path / "copy", snapshot=seeded.folder)
     with broker:
         check(broker, seeded)
@@ -99,12 +98,12 @@ def test_with_a_path_the_copy_stays_there(seeded: Seeded, tmp_path: Path) -> Non
         assert len(other.topics["orders"].records()) == 31
 
 
-def test_the_snapshot_itself_can_be_served(seeded: Seeded, tmp_path: Path) -> None:
+def test_snapshot_can_be_served_directly(seeded: Seeded, tmp_path: Path) -> None:
     with kqueue.Broker(shutil.copytree(seeded.folder, tmp_path / "served")) as broker:
         check(broker, seeded)
 
 
-def test_storages_and_stores_that_were_given_are_filled(seeded: Seeded) -> None:
+def test_given_storages_and_stores_are_filled(seeded: Seeded) -> None:
     storage, store = MemoryStorage(), MemoryStore()
     broker = kqueue.Broker(storage=storage, metadata=store, snapshot=seeded.folder)
     for _ in range(2):  # they are the program's, and keep what is in them
@@ -123,9 +122,10 @@ def test_a_snapshot_of_a_snapshot_is_the_same(seeded: Seeded, tmp_path: Path) ->
             check(check_second, seeded)
 
 
-def test_it_is_of_one_moment_while_clients_write(tmp_path: Path) -> None:
-    """What an idempotent client has been told of before is in it; no partition has a gap; and
-    clients notice nothing.
+def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
+    """The snapshot contains every confirmed record and no partition has a gap.
+
+    Idempotent clients see no error.
     """
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("orders", 3)
@@ -157,7 +157,7 @@ def test_it_is_of_one_moment_while_clients_write(tmp_path: Path) -> None:
             assert len(found) <= len(told)
 
 
-def test_some_megabytes_are_copied_and_begun_with_in_no_time(tmp_path: Path) -> None:
+def test_several_megabytes_are_copied_quickly(tmp_path: Path) -> None:
     with kqueue.Broker() as broker:
         broker.create_topic("orders", 4)
         broker.topics["orders"].produce_all([b"%04d" % number + bytes(1000) for number in range(4000)])
@@ -174,7 +174,7 @@ def test_some_megabytes_are_copied_and_begun_with_in_no_time(tmp_path: Path) -> 
     assert min(took) < 0.3
 
 
-def test_it_is_whole_while_compaction_and_retention_are_at_work(tmp_path: Path) -> None:
+def test_snapshot_is_complete_during_compaction_and_retention(tmp_path: Path) -> None:
     quick = {"log.cleaner.backoff.ms": 10, "log.retention.check.interval.ms": 10, "log.segment.delete.delay.ms": 5}
     with kqueue.Broker(tmp_path / "data", settings=quick) as broker:
         broker.create_topic(

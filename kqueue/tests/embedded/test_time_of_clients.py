@@ -1,6 +1,4 @@
-"""What happens to connected clients when the broker's clock is pushed: waits end, idle connections
-may, and records get through.
-"""
+"""Effects of `advance` on clients: delayed requests, idle connections, record delivery."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Opened = Callable[..., Clients]
 
 @pytest.fixture(params=sorted(KINDS))
 def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """A broker with these settings, and clients of one library."""
+    """A broker with these settings, and the clients of one library."""
     with ExitStack() as stack:
 
         def open_(**settings: Any) -> Clients:
@@ -52,7 +50,7 @@ def fetches_waiting(client: Clients) -> int:
     return client.broker._call(ask)
 
 
-def test_a_fetch_that_waits_for_more_is_answered_when_its_time_is_over(opened: Opened) -> None:
+def test_delayed_fetch_returns_at_its_deadline(opened: Opened) -> None:
     client = opened()
     client.send("t", b"a")
     long = {"fetch_min_bytes": 1_000_000, "fetch_max_wait_ms": 200_000, "request_timeout_ms": 300_000}
@@ -65,7 +63,7 @@ def test_a_fetch_that_waits_for_more_is_answered_when_its_time_is_over(opened: O
     assert taken.result(20) == [b"a"]
 
 
-def test_idle_connections_are_closed_where_that_is_asked_for_and_clients_get_over_it(opened: Opened) -> None:
+def test_idle_connections_are_closed_on_request_and_clients_reconnect(opened: Opened) -> None:
     client = opened(connections_max_idle_ms=600_000)
     consumer = client.consumer("t")
     client.send("t", b"before")
@@ -79,7 +77,7 @@ def test_idle_connections_are_closed_where_that_is_asked_for_and_clients_get_ove
     assert consumer.take(1) == [b"after"]
 
 
-def test_connections_stay_as_they_are_by_default(opened: Opened) -> None:
+def test_connections_stay_open_by_default(opened: Opened) -> None:
     client = opened()
     consumer = client.consumer("t")
     client.send("t", b"before")
@@ -89,8 +87,8 @@ def test_connections_stay_as_they_are_by_default(opened: Opened) -> None:
     assert there <= sessions(client)
 
 
-def test_producers_and_consumers_that_live_lose_nothing_and_see_no_error(opened: Opened) -> None:
-    """An idempotent producer too: the broker forgets it in a day, and it must be able to go on."""
+def test_running_producers_and_consumers_lose_nothing_and_see_no_error(opened: Opened) -> None:
+    """An idempotent producer continues although the broker expires its state after a day."""
     client = opened()
     taken = client.soon(client.consumer("t", group_id="g").take_to, b"end")
     sent: list[bytes] = []
@@ -104,7 +102,7 @@ def test_producers_and_consumers_that_live_lose_nothing_and_see_no_error(opened:
     assert client.consumer("t").take_to(b"end") == [*sent, b"end"], "none was written twice"
 
 
-# --- what no stock client does: over a plain socket
+# --- requests that no stock client sends, over a plain socket
 
 
 def connected(broker: kqueue.Broker) -> socket.socket:
@@ -114,7 +112,7 @@ def connected(broker: kqueue.Broker) -> socket.socket:
     return sock
 
 
-def test_who_stops_in_the_middle_of_a_request_is_cut_off() -> None:
+def test_stalled_request_closes_the_connection() -> None:
     with kqueue.Broker(kqueue_slow_sender_timeout_ms=60_000) as broker, connected(broker) as sock:
         sock.sendall(b"\x00\x00\x01\x00half")
         broker.clock.advance(seconds=50)
@@ -126,7 +124,7 @@ def test_who_stops_in_the_middle_of_a_request_is_cut_off() -> None:
         assert sock.recv(1) == b""
 
 
-def test_who_does_not_take_its_answers_is_cut_off() -> None:
+def test_client_that_does_not_read_is_disconnected() -> None:
     with kqueue.Broker(kqueue_slow_reader_timeout_ms=60_000) as broker, connected(broker) as sock:
         broker.create_topic("t")
         for _ in range(20):
@@ -147,7 +145,7 @@ def test_who_does_not_take_its_answers_is_cut_off() -> None:
         assert not broker._call(owes)
 
 
-def test_connections_above_the_rate_are_let_in_when_their_time_has_come() -> None:
+def test_connections_above_the_rate_are_accepted_later() -> None:
     with kqueue.Broker(max_connection_creation_rate=1) as broker, connected(broker):
         began_s = time.monotonic()
         for _ in range(6):
@@ -159,7 +157,7 @@ def test_connections_above_the_rate_are_let_in_when_their_time_has_come() -> Non
 
 
 def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:
-    """The id that a member of the group `g` is given, which has not got any further then."""
+    """Return the member id that the group `g` assigned to a member that has not joined yet."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     answer = ask(
         broker.bootstrap,
@@ -174,7 +172,7 @@ def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:
     return str(answer.member_id)
 
 
-def test_who_was_given_a_member_id_and_does_not_come_back_with_it_is_forgotten() -> None:
+def test_unused_member_id_expires() -> None:
     with kqueue.Broker() as broker:
         member_id = join(broker, 5, session_ms=300_000)
 
@@ -189,7 +187,7 @@ def test_who_was_given_a_member_id_and_does_not_come_back_with_it_is_forgotten()
         assert not broker._call(is_expected)
 
 
-def test_a_member_that_does_not_ask_for_its_assignment_is_put_out() -> None:
+def test_member_that_does_not_sync_is_removed() -> None:
     with kqueue.Broker() as broker:
         member_id = join(broker, 3, session_ms=300_000)
 

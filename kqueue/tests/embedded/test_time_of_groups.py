@@ -1,4 +1,4 @@
-"""What happens to groups in time, as stock clients see it when the broker's clock is pushed."""
+"""Effects of `advance` on consumer groups, as stock clients see them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATIC = {"group_instance_id": "one", "session_timeout_ms": 45_000, "heartbeat_i
 
 @pytest.fixture(params=sorted(KINDS))
 def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """A broker with these settings, and clients of one library."""
+    """A broker with these settings, and the clients of one library."""
     with ExitStack() as stack:
 
         def open_(**settings: Any) -> Clients:
@@ -32,7 +32,7 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
 
 
 def described(client: Clients, group: str = "g") -> GroupDescription | None:
-    """The group as the broker has it; None: it has not."""
+    """Return the broker's view of the group, or None if it does not exist."""
 
     async def describe() -> GroupDescription | None:
         try:
@@ -49,7 +49,7 @@ def members(client: Clients) -> list[str | None]:
 
 
 def until_stable(client: Clients, than: str = "") -> str:
-    """The id of the one member, once it has its partitions, and another id `than` before."""
+    """Wait until the only member has its partitions and an id other than `than`; return the id."""
     ids: list[str] = []
 
     def is_stable() -> bool:
@@ -69,12 +69,12 @@ def until_committed(client: Clients, offset: int) -> None:
     until(lambda: client.broker._call(is_there), "the commit")
 
 
-def test_a_member_that_died_is_put_out_after_its_session_timeout(opened: Opened) -> None:
+def test_dead_member_is_removed_after_its_session_timeout(opened: Opened) -> None:
     client = opened()
     client.send("t", b"a", b"b")
     died = client.consumer("t", group_id="g", **STATIC)
     assert died.take(2) == [b"a", b"b"]
-    died.close()  # a static member does not say that it goes
+    died.close()  # a static member sends no LeaveGroup
     assert members(client) == ["one"]
     client.broker.clock.advance(seconds=44)
     assert members(client) == ["one"]
@@ -82,9 +82,10 @@ def test_a_member_that_died_is_put_out_after_its_session_timeout(opened: Opened)
     assert members(client) == []
 
 
-def test_who_waits_for_a_member_that_died_gets_its_partitions(opened: Opened) -> None:
-    """The rebalance ends when those who did not join again are given up: the session timeout, or
-    the rebalance timeout, at the latest.
+def test_waiting_member_gets_the_partitions_of_a_dead_member(opened: Opened) -> None:
+    """The rebalance ends when members that did not rejoin are removed.
+
+    That is at the session timeout, or at the rebalance timeout at the latest.
     """
     client = opened()
     client.send("t", b"a")
@@ -98,7 +99,7 @@ def test_who_waits_for_a_member_that_died_gets_its_partitions(opened: Opened) ->
     assert heir.result(20) == [b"a"]
 
 
-def test_a_member_that_lives_joins_again_and_loses_nothing(opened: Opened) -> None:
+def test_live_member_rejoins_and_loses_nothing(opened: Opened) -> None:
     client = opened()
     quick = {"heartbeat_interval_ms": 50, "enable_auto_commit": True, "auto_commit_interval_ms": 50}
     taken = client.soon(client.consumer("t", group_id="g", **quick).take_to, b"end")
@@ -112,7 +113,7 @@ def test_a_member_that_lives_joins_again_and_loses_nothing(opened: Opened) -> No
     assert list(dict.fromkeys(taken.result(20))) == [b"1", b"2", b"3", b"end"]
 
 
-def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
+def test_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     client = opened(group_initial_rebalance_delay_ms=120_000)
     client.send("t", b"a")
     taken = client.soon(client.consumer("t", group_id="g").take, 1)
@@ -129,10 +130,8 @@ def test_the_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     assert taken.result(20) == [b"a"]
 
 
-def test_committed_offsets_expire_when_their_group_was_empty_for_long(opened: Opened) -> None:
-    """A chain: the session ends 45 seconds after the last heartbeat, and the retention of 7 days
-    counts from there.
-    """
+def test_committed_offsets_of_an_empty_group_expire(opened: Opened) -> None:
+    """The session ends 45 s after the last heartbeat; the retention of 7 days starts then."""
     client = opened()
     client.send("t", b"a", b"b")
     first = client.consumer("t", group_id="g", **STATIC)
@@ -141,12 +140,12 @@ def test_committed_offsets_expire_when_their_group_was_empty_for_long(opened: Op
     first.close()
     client.broker.clock.advance(days=7)
     assert client.consumer(group_id="g").committed("t") == 2
-    client.broker.clock.advance(minutes=12)  # the 45 seconds, and the interval of the looks
+    client.broker.clock.advance(minutes=12)  # the 45 seconds, and the interval of the expiry checks
     assert client.consumer(group_id="g").committed("t") is None
     assert described(client) is None
 
 
-def test_offsets_outlive_any_time_while_their_group_is_looked_at_in_one_push_and_are_gone_after_a_longer_one(
+def test_offsets_of_a_used_group_survive_and_expire_after_a_long_advance(
     opened: Opened,
 ) -> None:
     client = opened(offsets_retention_minutes=60)

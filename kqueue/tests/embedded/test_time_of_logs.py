@@ -1,6 +1,4 @@
-"""What happens to logs in time, as stock clients see it when the broker's clock is pushed:
-retention, delayed deletion, compaction.
-"""
+"""Effects of `advance` on logs, as stock clients see them: retention, deletion, compaction."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ Opened = Callable[..., Clients]
 
 @pytest.fixture(params=sorted(KINDS))
 def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """A broker with these settings, and clients of one library."""
+    """A broker with these settings, and the clients of one library."""
     with ExitStack() as stack:
 
         def open_(path: Path | None = None, **settings: Any) -> Clients:
@@ -37,7 +35,7 @@ def log_of(client: Clients, topic: str = "t") -> Log:
 
 
 def values(client: Clients, topic: str) -> list[bytes]:
-    """All that a consumer finds in the topic now."""
+    """Return all values that a consumer now reads from the topic."""
     consumer = client.consumer(topic)
     first, end = consumer.end_offsets(topic)
     if first == end:
@@ -49,7 +47,7 @@ def values(client: Clients, topic: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_records_are_deleted_when_their_retention_is_over(opened: Opened, storage: str, tmp_path: Path) -> None:
+def test_records_are_deleted_after_their_retention(opened: Opened, storage: str, tmp_path: Path) -> None:
     client = opened(tmp_path if storage == "disk" else None)
     client.broker.create_topic("week")
     client.broker.create_topic("ever", retention_ms=-1)
@@ -62,7 +60,7 @@ def test_records_are_deleted_when_their_retention_is_over(opened: Opened, storag
     assert values(client, "ever") == [b"a", b"b"]
 
 
-def test_a_record_of_the_producers_clock_is_old_at_once_and_one_of_the_brokers_is_not(opened: Opened) -> None:
+def test_retention_uses_create_time_or_log_append_time(opened: Opened) -> None:
     client = opened()
     client.broker.create_topic("theirs")
     client.broker.create_topic("ours", message_timestamp_type="LogAppendTime")
@@ -75,7 +73,7 @@ def test_a_record_of_the_producers_clock_is_old_at_once_and_one_of_the_brokers_i
     assert (values(client, "theirs"), values(client, "ours"), values(client, "told")) == ([], [b"new"], [b"new"])
 
 
-def test_segments_are_ended_by_their_age(opened: Opened) -> None:
+def test_segments_roll_by_age(opened: Opened) -> None:
     client = opened()
     client.broker.create_topic(
         "t", segment_ms=3_600_000, message_timestamp_type="LogAppendTime", retention_ms=3 * 3_600_000
@@ -118,7 +116,7 @@ def test_compaction_waits_for_its_lag(opened: Opened, storage: str, tmp_path: Pa
     assert len(left) <= 5, "of the ended segments the last value stays, and the active one is left alone"
 
 
-def test_compaction_comes_at_the_latest_after_its_greatest_lag(opened: Opened) -> None:
+def test_compaction_runs_after_its_maximum_lag(opened: Opened) -> None:
     client = opened()
     never_dirty = {"min_cleanable_dirty_ratio": 1, "message_timestamp_type": "LogAppendTime", "segment_ms": 60_000}
     client.broker.create_topic("t", cleanup_policy="compact", max_compaction_lag_ms=7_200_000, **never_dirty)
@@ -131,7 +129,7 @@ def test_compaction_comes_at_the_latest_after_its_greatest_lag(opened: Opened) -
     assert values(client, "t") == [b"newer", b"newest"]
 
 
-def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> None:
+def test_tombstones_are_removed_after_their_retention(opened: Opened) -> None:
     client = opened()
     client.broker.create_topic(
         "t", cleanup_policy="compact", segment_ms=1000, delete_retention_ms=86_400_000, min_cleanable_dirty_ratio=0
@@ -146,15 +144,15 @@ def test_tombstones_go_when_everybody_had_time_to_see_them(opened: Opened) -> No
     client.broker.clock.advance(hours=1)
     assert values(client, "t") == [None, b"other", b"end"]
     client.broker.clock.advance(days=2)
-    send(b"more", b"x", 10_000)  # something to clean, which makes the cleaner come by again
+    send(b"more", b"x", 10_000)  # something to clean, so that the cleaner runs again
     send(b"last", b"z", 12_000)
     client.broker.clock.advance(minutes=1)
     assert values(client, "t") == [b"end", b"more", b"last"]
 
 
-def test_silent_producers_are_forgotten(opened: Opened) -> None:
-    """Both clients' producers are idempotent here: the broker remembers them to tell what was sent
-    twice.
+def test_inactive_producers_expire(opened: Opened) -> None:
+    """The producers of both clients are idempotent; the broker keeps their state to detect
+    duplicates.
     """
     client = opened()
     client.broker.create_topic("t", retention_ms=-1)
@@ -168,7 +166,7 @@ def test_silent_producers_are_forgotten(opened: Opened) -> None:
     assert values(client, "t") == [b"a", b"b", b"c"]
 
 
-def test_what_is_flushed_by_time_is_flushed_then(opened: Opened, tmp_path: Path) -> None:
+def test_logs_are_flushed_by_time(opened: Opened, tmp_path: Path) -> None:
     client = opened(tmp_path, kqueue_flush="kafka")
     client.broker.create_topic("t", flush_ms=600_000)
     client.send("t", b"a")

@@ -1,5 +1,5 @@
-"""A server's inside without a broker: real sockets, a table of APIs that the test fills, and a
-clock that it moves.
+"""Harness for the network layer without a broker: real sockets, a test's own API table, virtual
+time.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ def framed(payload: bytes) -> bytes:
 
 
 def request_bytes(api: Api, version: int, request: object, correlation_id: int = 1, client_id: str = "test") -> bytes:
-    """A whole request as a client sends it, its length included."""
+    """Return a whole request as a client sends it, with its length prefix."""
     return framed(request_header(api.key, version, correlation_id, client_id) + encode(request, version))
 
 
 def overwriting(start: StartRequest) -> StartRequest:
-    """`start`, after which nothing of the request is left: whoever kept a view of it, instead of a
-    copy, would be found out.
+    """Wrap `start` so that it overwrites each request after handling it.
+
+    A handler that kept a view of the request, instead of a copy, then fails its test.
     """
 
     def start_and_overwrite(frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
@@ -72,7 +73,7 @@ def overwriting(start: StartRequest) -> StartRequest:
 
 
 class Client:
-    """A plain client that looks at every byte."""
+    """A minimal client that checks every byte of a response."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -90,7 +91,7 @@ class Client:
         return await self.reader.readexactly(size)
 
     async def receive(self, name: str, version: int) -> tuple[int, Any]:
-        """Correlation id and response of the next answer, which must be one to this API."""
+        """Return correlation id and body of the next response, which must belong to this API."""
         frame = memoryview(await self.frame())
         correlation_id, position = read_response_header(frame, API[name].key, version)
         return correlation_id, decode(API[name].response_class, version, frame[position:])
@@ -102,7 +103,7 @@ class Client:
         return response
 
     async def closed(self) -> bytes:
-        """What came before the server closed the connection."""
+        """Return the bytes received before the server closed the connection."""
         try:
             return await self.reader.read()
         except (ConnectionResetError, BrokenPipeError):
@@ -115,7 +116,7 @@ class Client:
 
 
 class Harness:
-    """Registry of connections, dispatcher and clock of one test."""
+    """Connection registry, dispatcher and clock of one test."""
 
     def __init__(self, limits: SessionLimits) -> None:
         loop = asyncio.get_running_loop()
@@ -143,14 +144,14 @@ class Harness:
         self._clients: list[Client] = []
 
     def serve(self, name: str, handle: Callable[[Any, Any], Any], versions: tuple[int, int] | None = None) -> None:
-        """Let `handle` serve the API of this name."""
+        """Register `handle` as the handler of the named API."""
         api = API[name]
         self.served[api.key] = ApiHandler(api, versions or api.versions, handle, top_level_error(api))
 
     async def connect(
         self, *, receive_bytes: int | None = None, send_bytes: int | None = None
     ) -> tuple[Client, Session]:
-        """A new client over a TCP connection, and its session."""
+        """Return a new client over a TCP connection, and its session."""
         loop = asyncio.get_running_loop()
         sock = socket.socket()
         sock.setblocking(False)
@@ -168,7 +169,7 @@ class Harness:
         return client, session
 
     async def pass_ms(self, ms: float) -> None:
-        """Let time pass, in steps no longer than a sweep, and let what becomes due be done."""
+        """Advance the clock in steps no longer than a sweep, and run what becomes due."""
         while ms > 0:
             step = min(ms, self.connections.limits.sweep_ms)
             self.clock.advance(step)
@@ -177,7 +178,7 @@ class Harness:
             await asyncio.sleep(0)
 
     async def pass_second(self) -> None:
-        """Let a second pass, and everything be done that becomes due."""
+        """Advance the clock by one second, and run what becomes due."""
         await self.pass_ms(1000)
         await asyncio.sleep(0.005)
 
@@ -191,15 +192,15 @@ class Harness:
         self.jobs.stop()
 
     def _lookup(self, api_key: int, version: int) -> ApiHandler:
-        found = self.served.get(api_key)
-        if found is None or (not found.versions[0] <= version <= found.versions[1] and api_key != 18):
+        handler = self.served.get(api_key)
+        if handler is None or (not handler.versions[0] <= version <= handler.versions[1] and api_key != 18):
             raise UnsupportedVersion(f"no API with key {api_key} is served at version {version}")
-        return found
+        return handler
 
 
 @contextlib.asynccontextmanager
 async def network_harness(limits: SessionLimits = LIMITS) -> AsyncIterator[Harness]:
-    """A `Harness`, closed at the end."""
+    """Yield a `Harness` and close it afterwards."""
     harness = Harness(limits)
     try:
         yield harness
@@ -212,8 +213,9 @@ _CLIENTS: dict[Server, list[Client]] = {}
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
-    """A whole server on a free port, in memory or in `folder`; settings as keywords, with
-    underscores for dots.
+    """Serve a whole server on a free port, in memory or in `folder`.
+
+    Args: settings as keywords, with underscores for dots.
     """
     values = {keyword_name(keyword): value for keyword, value in settings.items()}
     place = {"kqueue.storage": "memory"} if folder is None else {"log.dirs": [str(folder)]}
@@ -240,7 +242,7 @@ async def connect(server: Server, listener: str = "PLAINTEXT") -> Client:
 
 
 async def until(true: Callable[[], bool], seconds: float = 10) -> None:
-    """Let the loop turn until something is true; the bound is for the test to end when it never is."""
+    """Run the loop until the condition holds, up to a deadline."""
     async with asyncio.timeout(seconds):
         while not true():
             await asyncio.sleep(0.001)

@@ -1,5 +1,6 @@
-"""docs/internals/durability.md, "What each ack and each read promises": each mode with each acks,
-on one connection that does not wait for answers.
+"""Each acks mode with each kind of read, on one connection that does not wait for responses.
+
+Source: docs/internals/durability.md, "What each ack and each read promises".
 """
 
 from __future__ import annotations
@@ -60,32 +61,34 @@ async def offset(client: Client) -> int:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acks", ACKS)
-def test_the_end_counts_each_record_that_was_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
-    """Latest, by time and greatest time, 100 of 100."""
+def test_end_offset_includes_each_record_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
+    """Latest offset, offset by time and offset of the greatest time are right in each of 100
+    rounds.
+    """
 
     async def run() -> None:
         async with server_in(mode, tmp_path) as server:
             client = await topic_of(server)
-            found = []
+            offsets = []
             for number in range(ROUNDS):
                 produce(client, acks, number)
                 for timestamp in (-1, TIME_MS + number, -3):
                     list_offset(client, timestamp)
                 if acks:
                     await received(client, "Produce", 9)
-                found.append([await offset(client) for _ in range(3)])
-            assert found == [[number + 1, number, number] for number in range(ROUNDS)]
+                offsets.append([await offset(client) for _ in range(3)])
+            assert offsets == [[number + 1, number, number] for number in range(ROUNDS)]
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acks", ACKS)
-def test_delete_records_deletes_each_record_that_was_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
+def test_delete_records_deletes_each_record_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
     async def run() -> None:
         async with server_in(mode, tmp_path) as server:
             client = await topic_of(server)
-            found = []
+            low_watermarks = []
             for _ in range(10):
                 produce(client, acks)
                 topics = [
@@ -94,15 +97,17 @@ def test_delete_records_deletes_each_record_that_was_sent_before(tmp_path: Path,
                 client.send("DeleteRecords", 2, topics=topics, timeout_ms=30_000)
                 if acks:
                     await received(client, "Produce", 9)
-                found.append((await received(client, "DeleteRecords", 2)).topics[0].partitions[0].low_watermark)
-            assert found == list(range(1, 11))
+                low_watermarks.append(
+                    (await received(client, "DeleteRecords", 2)).topics[0].partitions[0].low_watermark
+                )
+            assert low_watermarks == list(range(1, 11))
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("acks", ACKS)
-def test_a_fetch_that_may_wait_returns_each_record_that_was_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
+def test_delayed_fetch_returns_each_record_sent_before(tmp_path: Path, mode: str, acks: int) -> None:
     async def run() -> None:
         async with server_in(mode, tmp_path) as server:
             client = await topic_of(server)

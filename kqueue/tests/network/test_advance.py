@@ -22,8 +22,8 @@ from kqueue.workers.executor import JobExecutor
 DAY_MS = 86_400_000
 
 
-class Room:
-    """What a server has that time goes through."""
+class AdvanceFixture:
+    """The parts of a server that `advance` drives."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -36,7 +36,7 @@ class Room:
         self.loop_driver = LoopDriver(loop, self.clock, self.timers, self.purgatory, lambda: None)
 
     def note(self, name: str) -> None:
-        """That it ran, and when: in whole milliseconds from the start."""
+        """Record that `name` ran, in whole milliseconds from the start."""
         self.ran.append((name, round(self.clock.monotonic_ms() - self.start_ms)))
 
     def after(self, ms: float, run: Callable[[], object]) -> None:
@@ -49,9 +49,9 @@ class Room:
         self.jobs.submit(IoJob("a job", run, lambda result, error: then()))
 
 
-def in_room(test: Callable[[Room], Awaitable[None]]) -> None:
+def in_room(test: Callable[[AdvanceFixture], Awaitable[None]]) -> None:
     async def run() -> None:
-        room = Room()
+        room = AdvanceFixture()
         try:
             await test(room)
         finally:
@@ -61,8 +61,8 @@ def in_room(test: Callable[[Room], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_time_stands_still_until_the_jobs_of_a_moment_and_what_they_lead_to_are_done() -> None:
-    async def test(room: Room) -> None:
+def test_advance_waits_for_jobs_and_their_follow_up_jobs_at_each_instant() -> None:
+    async def test(room: AdvanceFixture) -> None:
         gate = threading.Event()
 
         def first() -> None:
@@ -95,8 +95,8 @@ def test_time_stands_still_until_the_jobs_of_a_moment_and_what_they_lead_to_are_
     in_room(test)
 
 
-def test_what_was_under_way_before_is_done_before_time_moves() -> None:
-    async def test(room: Room) -> None:
+def test_advance_completes_running_jobs_before_it_moves_time() -> None:
+    async def test(room: AdvanceFixture) -> None:
         room.job(int, lambda: room.note("job"))
         room.purgatory.defer(lambda: room.note("deferred"))
         room.advance_time(DAY_MS)
@@ -105,8 +105,8 @@ def test_what_was_under_way_before_is_done_before_time_moves() -> None:
     in_room(test)
 
 
-def test_waits_end_at_their_deadlines() -> None:
-    async def test(room: Room) -> None:
+def test_delayed_operations_end_at_their_deadlines() -> None:
+    async def test(room: AdvanceFixture) -> None:
         answers: list[tuple[bool, int]] = []
 
         def retry(expired: bool) -> tuple[bool, int] | None:
@@ -121,8 +121,8 @@ def test_waits_end_at_their_deadlines() -> None:
     in_room(test)
 
 
-def test_upkeep_runs_rarely_on_a_long_way_and_in_time_at_its_end() -> None:
-    async def test(room: Room) -> None:
+def test_long_advance_runs_periodic_timers_rarely_and_on_time_at_its_end() -> None:
+    async def test(room: AdvanceFixture) -> None:
         room.timers.every(1000, lambda: room.note("upkeep"))
         room.advance_time(8 * DAY_MS)
         assert len(room.ran) < 300
@@ -134,8 +134,8 @@ def test_upkeep_runs_rarely_on_a_long_way_and_in_time_at_its_end() -> None:
     in_room(test)
 
 
-def test_afterwards_the_loop_sleeps_by_the_clock_as_it_is_now() -> None:
-    async def test(room: Room) -> None:
+def test_loop_sleeps_by_the_advanced_clock() -> None:
+    async def test(room: AdvanceFixture) -> None:
         room.after(DAY_MS + 20, lambda: room.note("soon after"))
         room.advance_time(DAY_MS - (room.clock.monotonic_ms() - room.start_ms))
         assert room.ran == []
@@ -144,8 +144,8 @@ def test_afterwards_the_loop_sleeps_by_the_clock_as_it_is_now() -> None:
     in_room(test)
 
 
-def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(room: Room) -> None:
+def test_failed_timer_is_logged_and_advance_continues(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(room: AdvanceFixture) -> None:
         def fail() -> None:
             raise ZeroDivisionError
 
@@ -159,15 +159,15 @@ def test_a_timer_that_fails_is_logged_and_time_goes_on(caplog: pytest.LogCapture
         assert room.ran == [("behind it", 1000), ("deferred", 2000), ("last", 4000)]
 
     in_room(test)
-    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert told == [
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert messages == [
         "a timer failed",
         "a delayed operation failed",
         "job a job ended, but its finish failed",
     ]
 
 
-def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_job_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_module, "WARN_AFTER_S", 0.01)
     gate = threading.Event()
 
@@ -179,7 +179,7 @@ def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkey
     handler = Opens()
     logging.getLogger("kqueue.server").addHandler(handler)
 
-    async def test(room: Room) -> None:
+    async def test(room: AdvanceFixture) -> None:
         room.after(1000, lambda: room.job(lambda: gate.wait(20), lambda: room.note("ended")))
         room.advance_time(2000)
         assert room.ran == [("ended", 1000)]
@@ -191,8 +191,8 @@ def test_a_job_that_takes_long_is_named(caplog: pytest.LogCaptureFixture, monkey
     assert gate.is_set()
 
 
-def test_what_is_waited_for_is_excused_and_timers_are_not() -> None:
-    async def test(room: Room) -> None:
+def test_watchdog_excuses_waits_but_not_timers() -> None:
+    async def test(room: AdvanceFixture) -> None:
         excused: list[bool] = []
 
         @contextmanager
@@ -211,7 +211,7 @@ def test_what_is_waited_for_is_excused_and_timers_are_not() -> None:
     in_room(test)
 
 
-def test_only_a_server_with_such_a_clock_can_be_pushed() -> None:
+def test_advance_requires_an_offset_clock() -> None:
     async def test() -> None:
         async with serving() as server:
             assert isinstance(server.clock, SystemClock)

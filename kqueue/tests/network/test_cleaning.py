@@ -29,8 +29,9 @@ async def topic(server: Server, name: str, **configs: str) -> Partition:
 
 
 async def fill(server: Server, partition: Partition, count: int) -> None:
-    """Each record is flushed before the next one comes, so that segments are no larger than they
-    are set to be.
+    """Append records, each flushed before the next.
+
+    Segments are then no larger than configured.
     """
     for _ in range(count):
         number = partition.log_end_offset
@@ -52,9 +53,10 @@ def records(partition: Partition) -> list[Record]:
     return found
 
 
-def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
-    """Nothing of such a segment is in memory: what compaction needs to know of it has to be read
-    before its files are renamed.
+def test_segments_of_an_earlier_run_are_compacted(tmp_path: Path) -> None:
+    """Segments of an earlier run are compacted.
+
+    None of their state is in memory: compaction reads it before the files are renamed.
     """
 
     async def test() -> None:
@@ -79,8 +81,8 @@ def test_segments_of_an_earlier_start_are_compacted(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: Path) -> None:
-    """S5.1, S5.2: compaction in a process of its own; a fetch that is under way keeps what it
+def test_retention_and_compaction_run_during_a_fetch(tmp_path: Path) -> None:
+    """S5.1, S5.2: compaction runs in its own process; a concurrent fetch keeps the data that it
     reads.
     """
 
@@ -108,16 +110,16 @@ def test_segments_go_and_keys_keep_their_last_values_beside_a_reader(tmp_path: P
             await until(lambda: not list(tmp_path.rglob("*.deleted")))
             assert under_way.read() == before
             assert cleaner.uncleanable == {}
-            found, start = records(compacted), kept.log_start_offset
+            compacted_records, start = records(compacted), kept.log_start_offset
         async with serving(tmp_path, **SETTINGS) as server:
-            assert records(server.broker.topics.partition("compacted", 0)) == found
+            assert records(server.broker.topics.partition("compacted", 0)) == compacted_records
             assert server.broker.topics.partition("kept", 0).log_start_offset == start
 
     asyncio.run(test())
 
 
 class KeepEven:
-    """A filter as a plugin would bring it: an object that can go to another process."""
+    """A plugin's filter: a picklable object."""
 
     def __call__(self, record: Record) -> bool:
         return record.offset % 2 == 0
@@ -130,7 +132,7 @@ class EvenOnly:
         return Compact(keep=KeepEven()) if log.first_dirty < log.segments[-1].base_offset else None
 
 
-def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
+def test_plugin_filter_runs_in_the_compaction_process(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "even-only"})
@@ -151,9 +153,7 @@ def test_a_plugins_filter_goes_to_the_process(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class CopyTo:
-    """Work before a drop, as a plugin would bring it: offsets go to a file in `folder`, with the
-    process that wrote it.
-    """
+    """A plugin's `pre_delete` task: writes offsets and its process id to a file in `folder`."""
 
     folder: Path
 
@@ -166,7 +166,7 @@ class CopyTo:
 
 @dataclass(frozen=True)
 class WaitForever:
-    """Work that goes on reading, and never comes to an end by itself."""
+    """A `pre_delete` task that keeps reading and never ends."""
 
     folder: Path
 
@@ -189,7 +189,7 @@ class AllWith:
         )
 
 
-def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs_nothing(
+def test_pre_delete_runs_in_its_own_process_and_is_retried_after_a_crash(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     copies = tmp_path / "copies"
@@ -200,7 +200,7 @@ def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs
         async with serving(tmp_path / "data", **SETTINGS) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
             await fill(server, partition, 21)
-            await until(lambda: len(list(copies.glob("0-*"))) > 1)  # it was tried again
+            await until(lambda: len(list(copies.glob("0-*"))) > 1)  # the broker retried
             assert partition.log_start_offset == 0
             (copies / "die").unlink()
             await until(lambda: partition.log_start_offset == partition.log.segments[-1].base > 0)
@@ -210,13 +210,13 @@ def test_work_before_a_drop_runs_in_a_process_of_its_own_and_one_that_dies_costs
 
     with POLICIES.added("all-with", AllWith(CopyTo(copies)), "a test"):
         asyncio.run(test())
-    told = [record.getMessage() for record in caplog.records if "failed on offsets" in record.getMessage()]
-    assert len(told) == 1
-    assert "status 3" in told[0]
+    messages = [record.getMessage() for record in caplog.records if "failed on offsets" in record.getMessage()]
+    assert len(messages) == 1
+    assert "status 3" in messages[0]
 
 
 @pytest.mark.parametrize("storage", ["local", "memory"])
-def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path, storage: str) -> None:
+def test_stop_does_not_wait_for_pre_delete(tmp_path: Path, storage: str) -> None:
     async def test() -> None:
         async with serving(tmp_path / "data", **SETTINGS, **{"kqueue.storage": storage}) as server:
             partition = await topic(server, "t", **{"cleanup.policy": "all-with"})
@@ -228,10 +228,8 @@ def test_a_broker_that_stops_does_not_wait_for_work_before_a_drop(tmp_path: Path
         asyncio.run(asyncio.wait_for(test(), 30))
 
 
-def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
-    """A codec of an id that Kafka has not, and one that serves gzip's: both compress what
-    compaction leaves of a batch.
-    """
+def test_configured_codecs_work_in_the_compaction_process(tmp_path: Path) -> None:
+    """A codec with an unknown id, and one that replaces gzip: both recompress compacted batches."""
 
     async def test() -> None:
         async with serving(
@@ -251,9 +249,9 @@ def test_codecs_that_settings_bring_go_to_the_process(tmp_path: Path) -> None:
                     await append(partition, data)
                 active = partition.log.segments[-1].base
                 await until(lambda: (server.broker.logs.checkpoints.cleaner_offset((name, 0)) or 0) == active)  # noqa: B023
-                found = [record.key for record in records(partition)]
-                assert len(found) < 60
-                assert {b"once-%d" % turn for turn in range(40)} <= set(found)
+                remaining = [record.key for record in records(partition)]
+                assert len(remaining) < 60
+                assert {b"once-%d" % turn for turn in range(40)} <= set(remaining)
                 half_empty = next(iter_batches(partition.read_now(0, 100).read()))[1]
                 assert half_empty.record_count == 1
                 assert mark in partition.read_now(0, 100).read()

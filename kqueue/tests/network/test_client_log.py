@@ -8,7 +8,7 @@ from kqueue.network.client_log import ClientLog
 from kqueue.testing.manual_clock import ManualClock
 
 
-def test_lines_of_one_noisy_client_are_left_out_and_counted_and_others_still_heard(
+def test_lines_of_one_noisy_client_are_suppressed_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = ManualClock()
@@ -27,7 +27,7 @@ def test_lines_of_one_noisy_client_are_left_out_and_counted_and_others_still_hea
     ]
 
 
-def test_lines_are_bounded_even_if_each_comes_from_another_address(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_are_bounded_across_addresses(caplog: pytest.LogCaptureFixture) -> None:
     client_log = ClientLog(logging.getLogger("kqueue.server"), ManualClock(), per_second=1, burst=3)
     for number in range(3000):
         client_log.log(logging.WARNING, f"10.0.{number // 256}.{number % 256}:1", "noise")

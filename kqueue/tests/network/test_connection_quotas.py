@@ -8,14 +8,14 @@ from kqueue.network.connection_quotas import ConnectionQuotas, connections_max_w
 
 
 @pytest.mark.parametrize(
-    ("wanted", "files", "allowed"),
+    ("limit", "files", "allowed"),
     [(10_000, None, 10_000), (10_000, 1024, 768), (100, 1024, 100), (10_000, 128, 64), (10, 20, 1)],
 )
-def test_connections_leave_room_for_the_files_of_logs(wanted: int, files: int | None, allowed: int) -> None:
-    assert connections_max_within(wanted, files) == allowed
+def test_connection_limit_reserves_descriptors_for_logs(limit: int, files: int | None, allowed: int) -> None:
+    assert connections_max_within(limit, files) == allowed
 
 
-def test_connections_are_limited_in_all_and_by_address() -> None:
+def test_connections_are_limited_in_total_and_by_address() -> None:
     quotas = ConnectionQuotas(4, 2, {"10.0.0.9": 3})
     assert quotas.admit("10.0.0.1") is None
     assert quotas.admit("10.0.0.1") is None
@@ -29,9 +29,7 @@ def test_connections_are_limited_in_all_and_by_address() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(0, 5), st.integers(0, 3))
-def test_connection_counts_are_those_of_a_plain_list(
-    steps: list[tuple[str, bool]], total_max: int, each_max: int
-) -> None:
+def test_connection_counts_match_a_simple_model(steps: list[tuple[str, bool]], total_max: int, each_max: int) -> None:
     quotas = ConnectionQuotas(total_max, each_max, {})
     there: list[str] = []
     for address, comes in steps:

@@ -10,7 +10,7 @@ from kqueue.tests.network.test_session import heartbeat
 from kqueue.workers.loop_pass import PASS_S
 
 
-def test_limits_are_those_of_the_settings() -> None:
+def test_limits_come_from_the_settings() -> None:
     from kqueue.base.settings import Config
     from kqueue.config.catalog import CATALOG
 
@@ -27,11 +27,11 @@ def test_limits_are_those_of_the_settings() -> None:
 
 
 @pytest.mark.parametrize(("idle_ms", "sweep_ms"), [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
-def test_sweeps_come_often_enough_for_the_shortest_limit(idle_ms: int | None, sweep_ms: float) -> None:
+def test_sweep_interval_fits_the_shortest_limit(idle_ms: int | None, sweep_ms: float) -> None:
     assert LIMITS._replace(idle_ms=idle_ms).sweep_ms == sweep_ms
 
 
-def test_there_is_no_timer_while_there_is_no_connection() -> None:
+def test_no_timer_runs_without_connections() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             assert harness.timers.next_deadline_ms() is None
@@ -45,7 +45,7 @@ def test_there_is_no_timer_while_there_is_no_connection() -> None:
     asyncio.run(test())
 
 
-def test_close_ends_every_connection_and_the_sweep() -> None:
+def test_close_ends_all_connections_and_the_sweep() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
@@ -61,7 +61,7 @@ def test_close_ends_every_connection_and_the_sweep() -> None:
     asyncio.run(test())
 
 
-def test_answers_to_many_connections_are_sent_in_passes() -> None:
+def test_responses_to_many_connections_are_sent_in_passes() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             now_s, sent = 0.0, list[int]()

@@ -7,7 +7,7 @@ from kqueue.network.session import Session
 
 
 @pytest.mark.parametrize("protocol", [BudgetWaiter, Connection, ManagedConnection])
-def test_a_session_has_every_member_of_the_interfaces(protocol: type) -> None:
+def test_session_has_every_member_of_its_interfaces(protocol: type) -> None:
     members = {name for part in protocol.__mro__ for name in (*vars(part), *getattr(part, "__annotations__", {}))}
     public = {name for name in members if not name.startswith("_")}
     assert public

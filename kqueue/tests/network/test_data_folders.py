@@ -1,4 +1,4 @@
-"""`log.dirs` with folders that can't be used."""
+"""`log.dirs` with folders that cannot be used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRe
 STORAGE_ERROR = 56
 
 
-def test_a_folder_that_is_gone_is_offline_and_the_others_serve(tmp_path: Path) -> None:
-    """S3.1: its partitions answer KAFKA_STORAGE_ERROR, new ones go elsewhere, and all is back once
-    it is.
+def test_missing_folder_is_offline_and_the_others_serve(tmp_path: Path) -> None:
+    """S3.1: partitions of a missing folder return KAFKA_STORAGE_ERROR until the folder is back.
+
+    New partitions are created in the other folders.
     """
     folders = [str(tmp_path / name) for name in ("one", "two")]
 
@@ -43,8 +44,8 @@ def test_a_folder_that_is_gone_is_offline_and_the_others_serve(tmp_path: Path) -
             assert [topic.partitions[0].error_code for topic in listed.topics] == [STORAGE_ERROR, 0]
             await create_topic(client, "new")
             await produce(client, "new", b"z")
-            told = await client.ask("DescribeLogDirs", 1)
-            assert [(Path(one.log_dir).name, one.error_code) for one in told.results] == [
+            response = await client.ask("DescribeLogDirs", 1)
+            assert [(Path(one.log_dir).name, one.error_code) for one in response.results] == [
                 ("one", 0),
                 ("two", STORAGE_ERROR),
             ]
@@ -64,7 +65,7 @@ def _first_offset(topic: str) -> object:
     return ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-2)])
 
 
-def test_without_the_folder_of_the_metadata_store_nothing_starts(tmp_path: Path) -> None:
+def test_start_fails_without_the_folder_of_the_metadata_store(tmp_path: Path) -> None:
     folders = [str(tmp_path / name) for name in ("one", "two")]
 
     async def test() -> None:
@@ -86,9 +87,9 @@ def test_without_the_folder_of_the_metadata_store_nothing_starts(tmp_path: Path)
     asyncio.run(test())
 
 
-def test_a_disk_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
-    """Thirteen partitions wait for the slow disk, more than it has threads; all else on the other
-    one goes on.
+def test_hung_disk_does_not_delay_other_disks(tmp_path: Path) -> None:
+    """Thirteen partitions wait for the slow disk, more than it has threads; the other disk still
+    serves.
     """
     answer, hooks = threading.Event(), StorageHooks()
 

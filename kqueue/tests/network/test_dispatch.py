@@ -23,7 +23,7 @@ from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Caller:
-    """A connection that only remembers what happens to it."""
+    """A connection that only records the calls it receives."""
 
     def __init__(self) -> None:
         self.address = "10.0.0.1:5"
@@ -59,13 +59,13 @@ class Desk:
         return self.dispatcher.start(memoryview(frame), self.caller)
 
 
-def test_an_answer_is_its_length_header_and_body() -> None:
+def test_response_is_length_header_and_body() -> None:
     desk = Desk(lambda request, call: HeartbeatResponse(error_code=3))
     assert join(desk.start(version=0)) == b"\0\0\0\x06" + b"\0\0\0\5" + b"\0\3"
     assert join(desk.start(version=4)) == b"\0\0\0\x0c" + b"\0\0\0\5\0" + b"\0\0\0\0" + b"\0\3" + b"\0"
 
 
-def test_calls_of_one_client_share_their_surroundings_until_these_change() -> None:
+def test_requests_of_a_client_share_a_context_until_it_changes() -> None:
     calls = []
     desk = Desk(lambda request, call: calls.append(call) or HeartbeatResponse())
     for version, client_id in [(4, "me"), (4, "me"), (3, "me"), (3, "you")]:
@@ -78,7 +78,7 @@ def test_calls_of_one_client_share_their_surroundings_until_these_change() -> No
     }
 
 
-def test_a_connection_keeps_no_client_id_of_any_length() -> None:
+def test_long_client_ids_are_not_kept() -> None:
     calls = list[Any]()
     desk = Desk(lambda request, call: calls.append(call))
     desk.start(client_id="x" * 256)
@@ -89,11 +89,11 @@ def test_a_connection_keeps_no_client_id_of_any_length() -> None:
     assert desk.caller.call is kept
 
 
-def test_a_handler_without_an_answer_gives_none() -> None:
+def test_handler_without_a_response_returns_none() -> None:
     assert Desk(lambda request, call: None).start() is None
 
 
-def test_a_wait_is_answered_later() -> None:
+def test_deferred_response_is_sent_later() -> None:
     desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: HeartbeatResponse(error_code=9)))
     later = desk.start(version=0)
     assert isinstance(later, DeferredResponse)
@@ -104,7 +104,7 @@ def test_a_wait_is_answered_later() -> None:
     assert join(later.chunks or []) == b"\0\0\0\x06\0\0\0\5\0\x09"
 
 
-def test_a_cancelled_wait_is_never_answered() -> None:
+def test_cancelled_deferred_response_is_never_sent() -> None:
     desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: HeartbeatResponse()))
     desk.start().cancel()
     desk.purgatory.wake("k")
@@ -114,7 +114,7 @@ def test_a_cancelled_wait_is_never_answered() -> None:
 
 
 @pytest.mark.parametrize("deadline_ms", [None, 1e18])
-def test_only_a_wait_with_a_deadline_can_be_expired(deadline_ms: float | None) -> None:
+def test_only_a_deferred_response_with_a_deadline_expires(deadline_ms: float | None) -> None:
     desk = Desk(
         lambda request, call: DelayedOperation(
             ("k",), deadline_ms, lambda expired: HeartbeatResponse(error_code=7 if expired else 0)
@@ -128,7 +128,7 @@ def test_only_a_wait_with_a_deadline_can_be_expired(deadline_ms: float | None) -
         assert join(later.chunks).endswith(b"\0\7")
 
 
-def test_a_wait_that_fails_as_it_expires_is_answered_with_its_error() -> None:
+def test_failed_expiry_returns_an_error_response() -> None:
     def fail(expired: bool) -> HeartbeatResponse:
         raise UnsupportedVersion("no")
 
@@ -138,7 +138,7 @@ def test_a_wait_that_fails_as_it_expires_is_answered_with_its_error() -> None:
     assert join(later.chunks).endswith(b"\0\x23")
 
 
-def test_a_disk_that_failed_is_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_disk_error_is_logged_in_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     def fail(request: object, call: object) -> HeartbeatResponse:
         raise StorageFailed("can't write to log: ENOSPC")
 
@@ -148,14 +148,14 @@ def test_a_disk_that_failed_is_one_line_without_a_traceback(caplog: pytest.LogCa
     assert record.exc_info is None
 
 
-def test_a_response_that_can_not_be_written_becomes_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
+def test_unencodable_response_becomes_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk(lambda request, call: HeartbeatResponse(error_code="no number"))
     answer = join(desk.start(version=0))
     assert answer[:8] == b"\0\0\0\x06\0\0\0\5"
     assert int.from_bytes(answer[8:], "big", signed=True) != 0
 
 
-def test_a_late_response_that_can_not_be_written_at_all_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unencodable_deferred_response_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(lambda request, call: DelayedOperation(("k",), None, lambda expired: object()))
     monkeypatch.setattr(ApiHandler, "error_response", lambda *arguments: object())
     desk.start()
@@ -166,7 +166,7 @@ def test_a_late_response_that_can_not_be_written_at_all_ends_the_connection(monk
     assert "Heartbeat could not be answered" in reason
 
 
-def test_versions_that_a_client_makes_up_are_not_remembered() -> None:
+def test_invalid_versions_are_not_cached() -> None:
     desk = Desk(lambda request, call: HeartbeatResponse())
     for version in range(5, 50):
         with pytest.raises(UnsupportedVersion):
@@ -175,7 +175,7 @@ def test_versions_that_a_client_makes_up_are_not_remembered() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_get_a_response_or_an_error(data: bytes) -> None:
     desk = Desk(lambda request, call: HeartbeatResponse())
     for frame in (
         data,
@@ -189,7 +189,7 @@ def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
         assert isinstance(answer, list)
 
 
-def test_every_cut_of_a_request_is_refused() -> None:
+def test_every_truncated_request_is_refused() -> None:
     desk = Desk(lambda request, call: HeartbeatResponse())
     frame = request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g", member_id="m", group_instance_id="i"))[4:]
     for cut in range(len(frame)):
@@ -198,7 +198,7 @@ def test_every_cut_of_a_request_is_refused() -> None:
     assert isinstance(desk.dispatcher.start(memoryview(bytearray(frame)), desk.caller), list)
 
 
-def test_a_large_request_is_refused_before_it_is_decoded_unless_it_brings_records() -> None:
+def test_large_request_without_records_is_refused_before_decoding() -> None:
     desk = Desk(lambda request, call: HeartbeatResponse())
     frame = request_bytes(API["Heartbeat"], 4, HeartbeatRequest(group_id="g" * 300))[4:]
     desk.dispatcher._plain_bytes_max = len(frame)
@@ -212,7 +212,7 @@ def test_a_large_request_is_refused_before_it_is_decoded_unless_it_brings_record
     assert isinstance(produce.dispatcher.start(memoryview(bytearray(frame)), produce.caller), list)
 
 
-def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
+def test_file_regions_stay_separate_between_joined_bytes() -> None:
     from kqueue.storage import MemoryStorage
     from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -236,14 +236,15 @@ def test_regions_go_out_as_they_are_between_what_is_joined() -> None:
 
 
 @pytest.mark.parametrize("end", ["answered", "cancelled"])
-def test_nothing_of_a_request_is_kept_after_its_answer(end: str) -> None:
-    """Without a collection: reference cycles would hold requests of up to 100 MiB until the next
-    full one.
+def test_request_is_freed_after_its_response(end: str) -> None:
+    """The request is freed without a garbage collection.
+
+    Reference cycles would hold requests of up to 100 MiB until the next full collection.
     """
     requests = list[weakref.ref[Any]]()
 
     class Body:
-        """Stands for what the handler makes of the request."""
+        """Stands for the handler's decoded request."""
 
     def handle(request: Any, call: Any) -> DelayedOperation[Any]:
         body = Body()

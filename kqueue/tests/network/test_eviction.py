@@ -16,12 +16,12 @@ from kqueue.network.eviction import (
 )
 from kqueue.tests.network.harness import API, LIMITS, Client, Harness, KiB, MiB, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import produce_request, run
-from kqueue.tests.network.test_session_limits import big_answers
+from kqueue.tests.network.test_session_limits import big_responses
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.wire.messages.produce import ProduceResponse
 
 
-def test_a_rate_is_known_after_two_samples_of_a_second() -> None:
+def test_rate_is_known_after_two_samples_of_a_second() -> None:
     meter = ThroughputMeter(100, 0)
     meter.sample(200, 999)
     assert meter.holding(10, 10) is None
@@ -36,7 +36,7 @@ def test_a_rate_is_known_after_two_samples_of_a_second() -> None:
     assert holding is not None and holding.remaining_s == math.inf  # noqa: PT018
 
 
-def test_the_slowest_go_first_and_only_as_many_as_are_needed() -> None:
+def test_slowest_connections_are_evicted_first_and_no_more_than_needed() -> None:
     holdings = {
         "fast": MemoryHolding(500, 100, 1000, 0.1),
         "slow": MemoryHolding(300, 100, 1, 100),
@@ -57,7 +57,7 @@ def test_the_slowest_go_first_and_only_as_many_as_are_needed() -> None:
     assert names(10**6) == ["dead, much", "dead, little", "slower", "slow"]
 
 
-def test_bytes_that_were_not_received_are_counted() -> None:
+def test_unreceived_bytes_are_counted() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert unread_bytes(one) == 0
@@ -66,7 +66,7 @@ def test_bytes_that_were_not_received_are_counted() -> None:
 
 
 async def answered(harness: Harness, answer: asyncio.Future[Any], seconds: int) -> Any:
-    """The answer, which must come before so much time has passed."""
+    """Return the next response, which must arrive before this much time has passed."""
     await asyncio.wait([answer], timeout=0.1)
     while not answer.done():
         await harness.pass_second()
@@ -76,21 +76,21 @@ async def answered(harness: Harness, answer: asyncio.Future[Any], seconds: int) 
 
 
 async def take(client: Client, count: int) -> None:
-    """Read a few bytes, as one who wants to seem alive."""
+    """Read a few bytes, as a slow reader does."""
     client.writer.transport.resume_reading()  # type: ignore[attr-defined]
     if client.reader._buffer:  # type: ignore[attr-defined]
         await client.reader.read(count)
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
 
-def test_answers_that_many_clients_do_not_take_stay_within_the_limit_and_the_slowest_go(
+def test_unread_responses_stay_within_the_limit_and_the_slowest_are_evicted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limit, answer = 8 * MiB, 256 * KiB
 
     async def test() -> None:
         async with network_harness(LIMITS._replace(response_bytes_of_all=limit)) as harness:
-            big_answers(harness, answer)
+            big_responses(harness, answer)
             hostile = []
             for _ in range(40):
                 client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
@@ -120,19 +120,19 @@ def test_answers_that_many_clients_do_not_take_stay_within_the_limit_and_the_slo
     assert all("kqueue.queued.max.response.bytes.total" in record.getMessage() for record in caplog.records)
 
 
-def test_one_who_takes_its_answers_at_a_good_rate_stays_however_much_it_is_owed() -> None:
+def test_fast_reader_is_not_evicted_however_many_bytes_are_queued() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(response_bytes=16 * MiB, response_bytes_of_all=2 * MiB)) as harness:
-            big_answers(harness, 4 * MiB)
+            big_responses(harness, 4 * MiB)
             client, _ = await harness.connect(receive_bytes=64 * KiB, send_bytes=64 * KiB)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send("DescribeGroups", 0, groups=["x"])
             await until(lambda: harness.connections.response_budget.is_short)
             client.writer.transport.resume_reading()  # type: ignore[attr-defined]
             size = 4 + int.from_bytes(await client.reader.readexactly(4), "big")
-            taken = 4
-            while taken < size:
-                taken += len(await client.reader.readexactly(min(MiB, size - taken)))
+            received = 4
+            while received < size:
+                received += len(await client.reader.readexactly(min(MiB, size - received)))
                 await harness.pass_second()
             assert harness.gone == []
             assert harness.connections.response_budget.used == 0
@@ -140,7 +140,7 @@ def test_one_who_takes_its_answers_at_a_good_rate_stays_however_much_it_is_owed(
     run(test)
 
 
-def test_a_fast_sender_gets_through_beside_slow_ones_that_hold_the_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_fast_sender_completes_while_slow_senders_hold_the_memory(caplog: pytest.LogCaptureFixture) -> None:
     size = 3 * MiB
 
     async def test() -> None:
@@ -171,7 +171,7 @@ def test_a_fast_sender_gets_through_beside_slow_ones_that_hold_the_memory(caplog
     )
 
 
-def test_a_sender_that_waits_for_room_itself_is_not_slow() -> None:
+def test_sender_waiting_for_memory_is_not_slow() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(request_bytes_of_all=1 * MiB)) as harness:
             harness.serve("Produce", lambda request, call: ProduceResponse())
@@ -190,7 +190,7 @@ def test_a_sender_that_waits_for_room_itself_is_not_slow() -> None:
     run(test)
 
 
-def test_a_request_that_waits_counts_as_memory_and_gives_way_after_a_while() -> None:
+def test_waiting_request_counts_as_memory_and_is_evicted_after_a_timeout() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(request_bytes_of_all=200 * KiB)) as harness:
             harness.serve(

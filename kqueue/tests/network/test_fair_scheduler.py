@@ -14,7 +14,7 @@ from kqueue.workers.loop_pass import PASS_S
 
 
 class Loop:
-    """Calls what was put off to its next turn; `polls` counts the turns."""
+    """An event loop that runs callbacks in its next poll; `polls` counts the polls."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -51,7 +51,7 @@ class World:
 
 
 class Busy:
-    """A connection with `requests` that cost `cost_s` each."""
+    """A connection with `requests` requests of `cost_s` each."""
 
     def __init__(self, world: World, name: str, cost_s: float, requests: int) -> None:
         self.world, self.name, self.cost_s, self.requests = world, name, cost_s, requests
@@ -74,9 +74,7 @@ class Busy:
 
 
 @pytest.mark.parametrize(("count", "requests"), [(10, 100), (40, 450), (450, 1)])
-def test_a_quiet_connection_waits_for_two_passes_at_most_however_many_busy_ones_there_are(
-    count: int, requests: int
-) -> None:
+def test_quiet_connection_waits_for_two_passes_at_most(count: int, requests: int) -> None:
     world = World()
     quiet = Busy(world, "quiet", 0.0002, 0)
     quiet.arrives(1)
@@ -93,7 +91,7 @@ def test_a_quiet_connection_waits_for_two_passes_at_most_however_many_busy_ones_
     assert max(late_s) <= 2 * (PASS_S + 0.015)
 
 
-def test_busy_connections_get_equal_time_whatever_their_requests_cost() -> None:
+def test_busy_connections_get_equal_time() -> None:
     world = World()
     costs = {"cheap": 0.0005, "medium": 0.004, "dear": 0.02}
     for name, cost_s in costs.items():
@@ -104,7 +102,7 @@ def test_busy_connections_get_equal_time_whatever_their_requests_cost() -> None:
         assert len(world.served(name)) * cost_s == pytest.approx(1, abs=0.05), name
 
 
-def test_one_that_was_quiet_for_long_has_no_claim_on_the_time_that_it_did_not_use() -> None:
+def test_idle_connection_gains_no_credit() -> None:
     world = World()
     sleeper = Busy(world, "sleeper", 0.01, 0)
     sleeper.arrives(1)
@@ -119,7 +117,7 @@ def test_one_that_was_quiet_for_long_has_no_claim_on_the_time_that_it_did_not_us
     assert len([at for at in world.served("busy") if at > began_s]) == pytest.approx(50, abs=3)
 
 
-def test_while_nobody_queues_a_connection_has_its_turn_at_once_and_a_pass_lets_the_loop_poll() -> None:
+def test_uncontended_connection_runs_at_once_and_a_pass_lets_the_loop_poll() -> None:
     world = World()
     Busy(world, "a", SLICE_S / 4, 0).arrives(3)
     assert (len(world.log), world.loop.soon) == (3, [])
@@ -137,8 +135,9 @@ def test_while_nobody_queues_a_connection_has_its_turn_at_once_and_a_pass_lets_t
 
 
 async def with_heavy_requests(test: Callable[[Harness, list[str]], Any]) -> None:
-    """Heartbeats take 15 ms of the turns' clock, where `member_id` says so; the list has all that
-    were handled.
+    """Heartbeats take 15 ms of the scheduler's clock where `member_id` says so.
+
+    Returns: the list of handled requests.
     """
     async with network_harness() as harness:
         now_s = 0.0
@@ -155,7 +154,7 @@ async def with_heavy_requests(test: Callable[[Harness, list[str]], Any]) -> None
         await test(harness, order)
 
 
-def test_pipelined_requests_of_one_connection_do_not_hold_up_another() -> None:
+def test_pipelined_requests_do_not_delay_other_connections() -> None:
     async def scenario(harness: Harness, order: list[str]) -> None:
         good, _ = await harness.connect()
         await good.ask("Heartbeat", 4, group_id="good")

@@ -1,5 +1,6 @@
-"""A disk that is really full: a small tmpfs, where this machine lets a test mount one; a broker
-over sockets, killed and started again.
+"""A full disk: a small tmpfs and a broker over sockets that is killed and restarted.
+
+Skipped where a test cannot mount a tmpfs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A tmpfs of 8 MiB."""
+    """Yield a tmpfs of 8 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
@@ -56,7 +57,7 @@ async def start(folder: Path, **settings: object) -> tuple[Server, Client]:
 
 
 async def put(client: Client, number: int, size: int = 50_000) -> int:
-    """Returns the error code."""
+    """Produce one record; return the error code."""
     records = bytes(build_batch([Record(0, 0, None, b"%06d" % number + bytes(size))]))
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])
     response = await client.ask("Produce", 8, acks=-1, timeout_ms=30_000, topic_data=[data])
@@ -64,7 +65,7 @@ async def put(client: Client, number: int, size: int = 50_000) -> int:
 
 
 async def fill(client: Client) -> int:
-    """Produce until that is refused; returns how many records were confirmed."""
+    """Produce until the broker refuses; return the number of confirmed records."""
     for number in range(1000):
         code = await put(client, number)
         if code:
@@ -74,18 +75,18 @@ async def fill(client: Client) -> int:
 
 
 async def numbers(client: Client, start: int, end: int) -> list[int]:
-    found: list[int] = []
-    while len(found) < end - start:
-        wanted = FetchPartition(partition=0, fetch_offset=start + len(found), partition_max_bytes=MIB)
-        topics = [FetchTopic(topic="t", partitions=[wanted])]
+    values: list[int] = []
+    while len(values) < end - start:
+        fetch_partition = FetchPartition(partition=0, fetch_offset=start + len(values), partition_max_bytes=MIB)
+        topics = [FetchTopic(topic="t", partitions=[fetch_partition])]
         answer = await client.ask("Fetch", 4, replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=MIB, topics=topics)
         data = answer.responses[0].partitions[0]
         assert data.error_code == 0
         batches = [
             record for position, _ in iter_batches(data.records) for record in iter_records(data.records, position)
         ]
-        found += [int((record.value or b"")[:6]) for record in batches if record.offset >= start + len(found)]
-    return found
+        values += [int((record.value or b"")[:6]) for record in batches if record.offset >= start + len(values)]
+    return values
 
 
 async def delete_before(client: Client, offset: int) -> Any:
@@ -103,7 +104,10 @@ async def commit(client: Client, offset: int) -> int:
 
 
 def fill_up(path: Path) -> None:
-    """Raises OSError."""
+    """Write until the disk is full.
+
+    Raises: OSError: always.
+    """
     with path.open("wb", buffering=0) as other:
         while True:
             other.write(bytes(4096))
@@ -116,7 +120,7 @@ async def served_again(client: Client, number: int) -> None:
 
 
 @pytest.mark.parametrize("reserve", [-1, 0])
-def test_a_disk_that_producers_fill_is_read_freed_and_written_again(small_disk: Path, reserve: int) -> None:
+def test_disk_full_of_records_is_read_freed_and_written_again(small_disk: Path, reserve: int) -> None:
     async def test() -> None:
         server, client = await start(small_disk, kqueue_disk_reserve_bytes=reserve)
         try:
@@ -137,7 +141,7 @@ def test_a_disk_that_producers_fill_is_read_freed_and_written_again(small_disk: 
     asyncio.run(test())
 
 
-def test_a_broker_on_a_disk_that_something_else_filled_starts_serves_and_deletes(small_disk: Path) -> None:
+def test_broker_on_a_full_disk_starts_serves_and_deletes(small_disk: Path) -> None:
     async def test() -> None:
         server, client = await start(small_disk)
         await create_topic(client, "t")
@@ -171,7 +175,7 @@ def test_a_broker_on_a_disk_that_something_else_filled_starts_serves_and_deletes
 
 
 def unclean(server: Server) -> None:
-    """Let the stop leave no mark that it was clean, as after a kill."""
+    """Suppress the clean-shutdown marker, as after a kill."""
     for folder in server.broker.logs._folders:
         close = folder.close
         folder.close = lambda *, clean, broker_epoch, close=close: close(clean=False, broker_epoch=broker_epoch)  # type: ignore[method-assign,misc]

@@ -1,7 +1,7 @@
-"""Clients that are up to no good, at the socket of a whole broker.
+"""Hostile clients at the socket of a whole broker.
 
-Whatever they send, they get the protocol's error or a closed connection, one line in the log, and a
-second client beside them notices nothing.
+Whatever they send, they get a protocol error or a closed connection, and one line in the log.
+A second client is not affected.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SERVED = {row.api.key: row.versions for row in all_handlers()}
 
 
 class Room:
-    """A broker, and a client that behaves; `send` plays the one that does not."""
+    """A broker and a well-behaved client; `send` plays the hostile one."""
 
     def __init__(self, server: Server, neighbour: Client) -> None:
         self.server = server
         self.neighbour = neighbour
 
     async def send(self, *pieces: bytes) -> bytes:
-        """What the broker says to these bytes, until it closes or (we say no more) we do."""
+        """Send the pieces and half-close; return what the broker sends until it closes."""
         client = await connect(self.server)
         for piece in pieces:
             client.send_raw(piece)
@@ -54,7 +54,7 @@ class Room:
         return answer
 
     async def check(self) -> None:
-        """The neighbour is served as ever, and nobody is left over."""
+        """Check that the well-behaved client is served and no session is left."""
         async with asyncio.timeout(DONE_WITHIN_S):
             assert (await self.neighbour.ask("ApiVersions", 0)).error_code == 0
             await produce(self.neighbour, "neighbour", b"undisturbed")
@@ -76,15 +76,15 @@ def hostile(test: Callable[[Room], Awaitable[None]]) -> None:
 
 @functools.cache
 def recorded() -> dict[tuple[int, int], bytes]:
-    """One request of stock clients for each API and version that is served."""
-    found: dict[tuple[int, int], bytes] = {}
+    """Return one request of stock clients for each served API and version."""
+    requests_by_version: dict[tuple[int, int], bytes] = {}
     for line in lzma.decompress((FOLDER / "frames.jsonl.xz").read_bytes()).splitlines():
         row = json.loads(line)
         key, version, request = row["api"], row["version"], bytes.fromhex(row["request"])
         low, high = SERVED.get(key, (0, -1))
         if low <= version <= high and len(request) < 4096:
-            found.setdefault((key, version), request)
-    return found
+            requests_by_version.setdefault((key, version), request)
+    return requests_by_version
 
 
 def broker_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -110,7 +110,7 @@ def test_random_bytes(pieces: list[bytes]) -> None:
 
 @HOSTILE
 @given(body=st.binary(max_size=300), key=st.sampled_from(sorted(SERVED)), data=st.data())
-def test_a_proper_header_before_random_bytes(body: bytes, key: int, data: st.DataObject) -> None:
+def test_valid_header_before_random_bytes(body: bytes, key: int, data: st.DataObject) -> None:
     version = data.draw(st.integers(*SERVED[key]))
 
     async def test(room: Room) -> None:
@@ -120,7 +120,7 @@ def test_a_proper_header_before_random_bytes(body: bytes, key: int, data: st.Dat
 
 
 @pytest.mark.parametrize(("key", "version"), sorted(recorded()))
-def test_a_recorded_request_cut_at_every_byte(key: int, version: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_recorded_request_truncated_at_every_byte(key: int, version: int, caplog: pytest.LogCaptureFixture) -> None:
     request = recorded()[key, version]
     step = max(1, len(request) // 40)
     cuts = range(0, len(request), step)
@@ -137,7 +137,7 @@ def test_a_recorded_request_cut_at_every_byte(key: int, version: int, caplog: py
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_recorded_requests_with_bytes_changed(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_recorded_requests_with_changed_bytes(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(seed)
     changed = []
     for request in recorded().values():
@@ -160,7 +160,7 @@ def test_recorded_requests_with_bytes_changed(seed: int, caplog: pytest.LogCaptu
     "length",
     [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\xff\xff", (LIMIT + 1).to_bytes(4, "big"), b"\0\0\0\0", b"\0\0\0\7"],
 )
-def test_lengths_that_can_not_be(length: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_impossible_lengths(length: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def test(room: Room) -> None:
         assert await room.send(length + b"1234567") == b""
 
@@ -170,7 +170,7 @@ def test_lengths_that_can_not_be(length: bytes, caplog: pytest.LogCaptureFixture
     assert "closed the connection" in line
 
 
-def test_a_length_that_promises_more_than_comes_takes_no_memory_for_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_announced_length_allocates_no_memory(caplog: pytest.LogCaptureFixture) -> None:
     async def test(room: Room) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         clients = [await connect(room.server) for _ in range(100)]
@@ -187,8 +187,8 @@ def test_a_length_that_promises_more_than_comes_takes_no_memory_for_it(caplog: p
     assert len(client_lines(caplog)) == 100
 
 
-def counts_that_lie() -> list[Any]:
-    """Requests whose array or string promises 2^31 - 1 elements."""
+def excessive_counts() -> list[Any]:
+    """Requests with an array or string length of 2^31 - 1."""
     huge = b"\x7f\xff\xff\xff"
     header = b"\0\0\0\1\xff\xff"
     return [
@@ -212,8 +212,8 @@ def counts_that_lie() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("request_bytes", counts_that_lie())
-def test_counts_that_lie(request_bytes: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("request_bytes", excessive_counts())
+def test_excessive_counts(request_bytes: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def test(room: Room) -> None:
         assert await room.send(framed(request_bytes)) == b""
 
@@ -224,7 +224,7 @@ def test_counts_that_lie(request_bytes: bytes, caplog: pytest.LogCaptureFixture)
 
 @HOSTILE
 @given(key=st.integers(-(2**15), 2**15 - 1), version=st.integers(-(2**15), 2**15 - 1))
-def test_apis_and_versions_that_are_not_served(key: int, version: int) -> None:
+def test_unserved_apis_and_versions(key: int, version: int) -> None:
     low, high = SERVED.get(key, (0, -1))
 
     async def test(room: Room) -> None:
@@ -238,7 +238,7 @@ def test_apis_and_versions_that_are_not_served(key: int, version: int) -> None:
     hostile(test)
 
 
-def test_each_unserved_version_of_each_api_closes_the_connection_with_one_line(
+def test_unserved_version_closes_the_connection_with_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     unserved = [(key, version) for key, (low, high) in SERVED.items() if key != 18 for version in (low - 1, high + 1)]
@@ -253,7 +253,7 @@ def test_each_unserved_version_of_each_api_closes_the_connection_with_one_line(
     assert len(client_lines(caplog)) == len(unserved)
 
 
-def test_api_versions_of_the_future_are_told_what_there_is() -> None:
+def test_newer_api_versions_request_gets_the_supported_versions() -> None:
     async def test(room: Room) -> None:
         answer = await room.send(framed(b"\0\x12\0\x63\0\0\0\5\xff\xff\0whatever comes then"))
         assert answer[4:8] == b"\0\0\0\5"
@@ -264,7 +264,7 @@ def test_api_versions_of_the_future_are_told_what_there_is() -> None:
     hostile(test)
 
 
-def test_a_flood_of_bad_clients_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_bad_clients_do_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def test(room: Room) -> None:
         for _ in range(10):
             await asyncio.gather(*(room.send(b"\xff\xff\xff\xff") for _ in range(50)))
@@ -274,7 +274,7 @@ def test_a_flood_of_bad_clients_does_not_flood_the_log(caplog: pytest.LogCapture
     assert 100 <= len(client_lines(caplog)) <= 200
 
 
-def test_requests_that_never_end_one_byte_at_a_time() -> None:
+def test_endless_requests_one_byte_at_a_time() -> None:
     async def test(room: Room) -> None:
         request = framed(recorded()[18, 3])
         answers = await asyncio.gather(

@@ -1,6 +1,4 @@
-"""Clients that hold memory, against a whole server on the machine's own clock, with limits that are
-small.
-"""
+"""Clients that hold memory, against a whole server on the system clock with small limits."""
 
 from __future__ import annotations
 
@@ -28,14 +26,14 @@ async def make_topics(server: Server, count: int) -> None:
 
 
 async def keeps_alive(clients: list[Any]) -> None:
-    """Each sends or takes a little now and then, until cancelled."""
+    """Send or read a little at intervals on each connection, until cancelled."""
     while True:
         for client in clients:
             client.send_raw(bytes(300))
         await asyncio.sleep(0.05)
 
 
-def test_clients_that_do_not_take_their_answers_share_one_limit_and_give_way(caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_that_do_not_read_share_one_limit_and_are_evicted(caplog: pytest.LogCaptureFixture) -> None:
     limit = 2 * MiB
 
     async def test() -> None:
@@ -63,7 +61,7 @@ def test_clients_that_do_not_take_their_answers_share_one_limit_and_give_way(cap
     assert any("kqueue.queued.max.response.bytes.total" in record.getMessage() for record in caplog.records)
 
 
-def test_a_large_request_gets_through_beside_slow_senders_of_large_ones(caplog: pytest.LogCaptureFixture) -> None:
+def test_large_request_completes_beside_slow_senders(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(queued_max_request_bytes=2 * MiB, kqueue_slow_holder_timeout_ms=1000) as server:
             slow = [await connect(server) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""What hooks can do to requests and connections, over real sockets; time is the test's."""
+"""Interception of requests and connections, over real sockets in virtual time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kqueue.wire.messages.heartbeat import HeartbeatResponse
 
 
 def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run the test on an event loop of its own."""
+    """Run the test on its own event loop."""
 
     @functools.wraps(test)
     def run(*args: Any, **keywords: Any) -> None:
@@ -29,13 +29,13 @@ def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 def hooked(harness: Harness, *hooks: Callable[[InterceptedRequest], None]) -> list[str]:
-    """Serve Heartbeat with these hooks; the groups of handled requests go into the list."""
+    """Serve Heartbeat with these hooks; return the list of groups of handled requests."""
     handled: list[str] = []
-    made = BrokerHooks()
-    start = InterceptingDispatcher(harness.dispatcher, made, harness.client_log).start
+    broker_hooks = BrokerHooks()
+    start = InterceptingDispatcher(harness.dispatcher, broker_hooks, harness.client_log).start
     harness.connections.start = overwriting(start)
     for hook in hooks:
-        made.add(hook, lambda kind, path, size: None)
+        broker_hooks.add(hook, lambda kind, path, size: None)
 
     def handle(request: object, call: object) -> HeartbeatResponse:
         handled.append(request.group_id)  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ def hooked(harness: Harness, *hooks: Callable[[InterceptedRequest], None]) -> li
 
 
 @on_loop
-async def test_requests_stay_behind_one_that_is_held_and_other_connections_go_on() -> None:
+async def test_held_request_delays_its_own_connection_only() -> None:
     held: list[HeldRequest] = []
 
     def hook(asked: InterceptedRequest) -> None:
@@ -70,7 +70,7 @@ async def test_requests_stay_behind_one_that_is_held_and_other_connections_go_on
 
 
 @on_loop
-async def test_a_request_may_be_held_again_and_again() -> None:
+async def test_request_may_be_held_repeatedly() -> None:
     held: list[HeldRequest] = []
 
     def hook(asked: InterceptedRequest) -> None:
@@ -84,7 +84,7 @@ async def test_a_request_may_be_held_again_and_again() -> None:
         client.send("Heartbeat", 4, 2, group_id="b")
         for count in (1, 2, 3):
             await until(lambda count=count: len(held) == count)  # type: ignore[misc]
-            for _ in range(5):  # turns in which what stands behind it could begin
+            for _ in range(5):  # turns in which the requests behind it could begin
                 await asyncio.sleep(0)
             assert handled == []
             held[-1].release()
@@ -95,7 +95,7 @@ async def test_a_request_may_be_held_again_and_again() -> None:
 
 
 @on_loop
-async def test_what_is_held_when_its_connection_ends_is_never_begun() -> None:
+async def test_held_request_of_a_closed_connection_never_starts() -> None:
     held: list[HeldRequest] = []
     async with network_harness() as harness:
         handled = hooked(harness, lambda asked: None if held else held.append(asked.hold()))
@@ -109,7 +109,7 @@ async def test_what_is_held_when_its_connection_ends_is_never_begun() -> None:
 
 
 @on_loop
-async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connection(
+async def test_held_request_that_fails_without_a_response_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     held: list[HeldRequest] = []
@@ -121,7 +121,7 @@ async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connecti
             asked.modify(_fails)
 
     def _fails(asked: InterceptedRequest) -> None:
-        raise InvalidRequest("read anew")
+        raise InvalidRequest("read again")
 
     async with network_harness() as harness:
         hooked(harness, hook)
@@ -131,11 +131,11 @@ async def test_a_held_request_that_must_fail_without_an_answer_ends_its_connecti
         held[0]._intercepted.modifiers.append(_fails)
         held[0].release()
         assert await client.closed() == b""
-        assert "read anew" in caplog.text
+        assert "read again" in caplog.text
 
 
 @on_loop
-async def test_hooks_are_asked_in_order_until_one_settles_it() -> None:
+async def test_hooks_run_in_order_until_one_decides() -> None:
     seen: list[str] = []
 
     def first(asked: InterceptedRequest) -> None:
@@ -155,7 +155,7 @@ async def test_hooks_are_asked_in_order_until_one_settles_it() -> None:
 
 
 @on_loop
-async def test_a_change_of_an_answer_that_fails_is_an_error_of_the_request(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_response_change_is_a_request_error(caplog: pytest.LogCaptureFixture) -> None:
     async with network_harness() as harness:
         hooked(harness, lambda asked: asked.changes.append(lambda response: 1 / 0))
         client, _ = await harness.connect()
@@ -164,7 +164,7 @@ async def test_a_change_of_an_answer_that_fails_is_an_error_of_the_request(caplo
 
 
 @on_loop
-async def test_a_dropped_reply_waits_for_its_handler() -> None:
+async def test_dropped_response_waits_for_its_handler() -> None:
     handled: list[bool] = []
 
     def retry(expired: bool) -> HeartbeatResponse:
@@ -186,7 +186,7 @@ async def test_a_dropped_reply_waits_for_its_handler() -> None:
 
 
 @on_loop
-async def test_a_cut_connection_gets_what_was_answered_before() -> None:
+async def test_cut_connection_receives_earlier_responses() -> None:
     async with network_harness() as harness:
         handled = hooked(harness, lambda asked: asked.cut("as asked") if asked.request.group_id == "b" else None)
         client, _ = await harness.connect()
@@ -197,7 +197,7 @@ async def test_a_cut_connection_gets_what_was_answered_before() -> None:
         assert handled == ["a"]
 
 
-# --- silence
+# --- suspended I/O
 
 
 async def silent(harness: Harness) -> tuple[Client, Session]:
@@ -208,7 +208,7 @@ async def silent(harness: Harness) -> tuple[Client, Session]:
 
 
 @on_loop
-async def test_a_silent_connection_neither_reads_nor_sends_nor_ends() -> None:
+async def test_suspended_connection_neither_reads_nor_sends_nor_ends() -> None:
     async with network_harness(LIMITS._replace(idle_ms=1_000)) as harness:
         handled = hooked(harness)
         client, session = await silent(harness)
@@ -222,11 +222,11 @@ async def test_a_silent_connection_neither_reads_nor_sends_nor_ends() -> None:
         await harness.pass_ms(500)
         assert harness.gone == []
         await harness.pass_ms(1_000)
-        assert harness.gone == ["127.0.0.1"]  # idle since, which counts again
+        assert harness.gone == ["127.0.0.1"]  # the idle time counts again
 
 
 @on_loop
-async def test_an_answer_stops_in_its_middle_and_goes_on() -> None:
+async def test_response_is_suspended_midway_and_resumed() -> None:
     size = 2 * 1024 * KiB
     async with network_harness() as harness:
         hooked(harness)
@@ -239,15 +239,15 @@ async def test_an_answer_stops_in_its_middle_and_goes_on() -> None:
         await client.reader.readexactly(sent)
         await harness.pass_ms(120_000)
         assert (session._output.sent_bytes, harness.gone) == (sent, [])
-        assert not session.has_unsent  # a stop does not wait for it
+        assert not session.has_unsent  # stop does not wait for it
         session.resume_io()
         await client.reader.readexactly(size - sent)
 
 
 @on_loop
-async def test_what_was_read_ahead_waits_too() -> None:
+async def test_read_ahead_data_is_suspended_too() -> None:
     class Cold:
-        """A file of zeros that is never in memory."""
+        """A file of zeros that is never in the page cache."""
 
         def read_at(self, position: int, size: int) -> bytes:
             return bytes(size)
@@ -271,7 +271,7 @@ async def test_what_was_read_ahead_waits_too() -> None:
 
 
 @on_loop
-async def test_the_end_comes_through_silence_all_the_same() -> None:
+async def test_suspended_connection_notices_the_end() -> None:
     async with network_harness() as harness:
         hooked(harness)
         client, session = await silent(harness)

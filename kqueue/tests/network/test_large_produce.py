@@ -1,5 +1,6 @@
-"""A Produce of very many partitions is appended over several turns, at the socket of a whole broker
-whose buffer is overwritten.
+"""A Produce of many partitions is appended over several turns by a whole broker.
+
+The broker's receive buffer is overwritten after each request.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def stored(server: Server, index: int) -> list[bytes | None]:
     return [record.value for position, _ in iter_batches(raw) for record in iter_records(raw, position)]
 
 
-def test_appends_all_of_it_and_begins_the_next_one_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_produce_is_appended_whole_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         client.send("Produce", 9, 1, acks=-1, timeout_ms=1000, topic_data=data("a"))
         client.send("Produce", 9, 2, acks=-1, timeout_ms=1000, topic_data=data("b", 1))
@@ -63,7 +64,7 @@ def test_appends_all_of_it_and_begins_the_next_one_after_it(monkeypatch: pytest.
     large(monkeypatch, test)
 
 
-def test_the_last_partition_comes_after_a_small_produce_in_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_partition_never_follows_a_later_small_produce(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         last = data("z")
         last[0].partition_data = last[0].partition_data[-1:]
@@ -76,7 +77,7 @@ def test_the_last_partition_comes_after_a_small_produce_in_no_case(monkeypatch: 
     large(monkeypatch, test)
 
 
-def test_without_acks_there_is_no_answer_and_a_failure_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acks_0_gets_no_response_and_a_failure_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         client.send("Produce", 9, 1, acks=0, timeout_ms=1000, topic_data=data("a"))
         assert (await client.ask("ApiVersions", 0)).error_code == 0
@@ -90,7 +91,7 @@ def test_without_acks_there_is_no_answer_and_a_failure_closes_the_connection(mon
     large(monkeypatch, test)
 
 
-def test_a_client_that_goes_away_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disconnected_client_leaves_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(server.broker.purgatory, "wake_in_later_turn", lambda key: None)
@@ -103,7 +104,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(monkeypatch: pytest.Monke
     large(monkeypatch, test)
 
 
-def test_beyond_the_bound_of_copies_it_is_appended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_produce_beyond_the_copy_limit_is_appended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         monkeypatch.setattr(produce_api, "KEPT_BYTES_MAX", 100)
         response = await client.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=data("a"))

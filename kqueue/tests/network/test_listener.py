@@ -16,7 +16,7 @@ def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
     return [record.getMessage() for record in caplog.records if words in record.getMessage()]
 
 
-def test_one_connection_too_many_is_closed_at_once_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_connection_over_the_limit_is_closed_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(max_connections=2) as server:
             first, second = await connect(server), await connect(server)
@@ -33,7 +33,7 @@ def test_one_connection_too_many_is_closed_at_once_with_one_line(caplog: pytest.
     assert len(lines(caplog, "there are 2 connections already (max.connections)")) == 1
 
 
-def test_connections_from_one_address_are_limited_and_some_addresses_have_limits_of_their_own(
+def test_connections_are_limited_by_address_with_overrides(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
@@ -50,7 +50,7 @@ def test_connections_from_one_address_are_limited_and_some_addresses_have_limits
     assert len(lines(caplog, "2 connections from its address already")) == 1
 
 
-def test_connections_above_the_rate_wait_to_be_accepted() -> None:
+def test_connections_above_the_rate_are_accepted_later() -> None:
     async def test() -> None:
         async with serving(max_connection_creation_rate=20) as server:
             loop = asyncio.get_running_loop()
@@ -63,10 +63,10 @@ def test_connections_above_the_rate_wait_to_be_accepted() -> None:
     asyncio.run(test())
 
 
-def test_a_port_that_is_taken_is_refused_in_a_sentence() -> None:
+def test_port_in_use_is_reported_in_one_sentence() -> None:
     async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as bound:
+            address = f"PLAINTEXT://127.0.0.1:{bound.getsockname()[1]}"
             with pytest.raises(ListenFailed, match=f"listener {address} can't be opened: Address already in use"):
                 async with serving(listeners=address):
                     pass
@@ -74,7 +74,7 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence() -> None:
     asyncio.run(test())
 
 
-def test_an_address_that_is_not_ours_is_refused() -> None:
+def test_foreign_address_is_refused() -> None:
     async def test() -> None:
         with pytest.raises(ListenFailed, match="can't be opened"):
             async with serving(listeners="PLAINTEXT://192.0.2.1:0"):
@@ -83,12 +83,12 @@ def test_an_address_that_is_not_ours_is_refused() -> None:
     asyncio.run(test())
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
 @pytest.mark.parametrize(
     ("listen", "via", "host"),
     [("[::1]", "::1", "::1"), ("", "127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1", "127.0.0.1")],
 )
-def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str) -> None:
+def test_listener_accepts_every_kind_of_host(listen: str, via: str, host: str) -> None:
     async def test() -> None:
         async with serving(listeners=f"PLAINTEXT://{listen}:0") as server:
             _, writer = await asyncio.open_connection(via, server.bound("PLAINTEXT")[1])
@@ -101,7 +101,7 @@ def test_hosts_of_every_kind_can_be_listened_on(listen: str, via: str, host: str
     asyncio.run(test())
 
 
-def test_a_system_without_descriptors_left_is_waited_for(
+def test_accept_is_retried_when_descriptors_are_exhausted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
@@ -127,7 +127,7 @@ def test_a_system_without_descriptors_left_is_waited_for(
     asyncio.run(test())
 
 
-def test_a_connection_that_the_loop_can_not_watch_is_closed_and_not_counted(
+def test_unwatchable_connection_is_closed_and_not_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:
@@ -146,7 +146,7 @@ def test_a_connection_that_the_loop_can_not_watch_is_closed_and_not_counted(
     assert len(lines(caplog, ": No space left on device")) == 1
 
 
-def test_socket_buffers_are_set_where_asked_for() -> None:
+def test_socket_buffer_sizes_are_applied() -> None:
     async def test() -> None:
         async with serving(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=10_000) as server:
             client = await connect(server)
@@ -160,14 +160,14 @@ def test_socket_buffers_are_set_where_asked_for() -> None:
     asyncio.run(test())
 
 
-def test_overrides_are_addresses_with_numbers() -> None:
+def test_overrides_map_addresses_to_limits() -> None:
     assert parse_overrides(["10.0.0.1:5", "[::1]:7"]) == {"10.0.0.1": 5, "::1": 7}
     for entry in ("10.0.0.1", "10.0.0.1:many", "no.such.host.invalid:5"):
         with pytest.raises(SettingError, match="expected address:number"):
             parse_overrides([entry])
 
 
-def test_another_address_than_loopback_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_non_loopback_address_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(listeners="PLAINTEXT://0.0.0.0:0", advertised_listeners="PLAINTEXT://127.0.0.1:0"):
             pass

@@ -16,7 +16,7 @@ from kqueue.tests.network.harness import until
 from kqueue.workers.loop_pass import PASS_S
 
 
-class Room:
+class DriverFixture:
     def __init__(self, clock: ManualClock | SystemClock) -> None:
         self.clock = clock
         self.timers = Timers()
@@ -28,9 +28,9 @@ class Room:
         self.flushes += 1
 
 
-def ticking(test: Callable[[Room], Awaitable[None]], clock: ManualClock | SystemClock | None = None) -> None:
+def ticking(test: Callable[[DriverFixture], Awaitable[None]], clock: ManualClock | SystemClock | None = None) -> None:
     async def run() -> None:
-        room = Room(clock or SystemClock())
+        room = DriverFixture(clock or SystemClock())
         try:
             await test(room)
         finally:
@@ -39,8 +39,8 @@ def ticking(test: Callable[[Room], Awaitable[None]], clock: ManualClock | System
     asyncio.run(run())
 
 
-def test_timers_run_when_they_are_due_the_earliest_first() -> None:
-    async def test(room: Room) -> None:
+def test_due_timers_run_in_order() -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[str] = []
         now_ms = room.clock.monotonic_ms()
         room.timers.at(now_ms + 30, lambda: ran.append("late"))
@@ -54,8 +54,8 @@ def test_timers_run_when_they_are_due_the_earliest_first() -> None:
     ticking(test)
 
 
-def test_an_alarm_for_a_timer_that_was_cancelled_finds_the_next_one() -> None:
-    async def test(room: Room) -> None:
+def test_alarm_of_a_cancelled_timer_runs_the_next_one() -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[str] = []
         now_ms = room.clock.monotonic_ms()
         room.timers.at(now_ms + 5, lambda: ran.append("never")).cancel()
@@ -66,8 +66,8 @@ def test_an_alarm_for_a_timer_that_was_cancelled_finds_the_next_one() -> None:
     ticking(test)
 
 
-def test_a_timer_that_adds_timers_keeps_the_alarm_going() -> None:
-    async def test(room: Room) -> None:
+def test_timer_that_adds_timers_rearms_the_alarm() -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[int] = []
 
         def again() -> None:
@@ -80,10 +80,10 @@ def test_a_timer_that_adds_timers_keeps_the_alarm_going() -> None:
     ticking(test)
 
 
-def test_only_the_given_clock_says_what_is_due() -> None:
+def test_only_the_given_clock_decides_what_is_due() -> None:
     clock = ManualClock()
 
-    async def test(room: Room) -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[str] = []
         room.timers.at(1_000_000, lambda: ran.append("far"))
         room.loop_driver.run_now()
@@ -95,8 +95,8 @@ def test_only_the_given_clock_says_what_is_due() -> None:
     ticking(test, clock)
 
 
-def test_ready_waits_run_once_for_all_wakes_of_a_turn() -> None:
-    async def test(room: Room) -> None:
+def test_ready_operations_run_once_per_turn() -> None:
+    async def test(room: DriverFixture) -> None:
         answers: list[int] = []
         retries: list[bool] = []
 
@@ -117,8 +117,8 @@ def test_ready_waits_run_once_for_all_wakes_of_a_turn() -> None:
     ticking(test)
 
 
-def test_what_fails_is_logged_and_the_rest_still_runs(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(room: Room) -> None:
+def test_failed_callback_is_logged_and_the_rest_runs(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[str] = []
 
         def fail() -> None:
@@ -139,8 +139,8 @@ def test_what_fails_is_logged_and_the_rest_still_runs(caplog: pytest.LogCaptureF
     ]
 
 
-def test_after_stop_nothing_runs() -> None:
-    async def test(room: Room) -> None:
+def test_nothing_runs_after_stop() -> None:
+    async def test(room: DriverFixture) -> None:
         ran: list[str] = []
         room.timers.at(room.clock.monotonic_ms() + 1, lambda: ran.append("timer"))
         room.purgatory.defer(lambda: ran.append("deferred"))
@@ -153,7 +153,7 @@ def test_after_stop_nothing_runs() -> None:
     ticking(test)
 
 
-def test_what_is_due_before_the_ticker_comes_is_not_forgotten() -> None:
+def test_work_due_before_the_ticker_starts_is_run() -> None:
     async def test() -> None:
         clock = SystemClock()
         timers = Timers()
@@ -169,8 +169,8 @@ def test_what_is_due_before_the_ticker_comes_is_not_forgotten() -> None:
 
 
 @pytest.mark.parametrize("kind", ["waits", "timers"])
-def test_what_takes_longer_than_a_pass_lets_the_loop_poll_in_between(kind: str) -> None:
-    async def test(room: Room) -> None:
+def test_long_work_lets_the_loop_poll_between_passes(kind: str) -> None:
+    async def test(room: DriverFixture) -> None:
         now_s, ran, ran_at_poll = 0.0, 0, list[int]()
         room.loop_driver._now = lambda: now_s
 
@@ -196,6 +196,6 @@ def test_what_takes_longer_than_a_pass_lets_the_loop_poll_in_between(kind: str) 
         for _ in range(20):
             room.purgatory.defer(work)
         room.loop_driver.run_now()
-        assert ran == 40, "whoever asks for all gets all"
+        assert ran == 40, "a drain runs everything"
 
     ticking(test)

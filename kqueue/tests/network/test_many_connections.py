@@ -1,4 +1,4 @@
-"""A thousand clients at once, counted in memory."""
+"""One thousand clients at once, with a bound on memory."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BYTES_EACH_MAX = 20 * 1024
 
 
 @pytest.fixture(autouse=True)
-def _room_for_both_ends() -> Iterator[None]:
+def _raise_descriptor_limit() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * COUNT
-    if soft < wanted:
-        if hard < wanted:
-            pytest.skip(f"{hard} open files are allowed, {wanted} are needed")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    required = 4 * COUNT
+    if soft < required:
+        if hard < required:
+            pytest.skip(f"{hard} open files are allowed, {required} are needed")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (required, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_thousand_connections_are_held_served_and_cost_little_memory() -> None:
+def test_thousand_connections_are_served_within_a_memory_bound() -> None:
     ask = framed(request_header(API["ApiVersions"].key, 0, 7, "c") + encode(ApiVersionsRequest(), 0))
 
     async def test() -> None:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kqueue.network.memory_budgets import RequestBudget, ResponseBudget, machine_bytes, within_memory
 from kqueue.tests.network.harness import LIMITS, MiB, network_harness, until
 from kqueue.tests.network.test_session import run
-from kqueue.tests.network.test_session_limits import big_answers
+from kqueue.tests.network.test_session_limits import big_responses
 
 
 class Waits:
@@ -22,16 +22,14 @@ class Waits:
         self.calls += 1
 
 
-def test_each_connection_may_be_owed_a_part_of_what_is_free_and_who_is_owed_nothing_may_begin_while_anything_is() -> (
-    None
-):
+def test_connection_may_queue_a_share_of_free_memory() -> None:
     later: list[Callable[[], None]] = []
     budget = ResponseBudget(1000, later.append)
-    owed = [0] * 40
-    while not all(budget.denies(each) for each in owed):
-        for number, each in enumerate(owed):
+    queued_bytes = [0] * 40
+    while not all(budget.denies(each) for each in queued_bytes):
+        for number, each in enumerate(queued_bytes):
             if not budget.denies(each):
-                owed[number] += 1
+                queued_bytes[number] += 1
                 budget.change(1)
     assert budget.is_short
     assert budget.limit - budget.used > 50, "forty that take nothing leave room for others"
@@ -52,7 +50,7 @@ def test_each_connection_may_be_owed_a_part_of_what_is_free_and_who_is_owed_noth
     budget.remove_waiter(who)
 
 
-def test_defaults_are_lowered_to_the_memory_of_the_machine_or_of_the_container(tmp_path: Path) -> None:
+def test_defaults_are_lowered_to_machine_or_container_memory(tmp_path: Path) -> None:
     of_machine = machine_bytes(tmp_path / "none")
     if of_machine is None:
         pytest.skip("the system does not say how much memory there is")
@@ -66,10 +64,10 @@ def test_defaults_are_lowered_to_the_memory_of_the_machine_or_of_the_container(t
     assert within_memory(256 * MiB, None) == 256 * MiB
 
 
-def test_who_is_denied_for_lack_of_memory_goes_on_when_there_is_some() -> None:
+def test_denied_connection_resumes_when_memory_is_free() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(response_bytes_of_all=MiB)) as harness:
-            started = big_answers(harness, 2 * MiB)
+            started = big_responses(harness, 2 * MiB)
             hog, session = await harness.connect(receive_bytes=4096, send_bytes=4096)
             hog.writer.transport.pause_reading()  # type: ignore[attr-defined]
             hog.send("DescribeGroups", 0, groups=["x"])
@@ -79,7 +77,7 @@ def test_who_is_denied_for_lack_of_memory_goes_on_when_there_is_some() -> None:
                 other.send("DescribeGroups", 0, groups=["x"])
             await asyncio.sleep(0.01)
             assert len(started) == 1
-            await harness.pass_second()  # a sweep finds that they would go on
+            await harness.pass_second()  # a sweep admits them again
             assert len(started) == 1
             session.close()
             for other in others:
@@ -88,7 +86,7 @@ def test_who_is_denied_for_lack_of_memory_goes_on_when_there_is_some() -> None:
     run(test)
 
 
-class Someone:
+class StubConnection:
     def __init__(self) -> None:
         self.holds = 0
         self.paused = False
@@ -99,15 +97,13 @@ class Someone:
 
 
 class BudgetMachine(RuleBasedStateMachine):
-    """Connections that read pieces of large requests; at no time may all that could go on be
-    paused.
-    """
+    """Connections that read large requests in pieces; never are all of them paused."""
 
     @initialize(limit=st.one_of(st.none(), st.integers(1, 100)))
     def begin(self, limit: int | None) -> None:
         self.limit = limit
         self.budget = RequestBudget(limit)
-        self.all = [Someone() for _ in range(4)]
+        self.all = [StubConnection() for _ in range(4)]
 
     @rule(who=st.integers(0, 3), count=st.integers(1, 60))
     def read(self, who: int, count: int) -> None:

@@ -1,6 +1,4 @@
-"""Many files at once, a disk that fails one of them, and clients that do not read: over real
-connections and on a real disk.
-"""
+"""Many open files, a failing disk and clients that do not read, on real sockets and a real disk."""
 
 from __future__ import annotations
 
@@ -39,8 +37,9 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Files (folder and name) whose next fdatasync fails, once, as the kernel reports such an
-    error. Other syncs cost no time.
+    """Files (folder and name) whose next fdatasync fails once, as the kernel reports it.
+
+    Other syncs take no time.
     """
     names: set[str] = set()
 
@@ -56,7 +55,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 async def produce_to(client: Client, topic: str, indexes: list[int], value: bytes = b"x") -> dict[int, int]:
-    """One request with a record for each of these partitions; their error codes."""
+    """Produce one record to each of these partitions in one request; return the error codes."""
     data = TopicProduceData(
         name=topic, partition_data=[PartitionProduceData(index=index, records=batch(value)) for index in indexes]
     )
@@ -73,11 +72,12 @@ def offline(server: Server, topic: str) -> list[int]:
 
 @needs_proc
 @pytest.mark.parametrize("open_files", [None, 2_000, 400])
-def test_a_failed_fsync_stops_its_own_partition_and_no_other(
+def test_failed_fsync_takes_only_its_own_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], open_files: int | None
 ) -> None:
-    """One request to 1,500 partitions. With few open files some are refused, and succeed when the
-    request is repeated.
+    """One request to 1,500 partitions.
+
+    With few open files some are refused, and succeed when the request is repeated.
     """
     if open_files is not None:
         bound(open_files)
@@ -112,7 +112,7 @@ def test_a_failed_fsync_stops_its_own_partition_and_no_other(
 
 
 @needs_proc
-def test_in_kafka_mode_the_error_of_write_back_reaches_its_own_partition(
+def test_kafka_mode_reports_writeback_errors_to_their_own_partition(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound(1000)
@@ -156,7 +156,7 @@ def fetch_bytes(topic: str, indexes: list[int]) -> bytes:
 
 
 def silent_client(server: Server) -> socket.socket:
-    """A client that will not read, and has little room for what it does not read."""
+    """A client that does not read, with a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KiB)
     client.connect(server.bound("PLAINTEXT"))
@@ -168,9 +168,7 @@ def silent_client(server: Server) -> socket.socket:
 def test_clients_that_do_not_read_take_no_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Twelve unread Fetches of 400 partitions, while another client goes on with a topic of its
-    own, which it has not used before.
-    """
+    """Twelve unread Fetches of 400 partitions, while another client uses a topic of its own."""
     indexes = list(range(400))
     bound(300)
     silent: list[socket.socket] = []

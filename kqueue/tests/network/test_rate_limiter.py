@@ -6,7 +6,7 @@ from kqueue.network.rate_limiter import RateLimiter
 from kqueue.testing.manual_clock import ManualClock
 
 
-def test_a_rate_allows_a_second_at_once_and_then_its_pace() -> None:
+def test_rate_limiter_allows_a_burst_of_one_second() -> None:
     clock = ManualClock()
     rate = RateLimiter(10, clock)
     for _ in range(10):

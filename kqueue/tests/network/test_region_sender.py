@@ -44,14 +44,14 @@ def send_all(sender: RegionSender) -> bytes:
 
 @pytest.mark.parametrize("size", [1, READ_BYTES, STEP_BYTES, STEP_BYTES + 1, 3 * STEP_BYTES])
 @pytest.mark.parametrize("backend", ["local", "memory"])
-def test_all_bytes_of_a_region_are_sent_and_none_besides(backend: str, size: int, tmp_path: Path) -> None:
+def test_region_is_sent_exactly(backend: str, size: int, tmp_path: Path) -> None:
     file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("f", create=True)
     data = bytes(range(251)) * (size // 251 + 1)
     file.append(b"before" + data[:size] + b"after")
     assert send_all(RegionSender(file.region(6, size))) == data[:size]
 
 
-def test_each_step_is_probed_once_and_a_cold_one_is_named() -> None:
+def test_each_step_is_probed_once_and_cold_steps_are_reported() -> None:
     source = Probed(3 * STEP_BYTES, cold_from=STEP_BYTES + 10)
     sender = RegionSender(Region(source, 10, 2 * STEP_BYTES + 5))
     assert sender.uncached_step() is None
@@ -69,7 +69,7 @@ def test_each_step_is_probed_once_and_a_cold_one_is_named() -> None:
     assert source.probes == [(10, STEP_BYTES), (10 + STEP_BYTES, STEP_BYTES)]
 
 
-def test_a_full_socket_is_an_error_that_its_owner_knows() -> None:
+def test_full_socket_raises_blocking_io_error() -> None:
     near, far = socket.socketpair()
     with near, far:
         near.setblocking(False)

@@ -1,4 +1,4 @@
-"""List entries of a request are counted before they are decoded, for every served API and version."""
+"""The list entries of a request are counted before decoding, for every served API and version."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def frame(row: handler_table.ApiHandler, version: int, case: Case, items: int | 
 
 
 def many(row: handler_table.ApiHandler, version: int) -> Iterator[Case]:
-    """The cases whose entries are small enough for more than `ITEMS` of them."""
+    """Return the cases whose entries are small enough for more than `ITEMS` of them."""
     return (case for case in cases(row.api.request_class, version) if case.mode != "long")
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_more_items_than_allowed_never_reach_the_handler(
+def test_too_many_items_never_reach_the_handler(
     row: handler_table.ApiHandler, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handle(request: Any, call: Any) -> Any:
@@ -78,7 +78,7 @@ def test_more_items_than_allowed_never_reach_the_handler(
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_as_many_items_as_allowed_are_handled(row: handler_table.ApiHandler, version: int) -> None:
+def test_allowed_number_of_items_is_handled(row: handler_table.ApiHandler, version: int) -> None:
     handled = []
     asked = dispatcher(lambda request, call: handled.append(request))
     expected = 0
@@ -89,10 +89,8 @@ def test_as_many_items_as_allowed_are_handled(row: handler_table.ApiHandler, ver
 
 
 @pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
-def test_no_item_is_without_bytes(row: handler_table.ApiHandler, version: int) -> None:
-    """Else a few bytes could hold a billion of them; and a request could hold more items than
-    bytes, which is not counted.
-    """
+def test_every_item_takes_at_least_one_byte(row: handler_table.ApiHandler, version: int) -> None:
+    """Every item takes at least one byte, so a request holds at most as many items as bytes."""
     schema = message_schema_of(row.api.request_class)
 
     def check(part: Schema) -> None:
@@ -106,7 +104,7 @@ def test_no_item_is_without_bytes(row: handler_table.ApiHandler, version: int) -
     check(schema)
 
 
-def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
+def test_api_with_costly_items_has_a_lower_limit() -> None:
     row = handler_table.load("list_offsets")
     heavy = handler_table.ApiHandler(
         row.api, row.versions, lambda request, call: None, row.error_response, item_weight=10
@@ -119,7 +117,7 @@ def test_an_api_whose_items_cost_more_may_have_fewer() -> None:
         asked.start(frame(row, 7, case, 100), Caller())  # type: ignore[arg-type]
 
 
-def test_tagged_fields_of_the_header_count() -> None:
+def test_header_tagged_fields_count_as_items() -> None:
     row = handler_table.load("heartbeat")
     header = request_header(row.api.key, 4, 7, "me")[:-1] + b"\xd0\x0f" + b"\x7f\0" * 2000
     with pytest.raises(TooManyItems):

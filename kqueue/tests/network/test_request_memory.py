@@ -1,5 +1,6 @@
-"""The costliest requests of every served API, sent to a broker in a process of its own: its
-resident memory grows by less than 256 MiB.
+"""The costliest requests of every served API, sent to a broker in its own process.
+
+Resident memory must grow by less than 256 MiB.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="re
 
 
 class Broker:
-    """A served broker. `bootstrap` is where it listens."""
+    """A served broker that listens on `bootstrap`."""
 
     def __init__(self, process: subprocess.Popen[bytes], bootstrap: str, topic_id: bytes) -> None:
         self.pid = process.pid
@@ -41,7 +42,7 @@ class Broker:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key + ":"))
 
     def send(self, payload: bytes) -> None:
-        """Send one request and read its answer, or the end of the connection."""
+        """Send one request; read its response, or the end of the connection."""
         host, _, port = self.bootstrap.rpartition(":")
         with (
             socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT_S) as sock,
@@ -78,8 +79,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def costliest(row: handler_table.ApiHandler, version: int) -> Iterator[tuple[Case, int | None]]:
-    """For each list, with the limit of its entries: those that cost most, as many as are allowed;
-    and as many as a request has bytes.
+    """Return, for each list, the entries with the highest cost.
+
+    There is one case with as many entries as allowed, and one with as many as a request has bytes.
     """
     for path in dict.fromkeys(case.path for case in cases(row.api.request_class, version) if case.path):
         modes = [case.mode for case in cases(row.api.request_class, version) if case.path == path]
@@ -91,7 +93,7 @@ def costliest(row: handler_table.ApiHandler, version: int) -> Iterator[tuple[Cas
 
 
 @pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-def test_resident_memory_grows_within_its_bound(broker: Broker, row: handler_table.ApiHandler) -> None:
+def test_resident_memory_growth_is_bounded(broker: Broker, row: handler_table.ApiHandler) -> None:
     version = row.versions[1]
     size = (100 if row.api.key == PRODUCE_KEY else 16) * MiB - 1024
     header = request_header(row.api.key, version, 1, "costly")
@@ -104,7 +106,7 @@ def test_resident_memory_grows_within_its_bound(broker: Broker, row: handler_tab
             items_max=items_max,
             topic_id=broker.topic_id,
         )
-        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # the peak begins here
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # resets the peak
         before = broker.memory("VmRSS")
         broker.send(header + body.bytes())
         assert broker.memory("VmHWM") - before < GROWTH_MAX_BYTES, f"{case}, {items_max} items"

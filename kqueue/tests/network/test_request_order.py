@@ -1,9 +1,7 @@
-"""Pipelined requests of one connection get the answers that they get one by one, whatever their
-APIs, on a disk that is slow.
+"""Pipelined requests get the same responses as sequential ones, for all APIs, on a slow disk.
 
-For each pair there are two worlds of the same content: in one the requests are sent together, in
-the other each waits for the answer of the one before. The answers must be equal but for the worlds'
-names.
+Each pair of requests runs in two worlds of the same content: pipelined in one, sequential in the
+other. Responses must be equal except for the worlds' names.
 """
 
 from __future__ import annotations
@@ -44,8 +42,9 @@ SYNC_S = 0.05
 
 
 class World:
-    """One topic, one that does not exist yet, a group with a member, and one that has only
-    committed. Names begin with `name`.
+    """One topic, one missing topic, one group with a member, and one group with commits only.
+
+    All names begin with `name`.
     """
 
     def __init__(self, name: str, client: Client) -> None:
@@ -68,7 +67,9 @@ class World:
         await self.ask(STEPS["SyncGroup"])
 
     async def ask(self, *steps: Step) -> Any:
-        """The answers to all these requests, sent together; of a single one the answer."""
+        """Send these requests together; return their responses, or the response of a single
+        request.
+        """
         sent = b""
         for number, step in enumerate(steps):
             api = API[step.api]
@@ -82,7 +83,7 @@ class World:
         return answers[0] if len(steps) == 1 else answers
 
     def plain(self, answer: Any) -> str:
-        """The answer in words, without what differs between worlds."""
+        """Return the response as text, without what differs between worlds."""
         if hasattr(answer, "producer_id"):
             answer.producer_id = 0
         if hasattr(answer, "groups") and answer.groups and hasattr(answer.groups[0], "group_type"):
@@ -97,7 +98,7 @@ class World:
 
 
 class Step(NamedTuple):
-    """One request: API, version, and its fields in a world."""
+    """One request: API, version, and its fields in a given world."""
 
     api: str
     version: int
@@ -275,7 +276,7 @@ CHANGES = (
 
 
 class Disk:
-    """Where syncs and commits take long once `is_slow`; no sync is expected on the broker's own
+    """A disk whose syncs and commits are slow once `is_slow`; none may run on the broker's own
     thread.
     """
 
@@ -302,13 +303,13 @@ class SlowStore(MemoryStore):
 
 
 async def differences(change: str, config: Config) -> dict[str, tuple[str, str]]:
-    """For each second request whose answer differs: both answers."""
+    """Return both responses for each second request whose response differs."""
     disk = Disk()
     hooks = BrokerHooks()
     hooks.storage.hooks = (disk,)
     server = Server(config, store=SlowStore(disk), hooks=hooks)
     await server.start()
-    found: dict[str, tuple[str, str]] = {}
+    by_request: dict[str, tuple[str, str]] = {}
     clients: list[Client] = []
 
     async def world(name: str) -> World:
@@ -322,7 +323,7 @@ async def differences(change: str, config: Config) -> dict[str, tuple[str, str]]
         one = [together.plain(answer) for answer in await together.ask(*steps)]
         other = [separate.plain(await separate.ask(step)) for step in steps]
         if one != other:
-            found[second] = (one[1], other[1])
+            by_request[second] = (one[1], other[1])
 
     try:
         together = await asyncio.gather(*(world(f"together{number:02}") for number in range(len(STEPS))))
@@ -334,11 +335,11 @@ async def differences(change: str, config: Config) -> dict[str, tuple[str, str]]
         for client in clients:
             await client.close()
         await server.stop()
-    return found
+    return by_request
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_follows_a_change_on_its_connection_sees_it(change: str, tmp_path: Path) -> None:
+def test_pipelined_request_sees_earlier_changes(change: str, tmp_path: Path) -> None:
     settings = {
         "listeners": FREE_PORT,
         "log.dirs": [str(tmp_path)],

@@ -11,14 +11,14 @@ from kqueue.testing.manual_clock import ManualClock
 
 
 class World:
-    """A `DeferredResponse`, and what came of it."""
+    """A `DeferredResponse` and the results it delivered."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.timers = Timers(self.clock)
         self.purgatory = Purgatory(self.timers, self.clock)
-        self.told: list[Any] = []
-        self.deferred = DeferredResponse(self.told.append, self.told.append)
+        self.results: list[Any] = []
+        self.deferred = DeferredResponse(self.results.append, self.results.append)
 
     def hold(self, deadline_ms: float | None, answer: Any = "early") -> None:
         def retry(expired: bool) -> Any:
@@ -38,50 +38,50 @@ def world() -> World:
     return World()
 
 
-def test_an_answer_comes_when_its_key_is_woken_and_only_once(world: World) -> None:
+def test_response_is_sent_once_when_its_key_is_woken(world: World) -> None:
     world.hold(1000)
-    assert world.told == []
+    assert world.results == []
     world.wake()
     world.wake()
     world.deferred.expire()
-    assert world.told == ["early"]
+    assert world.results == ["early"]
 
 
-def test_what_has_a_deadline_is_answered_as_at_its_deadline(world: World) -> None:
+def test_response_with_a_deadline_expires(world: World) -> None:
     world.hold(1000)
     world.deferred.expire()
-    assert world.told == ["late"]
+    assert world.results == ["late"]
     world.clock.advance(1000)
     assert world.timers.run_due(1000) == 0
     world.wake()
-    assert world.told == ["late"]
+    assert world.results == ["late"]
 
 
-def test_what_has_none_waits_on(world: World) -> None:
+def test_response_without_a_deadline_does_not_expire(world: World) -> None:
     world.hold(None)
     world.deferred.expire()
-    assert world.told == []
+    assert world.results == []
     world.wake()
-    assert world.told == ["early"]
+    assert world.results == ["early"]
 
 
-def test_an_answer_that_fails_is_told_as_such(world: World) -> None:
+def test_failed_response_is_reported(world: World) -> None:
     error = ValueError("on purpose")
     world.hold(1000, error)
     world.deferred.expire()
-    assert world.told == [error]
+    assert world.results == [error]
 
 
-def test_nobody_is_answered_after_a_cancel(world: World) -> None:
+def test_no_response_after_cancel(world: World) -> None:
     world.hold(1000)
     world.deferred.cancel()
     world.deferred.cancel()
     world.deferred.expire()
     world.wake()
-    assert world.told == []
+    assert world.results == []
 
 
-def test_what_was_never_held_can_be_let_go(world: World) -> None:
+def test_unregistered_response_can_be_cancelled(world: World) -> None:
     world.deferred.cancel()
     world.deferred.expire()
-    assert world.told == []
+    assert world.results == []

@@ -22,7 +22,7 @@ from kqueue.workers.executor import JobExecutor
 
 
 class Pipe:
-    """A send queue, and the other end of its socket."""
+    """A send queue, and the peer of its socket."""
 
     def __init__(self, jobs: SteppedJobs | JobExecutor | None = None) -> None:
         self.near, self.far = socket.socketpair()
@@ -66,12 +66,12 @@ def piped(test: Callable[[Pipe], Awaitable[None]], jobs: SteppedJobs | JobExecut
 
 
 def pattern(size: int, seed: int = 0) -> bytes:
-    """Bytes that look the same nowhere."""
+    """Return bytes without repetition."""
     return random.Random(seed).randbytes(size)
 
 
 class ColdSource:
-    """A file whose pages come into memory when they are read. `reads`: (position, size) of each."""
+    """A file whose pages enter memory when read; `reads`: (position, size) of each read."""
 
     def __init__(self, data: bytes, fails: bool = False) -> None:
         self.data = data
@@ -110,7 +110,7 @@ CHUNKS = st.lists(
 @example(
     answers=[[("bytes", 0)], [("bytes", JOIN_BYTES_MAX + 1), ("bytes", 0), ("local", STEP_BYTES + 5), ("memory", 0)]]
 )
-def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
+def test_client_reads_chunks_in_order(
     answers: list[list[tuple[str, int]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async def test() -> None:
@@ -145,19 +145,19 @@ def test_whatever_the_chunks_are_the_client_reads_their_bytes_in_order(
     asyncio.run(test())
 
 
-def test_small_answers_leave_in_one_send() -> None:
+def test_small_responses_leave_in_one_send() -> None:
     async def test(pipe: Pipe) -> None:
         for number in range(100):
             pipe.queue.add([b"%03d" % number, bytearray(b".")])
         pipe.queue.flush()
         assert pipe.drains == 1
-        # what a non-blocking receive finds at once was sent before it
+        # a non-blocking receive returns only what was sent before it
         assert pipe.far.recv(10_000) == b"".join(b"%03d." % number for number in range(100))
 
     piped(test)
 
 
-def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
+def test_all_bytes_arrive_through_a_full_socket() -> None:
     async def test(pipe: Pipe) -> None:
         data = pattern(8 << 20)
         pipe.queue.add([data])
@@ -174,7 +174,7 @@ def test_a_full_socket_is_waited_for_and_everything_arrives() -> None:
     piped(test)
 
 
-def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S4.4"""
 
     async def test(pipe: Pipe) -> None:
@@ -197,7 +197,7 @@ def test_a_file_is_sent_without_being_read(tmp_path: Path, monkeypatch: pytest.M
     piped(test)
 
 
-def test_where_sendfile_is_refused_the_file_is_read_and_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_read_and_sent_without_sendfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise OSError(22, "not this file system")
 
@@ -213,7 +213,7 @@ def test_where_sendfile_is_refused_the_file_is_read_and_sent(tmp_path: Path, mon
     piped(test)
 
 
-def test_pages_that_are_not_in_memory_are_read_by_a_job_one_step_at_a_time() -> None:
+def test_cold_pages_are_read_by_a_job_step_by_step() -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
@@ -223,7 +223,7 @@ def test_pages_that_are_not_in_memory_are_read_by_a_job_one_step_at_a_time() -> 
         assert await pipe.read(4) == b"head"
         assert source.reads == [], "nothing is read on the owner thread"
         assert len(jobs.pending) == 1
-        pipe.queue.flush()  # another answer in the meantime changes nothing
+        pipe.queue.flush()  # another response in the meantime changes nothing
         assert len(jobs.pending) == 1
         assert jobs.step()
         assert await pipe.read(STEP_BYTES) == source.data[:STEP_BYTES]
@@ -235,7 +235,7 @@ def test_pages_that_are_not_in_memory_are_read_by_a_job_one_step_at_a_time() -> 
     piped(test, jobs)
 
 
-def test_a_disk_that_fails_ends_the_connection() -> None:
+def test_disk_error_closes_the_connection() -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
@@ -249,7 +249,7 @@ def test_a_disk_that_fails_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("size", [100, READ_BYTES_MAX + 1, 2 * STEP_BYTES])
 @pytest.mark.parametrize("backend", ["local", "memory"])
-def test_a_file_that_is_shorter_than_promised_ends_the_connection(backend: str, size: int, tmp_path: Path) -> None:
+def test_short_file_closes_the_connection(backend: str, size: int, tmp_path: Path) -> None:
     async def test(pipe: Pipe) -> None:
         file = (LocalStorage(str(tmp_path)) if backend == "local" else MemoryStorage()).open("log", create=True)
         file.append(b"x" * size)
@@ -262,7 +262,7 @@ def test_a_file_that_is_shorter_than_promised_ends_the_connection(backend: str, 
     piped(test)
 
 
-def test_a_client_that_is_gone_is_found_out() -> None:
+def test_disconnected_client_is_detected() -> None:
     async def test(pipe: Pipe) -> None:
         pipe.far.close()
         pipe.queue.add([b"hello"])
@@ -272,7 +272,7 @@ def test_a_client_that_is_gone_is_found_out() -> None:
     piped(test)
 
 
-def test_after_close_nothing_is_sent_not_even_what_a_job_has_read() -> None:
+def test_nothing_is_sent_after_close() -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
@@ -293,8 +293,8 @@ def test_memory_of_counts_bytes_but_no_regions() -> None:
     assert memory_bytes([b"abc", bytearray(2), memoryview(b"1"), Region(ColdSource(b""), 0, 50)]) == 6
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to drop a file from memory here")
-def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="posix_fadvise is not available")
+def test_evicted_pages_are_read_ahead_and_then_sent(tmp_path: Path) -> None:
     jobs = SteppedJobs()
 
     async def test(pipe: Pipe) -> None:
@@ -320,7 +320,7 @@ def test_a_file_that_fell_out_of_memory_is_read_ahead_and_then_sent(tmp_path: Pa
     piped(test, jobs)
 
 
-def test_the_parts_of_files_that_wait_are_counted_until_they_are_sent() -> None:
+def test_queued_regions_are_counted_until_sent() -> None:
     file = MemoryStorage().open("a", create=True)
     file.append(bytes(1 << 20))
     sizes = [0, 100, READ_BYTES_MAX + 1, 100, 1 << 19] * (REGIONS_MAX // 5 + 1)

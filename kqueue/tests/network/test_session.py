@@ -29,12 +29,14 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 def heartbeat(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
-    """Answers with the generation as throttle time, so that answers can be told apart."""
+    """Return the generation as throttle time, so that responses can be identified."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
 def waits(harness: Harness) -> Callable[[HeartbeatRequest, RequestContext], Any]:
-    """A handler that waits for its group's name as a key; at its deadline it answers with error 1."""
+    """Return a handler that waits for its group's name as a key; at its deadline it returns error
+    1.
+    """
 
     def handle(
         request: HeartbeatRequest, call: RequestContext
@@ -51,8 +53,7 @@ def waits(harness: Harness) -> Callable[[HeartbeatRequest, RequestContext], Any]
 
 
 def produce_waits(harness: Harness, started: list[int] | None = None) -> None:
-    """Serve Produce: the topic's name is the key that it waits for ("": none), `timeout_ms` its
-    number.
+    """Serve Produce: the topic's name is its wait key ("": none), `timeout_ms` its number.
 
     A key with a "!" has no deadline.
     """
@@ -69,14 +70,14 @@ def produce_waits(harness: Harness, started: list[int] | None = None) -> None:
 
 
 def send_produce(client: Client, key: str, number: int = 0) -> None:
-    """Send what `produce_waits` serves; its correlation id is `number`."""
+    """Send a Produce for `produce_waits`; its correlation id is `number`."""
     client.send(
         "Produce", 9, number, acks=-1, timeout_ms=number, topic_data=[TopicProduceData(name=key, partition_data=[])]
     )
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
-def test_a_request_is_answered(version: int) -> None:
+def test_request_gets_a_response(version: int) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             seen = []
@@ -96,7 +97,7 @@ def test_a_request_is_answered(version: int) -> None:
     run(test)
 
 
-def test_requests_in_one_packet_are_answered_in_order() -> None:
+def test_requests_in_one_packet_get_responses_in_order() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
@@ -110,7 +111,7 @@ def test_requests_in_one_packet_are_answered_in_order() -> None:
     run(test)
 
 
-def test_a_request_cut_at_any_byte_is_answered_when_the_rest_comes() -> None:
+def test_request_split_at_any_byte_is_reassembled() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
@@ -127,7 +128,7 @@ def test_a_request_cut_at_any_byte_is_answered_when_the_rest_comes() -> None:
     run(test)
 
 
-def test_a_request_larger_than_the_receive_buffer_arrives_whole_and_those_after_it_too() -> None:
+def test_request_larger_than_the_receive_buffer_is_received() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             names: list[str] = []
@@ -160,7 +161,7 @@ def produce_request(records: bytes, acks: int = 1) -> ProduceRequest:
     return ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="t", partition_data=[partition])])
 
 
-def test_a_handler_may_write_into_the_records_of_its_request() -> None:
+def test_handler_may_write_into_the_records_of_its_request() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             seen = []
@@ -181,7 +182,7 @@ def test_a_handler_may_write_into_the_records_of_its_request() -> None:
     run(test)
 
 
-def test_a_request_without_an_answer_leaves_none() -> None:
+def test_request_without_a_response_sends_nothing() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Produce", lambda request, call: ProduceResponse() if request.acks else None)
@@ -194,7 +195,7 @@ def test_a_request_without_an_answer_leaves_none() -> None:
     run(test)
 
 
-def test_a_produce_that_follows_only_produces_begins_at_once_and_answers_keep_their_order() -> None:
+def test_produce_after_produces_starts_at_once_and_responses_keep_their_order() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             started: list[int] = []
@@ -224,7 +225,7 @@ PRODUCE_WAITS, WAITS, ANSWERED = "Produce that waits", "request that waits", "re
 @pytest.mark.parametrize("split", [False, True], ids=["in one packet", "one by one"])
 @pytest.mark.parametrize("second", [PRODUCE_WAITS, WAITS, ANSWERED])
 @pytest.mark.parametrize("first", [(PRODUCE_WAITS,), (WAITS,), (PRODUCE_WAITS, PRODUCE_WAITS)], ids=", ".join)
-def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...], second: str, split: bool) -> None:
+def test_request_starts_after_all_earlier_responses(first: tuple[str, ...], second: str, split: bool) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             started: list[int] = []
@@ -265,7 +266,7 @@ def test_a_request_begins_when_all_before_it_are_answered(first: tuple[str, ...]
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000, 300_000])
-def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_receive_buffer(size: int) -> None:
+def test_blocked_large_request_is_read_up_to_one_receive_buffer(size: int) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", waits(harness))
@@ -296,7 +297,7 @@ def test_of_a_large_request_that_may_not_begin_yet_no_more_is_read_than_one_rece
 @pytest.mark.skipif(
     not hasattr(select, "POLLRDHUP"), reason="the system can't say whether the peer has closed without reading"
 )
-def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long_as_the_first_one_waits() -> None:
+def test_disconnect_behind_a_blocked_request_is_noticed_at_once() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve(
@@ -318,12 +319,12 @@ def test_a_client_that_left_behind_a_held_back_request_does_not_stay_for_as_long
 
 
 async def settle() -> None:
-    """Let the loop turn often enough for whatever would begin to begin."""
+    """Run enough loop turns for every request that can start to start."""
     for _ in range(20):
         await asyncio.sleep(0.0005)
 
 
-def test_a_wait_ends_at_its_deadline() -> None:
+def test_delayed_request_ends_at_its_deadline() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", waits(harness))
@@ -338,7 +339,7 @@ def test_a_wait_ends_at_its_deadline() -> None:
     run(test)
 
 
-def test_a_client_that_leaves_takes_its_waits_along() -> None:
+def test_disconnect_cancels_delayed_requests() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", waits(harness))
@@ -352,7 +353,7 @@ def test_a_client_that_leaves_takes_its_waits_along() -> None:
     run(test)
 
 
-def test_no_more_requests_are_read_while_too_many_wait() -> None:
+def test_reading_pauses_while_too_many_requests_wait() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(requests=3)) as harness:
             started: list[int] = []
@@ -370,7 +371,7 @@ def test_no_more_requests_are_read_while_too_many_wait() -> None:
     run(test)
 
 
-def test_when_all_connections_together_wait_too_much_each_may_have_one_request() -> None:
+def test_each_connection_may_have_one_request_at_the_total_limit() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(requests_of_all=4)) as harness:
             started: list[int] = []
@@ -392,7 +393,7 @@ def test_when_all_connections_together_wait_too_much_each_may_have_one_request()
                 assert (await greedy.receive("Produce", 9))[0] == number
             assert harness.connections.waiting_requests == 1
             await modest.close()
-            await harness.pass_ms(1000)  # the sweep lets it go on, now that there is room, and so finds its end
+            await harness.pass_ms(1000)  # the sweep resumes it, now that memory is free, and so detects its end
             await until(lambda: harness.connections.waiting_requests == 0)
 
     run(test)

@@ -1,4 +1,4 @@
-"""Connections that end: requests that are malformed or fail, clients that leave, and the stop."""
+"""Connections that end: malformed or failing requests, disconnects and the stop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
         (request_bytes(API["Heartbeat"], 4, HeartbeatRequest())[:3] + b"\x00" + b"\x00" * 20, ""),
     ],
 )
-def test_what_is_no_request_closes_the_connection_with_one_line(
+def test_malformed_request_closes_the_connection_with_one_line(
     data: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
@@ -62,7 +62,7 @@ def test_what_is_no_request_closes_the_connection_with_one_line(
     assert "closed the connection of 127.0.0.1:" in record.getMessage()
 
 
-def test_what_was_asked_properly_before_a_broken_request_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_requests_before_a_malformed_one_get_responses(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
@@ -77,7 +77,7 @@ def test_what_was_asked_properly_before_a_broken_request_is_answered(caplog: pyt
     assert "closed the connection of 127.0.0.1:" in record.getMessage()
 
 
-def test_bytes_left_over_after_a_request_are_ignored() -> None:
+def test_trailing_bytes_of_a_request_are_ignored() -> None:
     """Kafka does so, and librdkafka's Metadata request for all topics leaves three."""
 
     async def test() -> None:
@@ -92,7 +92,7 @@ def test_bytes_left_over_after_a_request_are_ignored() -> None:
     run(test)
 
 
-def test_an_error_that_a_handler_did_not_catch_is_told_to_the_client() -> None:
+def test_uncaught_kafka_error_becomes_an_error_response() -> None:
     async def test() -> None:
         async with network_harness() as harness:
 
@@ -107,7 +107,7 @@ def test_an_error_that_a_handler_did_not_catch_is_told_to_the_client() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is_told(
+def test_unexpected_error_is_logged_once_and_returned_to_the_client(
     late: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
@@ -131,7 +131,7 @@ def test_an_unexpected_error_is_logged_once_with_its_traceback_and_the_client_is
     assert "Heartbeat version 4 of 127.0.0.1:" in record.getMessage()
 
 
-def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version() -> None:
+def test_newer_api_versions_request_is_dispatched_with_its_version() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             versions = []
@@ -147,7 +147,7 @@ def test_an_api_versions_request_from_the_future_is_handed_on_with_its_version()
     run(test)
 
 
-def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_deadline() -> None:
+def test_stop_reading_starts_nothing_and_expire_ends_delayed_requests() -> None:
     async def test() -> None:
         async with network_harness() as harness:
             started: list[int] = []
@@ -172,7 +172,7 @@ def test_after_stop_reading_nothing_more_starts_and_expire_answers_what_has_a_de
     run(test)
 
 
-def test_a_client_that_ends_in_the_middle_of_a_request_leaves_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_disconnect_within_a_request_logs_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             client, _ = await harness.connect()
@@ -186,7 +186,7 @@ def test_a_client_that_ends_in_the_middle_of_a_request_leaves_one_line(caplog: p
     assert "it ended in the middle of a request" in record.getMessage()
 
 
-def test_a_client_that_leaves_between_requests_leaves_no_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_disconnect_between_requests_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)

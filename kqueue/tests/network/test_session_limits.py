@@ -1,4 +1,4 @@
-"""Clients that ask for more than they take, or send less than they promised."""
+"""Clients that request more than they read, or send less than they announced."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kqueue.wire.messages.describe_groups import DescribedGroup, DescribeGroupsR
 from kqueue.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceResponse
 
 
-def big_answers(harness: Harness, size: int) -> list[int]:
-    """Let DescribeGroups answer with about `size` bytes; returns the list of requests that were
-    started.
+def big_responses(harness: Harness, size: int) -> list[int]:
+    """Serve DescribeGroups with responses of about `size` bytes; return the list of started
+    requests.
     """
     started: list[int] = []
 
@@ -29,12 +29,12 @@ def big_answers(harness: Harness, size: int) -> list[int]:
     return started
 
 
-def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_off(
+def test_client_that_does_not_read_is_paused_and_then_closed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
         async with network_harness() as harness:
-            started = big_answers(harness, 1 * MiB)
+            started = big_responses(harness, 1 * MiB)
             client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for _ in range(50):
@@ -51,10 +51,10 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_from_and_then_cut_o
     assert "it took no byte of its answers for 30000 ms" in record.getMessage()
 
 
-def test_a_client_that_reads_late_gets_everything() -> None:
+def test_late_reader_receives_everything() -> None:
     async def test() -> None:
         async with network_harness() as harness:
-            started = big_answers(harness, 1 * MiB)
+            started = big_responses(harness, 1 * MiB)
             client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for number in range(20):
@@ -68,9 +68,12 @@ def test_a_client_that_reads_late_gets_everything() -> None:
     run(test)
 
 
-def big_produce_answers(harness: Harness, size: int) -> list[int]:
-    """Let Produce answer with about `size` bytes, at once or, with a topic's name, when this key is
-    woken; returns what was started.
+def big_produce_responses(harness: Harness, size: int) -> list[int]:
+    """Serve Produce with responses of about `size` bytes.
+
+    The response is immediate or, with a topic's name, sent when this key is woken.
+
+    Returns: the list of started requests.
     """
     started: list[int] = []
     response = ProduceResponse(responses=[TopicProduceResponse(name="t" * 1000)] * (size // 1000))
@@ -84,10 +87,10 @@ def big_produce_answers(harness: Harness, size: int) -> list[int]:
     return started
 
 
-def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
+def test_responses_behind_a_delayed_one_count_as_memory() -> None:
     async def test() -> None:
         async with network_harness() as harness:
-            started = big_produce_answers(harness, 1 * MiB)
+            started = big_produce_responses(harness, 1 * MiB)
             client, _ = await harness.connect()
             send_produce(client, "a")
             for _ in range(50):
@@ -102,7 +105,7 @@ def test_answers_that_a_waiting_one_holds_up_count_as_memory() -> None:
     run(test)
 
 
-def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_stalled_request_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with network_harness() as harness:
             harness.serve("Heartbeat", heartbeat)
@@ -127,7 +130,7 @@ def test_who_stops_in_the_middle_of_a_request_is_cut_off(caplog: pytest.LogCaptu
     assert all("it stopped in the middle of a request for 30000 ms" in record.getMessage() for record in caplog.records)
 
 
-def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> None:
+def test_idle_connection_is_closed_but_not_one_with_a_delayed_request() -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(idle_ms=5_000)) as harness:
             harness.serve("Heartbeat", waits(harness))
@@ -150,7 +153,7 @@ def test_an_idle_connection_is_closed_but_not_one_that_waits_for_an_answer() -> 
     run(test)
 
 
-def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest.LogCaptureFixture) -> None:
+def test_large_requests_wait_for_memory_and_a_stalled_one_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(request_bytes_of_all=1 * MiB)) as harness:
             harness.serve("Produce", lambda request, call: ProduceResponse())
@@ -162,7 +165,7 @@ def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest
             honest.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(2 * MiB))))
             small, _ = await harness.connect()
             small.send_raw(request_bytes(API["Produce"], 9, produce_request(bytes(100))))
-            await small.receive("Produce", 9)  # a request that needs no room of its own never waits
+            await small.receive("Produce", 9)  # a request that needs no memory of its own never waits
             await until(lambda: harness.connections.request_budget.has_waiters)
             answer = asyncio.ensure_future(honest.receive("Produce", 9))
             async with asyncio.timeout(10):
@@ -176,12 +179,12 @@ def test_large_requests_wait_for_room_and_a_stalled_one_gives_way(caplog: pytest
     assert all("slow to send its request while others wait" in record.getMessage() for record in caplog.records)
 
 
-def test_an_answer_beyond_the_limit_of_one_that_is_not_read_ends_the_connection(
+def test_unread_response_beyond_the_limit_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
         async with network_harness(LIMITS._replace(response_bytes=1 * MiB)) as harness:
-            started = big_produce_answers(harness, 3 * MiB)
+            started = big_produce_responses(harness, 3 * MiB)
             client, _ = await harness.connect(receive_bytes=4096, send_bytes=4096)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for key in ("a", "b"):

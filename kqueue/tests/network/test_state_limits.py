@@ -1,6 +1,4 @@
-"""SessionLimits on what the broker keeps, and topics whose folders are made in jobs, as a client
-over a socket sees them.
-"""
+"""Limits on broker state, and topics whose folders are created in jobs, seen over a socket."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ async def produce(client: Client, topic: str, partition: int) -> int:
     return int(found.base_offset)
 
 
-def test_clients_are_given_final_errors_at_the_bounds_and_others_go_on() -> None:
+def test_clients_get_non_retriable_errors_at_the_limits() -> None:
     async def test() -> None:
         bounds = {"kqueue_max_group_bytes": 10 * KIB, "kqueue_max_groups": 3, "kqueue_max_offsets_bytes": 2 * KIB}
         async with serving(**bounds) as server:
@@ -74,7 +72,7 @@ def test_clients_are_given_final_errors_at_the_bounds_and_others_go_on() -> None
     asyncio.run(test())
 
 
-def test_an_assignment_beyond_the_topics_bound_is_refused_and_a_smaller_one_taken(tmp_path: Path) -> None:
+def test_oversized_assignment_is_refused_and_a_smaller_one_accepted(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path) as server:
             client = await connect(server)
@@ -88,8 +86,8 @@ def test_an_assignment_beyond_the_topics_bound_is_refused_and_a_smaller_one_take
     asyncio.run(test())
 
 
-def test_what_is_produced_right_after_creating_or_recreating_a_topic_is_taken(tmp_path: Path) -> None:
-    """The folders of 2,000 partitions are made, or removed, in jobs meanwhile."""
+def test_produce_right_after_topic_creation_is_accepted(tmp_path: Path) -> None:
+    """Jobs create or remove the folders of 2,000 partitions meanwhile."""
 
     async def test() -> None:
         async with serving(tmp_path) as server:

@@ -1,5 +1,6 @@
-"""docs/internals/threads-and-waiting.md: whatever waits for a disk is an IoJob. While a broker
-serves, its own thread syncs nothing.
+"""The broker's own thread syncs nothing while it serves.
+
+Source: docs/internals/threads-and-waiting.md: whatever waits for a disk is an IoJob.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ SETTINGS = {
 
 
 class Watch:
-    """What the thread of the loop synced."""
+    """Records the syncs of the event loop's thread."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.syncs: list[str] = []
         self._loop_thread = threading.current_thread()
 
     def __call__(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind in SYNCS and threading.current_thread() is self._loop_thread:
-            self.found.append(f"{kind} {path}")
+            self.syncs.append(f"{kind} {path}")
         return None
 
 
@@ -57,7 +58,7 @@ async def put(client: Client, topic: str, number: int, acks: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["group", "kafka"])
-def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path, mode: str) -> None:
+def test_loop_thread_never_syncs(tmp_path: Path, mode: str) -> None:
     async def test() -> None:
         hooks, watch = BrokerHooks(), Watch()
         values = {**SETTINGS, "log.dirs": [str(tmp_path)], "kqueue.flush": mode}
@@ -116,6 +117,6 @@ def test_no_request_and_no_upkeep_syncs_on_the_thread_of_the_loop(tmp_path: Path
             hooks.storage.hooks = ()
             await client.close()
             await server.stop()
-        assert sorted(set(watch.found)) == []
+        assert sorted(set(watch.syncs)) == []
 
     asyncio.run(test())

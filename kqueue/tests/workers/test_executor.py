@@ -28,7 +28,7 @@ def with_jobs(test: Callable[[JobExecutor], Awaitable[None]], threads_max: int =
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("test-jobs")]
 
 
-def test_a_job_runs_in_a_thread_and_ends_on_the_owner_thread() -> None:
+def test_job_runs_in_a_thread_and_completes_on_the_owner_thread() -> None:
     async def test(jobs: JobExecutor) -> None:
         where: list[threading.Thread] = []
         ended: list[tuple[object, object, threading.Thread]] = []
@@ -48,7 +48,7 @@ def test_a_job_runs_in_a_thread_and_ends_on_the_owner_thread() -> None:
     with_jobs(test)
 
 
-def test_an_error_comes_back_instead_of_a_result() -> None:
+def test_error_is_returned_instead_of_a_result() -> None:
     async def test(jobs: JobExecutor) -> None:
         ended: list[object] = []
         trouble = OSError("no disk")
@@ -82,7 +82,7 @@ def test_no_more_threads_than_allowed_and_none_before_there_is_work() -> None:
     with_jobs(test, threads_max=3)
 
 
-def test_who_holds_the_loop_may_finish_jobs_itself() -> None:
+def test_blocked_loop_may_finish_jobs_itself() -> None:
     async def test(jobs: JobExecutor) -> None:
         go_on = threading.Event()
         done: list[str] = []
@@ -98,7 +98,7 @@ def test_who_holds_the_loop_may_finish_jobs_itself() -> None:
         go_on.set()
         assert jobs.finish_next(10)
         assert (jobs.names, jobs.under_way) == ([], 0)
-        await asyncio.sleep(0)  # the loop hears of those that ended, and finds them finished
+        await asyncio.sleep(0)  # the loop is woken for jobs that are already finished
         await jobs.drain()
         assert done == ["quick", "quick", "slow"]
 
@@ -122,7 +122,7 @@ def test_drain_waits_for_jobs_that_finish_submits() -> None:
     with_jobs(test)
 
 
-def test_a_result_that_can_not_be_taken_in_is_logged_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_completion_is_logged_and_affects_no_other_job(caplog: pytest.LogCaptureFixture) -> None:
     async def test(jobs: JobExecutor) -> None:
         done: list[object] = []
 
@@ -140,7 +140,7 @@ def test_a_result_that_can_not_be_taken_in_is_logged_and_harms_no_other(caplog: 
     assert "job broken ended" in record.getMessage()
 
 
-def test_where_no_thread_can_start_jobs_run_at_once_and_end_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_run_inline_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread at interpreter shutdown")
 
@@ -154,7 +154,7 @@ def test_where_no_thread_can_start_jobs_run_at_once_and_end_later(monkeypatch: p
     with_jobs(test)
 
 
-def test_work_in_a_thread_is_asked_to_end_when_jobs_are_cancelled_and_no_more_begins() -> None:
+def test_cancel_stops_running_jobs_and_starts_no_more() -> None:
     class Task:
         def __init__(self) -> None:
             self.begun = threading.Event()
@@ -200,7 +200,7 @@ def test_jobs_of_one_queue_never_wait_for_those_of_another() -> None:
     with_jobs(test)
 
 
-def test_each_queue_has_as_many_threads_as_the_setting_says() -> None:
+def test_each_queue_has_the_configured_number_of_threads() -> None:
     async def test(jobs: JobExecutor) -> None:
         running, hold = list[str](), threading.Event()
 
@@ -219,7 +219,7 @@ def test_each_queue_has_as_many_threads_as_the_setting_says() -> None:
     with_jobs(test, threads_max=3)
 
 
-def test_many_jobs_that_end_at_once_let_the_loop_poll_in_between() -> None:
+def test_many_completions_let_the_loop_poll_between_them() -> None:
     async def test(jobs: JobExecutor) -> None:
         now_s, finished, finished_at_poll = 0.0, 0, list[int]()
         jobs._now = lambda: now_s

@@ -16,5 +16,5 @@ assert gc.get_threshold() == GC_THRESHOLDS
 """
 
 
-def test_a_process_of_its_own_gets_the_files_and_the_collector_that_it_needs() -> None:
+def test_process_setup_raises_the_file_limit_and_tunes_the_collector() -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)

@@ -22,7 +22,7 @@ from kqueue.workers.subprocess_runner import SubprocessRunner
 
 @dataclass(frozen=True)
 class Where:
-    """A task that tells where it runs, and prints on the way."""
+    """A task that returns its process id, and prints on the way."""
 
     text: str = ""
 
@@ -56,7 +56,7 @@ class BringALock:
 
 @dataclass(frozen=True)
 class Hang:
-    """Leaves its pid in a file, then works for ever."""
+    """Writes its pid to a file, then runs forever."""
 
     path: str
 
@@ -72,7 +72,7 @@ def pid_in(path: Path, waiting: threading.Event) -> int:
     return int(path.read_text())
 
 
-def test_a_task_runs_in_another_process_and_brings_its_result() -> None:
+def test_task_runs_in_another_process_and_returns_its_result() -> None:
     pid, text = SubprocessRunner().run(Where("x" * 100_000))
     assert pid != os.getpid()
     assert text == "x" * 200_000
@@ -90,18 +90,18 @@ def test_a_task_runs_in_another_process_and_brings_its_result() -> None:
     ],
     ids=["raises", "dies", "killed", "result", "lambda"],
 )
-def test_what_goes_wrong_is_told(task: Callable[[], Any], error: type[Exception], text: str) -> None:
+def test_failures_are_reported(task: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         SubprocessRunner().run(task)
 
 
-def test_an_interpreter_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_interpreter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(JobFailed, match="can't start /no/such/python"):
         SubprocessRunner().run(Where())
 
 
-def test_cancelled_work_ends_at_once_and_none_is_begun_after(tmp_path: Path) -> None:
+def test_cancelled_work_ends_at_once_and_none_starts_afterwards(tmp_path: Path) -> None:
     async def run() -> list[BaseException | None]:
         jobs, errors = JobExecutor(asyncio.get_running_loop(), 1), list[BaseException | None]()
         jobs.submit(CpuJob("hang", Hang(str(tmp_path / "pid")), lambda result, error: errors.append(error)))
@@ -117,8 +117,8 @@ def test_cancelled_work_ends_at_once_and_none_is_begun_after(tmp_path: Path) -> 
     assert [type(error) for error in errors] == [JobCancelled, JobCancelled]
 
 
-def test_a_process_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
-    """The broker may be killed: the next one must not find somebody at work on its files."""
+def test_process_ends_with_its_parent(tmp_path: Path) -> None:
+    """If the broker is killed, the next one must not find a process that works on its files."""
     code = f"from kqueue.tests.workers.test_subprocess_runner import *; SubprocessRunner().run(Hang({str(tmp_path / 'pid')!r}))"
     with psutil.Popen([sys.executable, "-c", code]) as broker:
         worker = psutil.Process(pid_in(tmp_path / "pid", threading.Event()))
@@ -138,15 +138,13 @@ def test_modules_in_the_current_folder_are_not_imported(
     assert SubprocessRunner().run(Where("x"))[1] == "xx"
 
 
-def test_a_module_where_this_process_finds_its_modules_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_module_on_the_parents_path_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "of_the_user.py").write_text("def task():\n    return 5\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert SubprocessRunner().run(importlib.import_module("of_the_user").task) == 5
 
 
-def test_a_job_whose_files_are_in_memory_runs_in_a_thread() -> None:
+def test_job_on_memory_storage_runs_in_a_thread() -> None:
     async def run() -> list[Any]:
         jobs, ended = JobExecutor(asyncio.get_running_loop(), 1), list[Any]()
         jobs.submit(CpuJob("here", Where("a"), lambda result, error: ended.append((result, error)), shared=False))

@@ -23,7 +23,7 @@ PATIENCE_S = 20.0
 
 
 class Lines(logging.Handler):
-    """What the watchdog has said; `wait` returns once there are so many lines."""
+    """The watchdog's log lines; `wait` returns once there are this many."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def lines() -> Iterator[Lines]:
 
 
 class Holding:
-    """A policy that holds the loop until it is released."""
+    """A policy that blocks the loop until it is released."""
 
     name = "holding"
 
@@ -68,7 +68,7 @@ class Holding:
         assert self.released.wait(PATIENCE_S)
 
 
-def test_a_policy_that_holds_the_loop_is_named_once_and_the_end_is_told(lines: Lines) -> None:
+def test_blocking_policy_is_named_once_and_its_end_logged(lines: Lines) -> None:
     policy = Holding()
     with kqueue.Broker(cleanup_policies=[policy], kqueue_watchdog_ms=50, log_retention_check_interval_ms=20) as broker:
         broker.create_topic("t", cleanup_policy="holding")
@@ -87,7 +87,7 @@ def test_a_policy_that_holds_the_loop_is_named_once_and_the_end_is_told(lines: L
         assert "cleanup policy 'holding' of Broker(...)" in said
 
 
-def test_a_function_of_our_own_is_named(lines: Lines) -> None:
+def test_built_in_function_is_named(lines: Lines) -> None:
     released = threading.Event()
     with kqueue.Broker(kqueue_watchdog_ms=50) as broker:
 
@@ -102,7 +102,7 @@ def test_a_function_of_our_own_is_named(lines: Lines) -> None:
         released.set()
         lines.wait(2)
     assert level == "WARNING"
-    assert f"{__name__}.test_a_function_of_our_own_is_named.<locals>.hold, line " in said
+    assert f"{__name__}.test_built_in_function_is_named.<locals>.hold, line " in said
 
 
 def watchdogs() -> list[threading.Thread]:
@@ -114,7 +114,7 @@ def turn(broker: kqueue.Broker, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("limit_ms", "expected"), [(0, 0), (20, 1)])
-def test_its_thread_is_there_where_it_is_wanted_and_ends_with_the_broker(limit_ms: int, expected: int) -> None:
+def test_thread_runs_only_if_configured_and_ends_with_the_broker(limit_ms: int, expected: int) -> None:
     before = len(watchdogs())
     with kqueue.Broker(kqueue_watchdog_ms=limit_ms) as broker:
         turn(broker, 0.02)
@@ -122,14 +122,14 @@ def test_its_thread_is_there_where_it_is_wanted_and_ends_with_the_broker(limit_m
     assert len(watchdogs()) == before
 
 
-def test_a_loop_that_waits_or_that_turns_is_not_told_of(lines: Lines) -> None:
+def test_idle_or_turning_loop_is_not_reported(lines: Lines) -> None:
     with kqueue.Broker(kqueue_watchdog_ms=5_000) as broker:
         turn(broker, 0.05)
     assert lines.said == []
 
 
 class Loop:
-    """A loop in a thread of its own, with a watchdog that the test speaks to."""
+    """A loop in its own thread, with a watchdog that the test controls."""
 
     def __init__(self, limit_ms: int, sources: Callable[[], list[PluginSource]] = list) -> None:
         self._limit_ms = limit_ms
@@ -159,7 +159,7 @@ class Loop:
         thread.join()
 
 
-def test_what_is_excused_is_not_told_of_and_what_comes_after_it_is(lines: Lines) -> None:
+def test_excused_calls_are_not_reported_and_later_ones_are(lines: Lines) -> None:
     looked, released, again = threading.Event(), threading.Event(), threading.Event()
     too_early: list[bool] = []
 
@@ -185,7 +185,7 @@ def test_what_is_excused_is_not_told_of_and_what_comes_after_it_is(lines: Lines)
     assert "hold" in said
 
 
-def test_a_stop_ends_a_watchdog_that_has_begun_to_tell(lines: Lines) -> None:
+def test_stop_ends_a_watchdog_during_a_report(lines: Lines) -> None:
     stopped = threading.Event()
     with Loop(20).running() as running:
 
@@ -199,11 +199,11 @@ def test_a_stop_ends_a_watchdog_that_has_begun_to_tell(lines: Lines) -> None:
     assert [level for level, _ in lines.said] == ["WARNING"]
 
 
-# --- whose call it is
+# --- attribution of a call
 
 
 def frame_in(module: str, code: str, name: str = "f") -> FrameType:
-    """The innermost frame of a call of `name` in a module of this name, called from here."""
+    """Return the innermost frame of a call of `name` in a module of this name."""
     names: dict[str, object] = {"__name__": module, "frame": sys._getframe}
     exec(code, names)
     found = names[name]()  # type: ignore[operator]
@@ -225,24 +225,24 @@ OTHER = PluginSource("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
         ("x_codecs", "helper", f"{__name__}.frame_in, line "),
     ],
 )
-def test_a_plugin_is_known_by_its_function_its_module_or_its_package(module: str, name: str, expected: str) -> None:
+def test_plugin_is_identified_by_function_module_or_package(module: str, name: str, expected: str) -> None:
     frame = frame_in(module, f"def {name}(): return frame()", name)
     assert blocking_call(frame, [PLUGIN, OTHER]).startswith(expected)
 
 
-def test_the_plugin_is_found_further_out_too() -> None:
+def test_plugin_is_identified_in_outer_frames() -> None:
     inner = frame_in("kqueue.inner", "def f(): return frame()")
     assert blocking_call(inner, []).startswith("kqueue.inner.f, line 1")
     here = PluginSource("policy 'p' of p 2", __name__, "frame_in")
     assert blocking_call(inner, [here]).startswith(f"policy 'p' of p 2 ({__name__}.frame_in, line ")
 
 
-def test_of_strangers_our_innermost_function_is_named() -> None:
+def test_innermost_kqueue_function_is_named_for_foreign_code() -> None:
     inner = frame_in("json.decoder", "def f(): return frame()")
     assert blocking_call(inner, []).startswith(f"{__name__}.frame_in, line ")
 
 
-def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() -> None:
+def test_registries_list_plugin_sources_without_built_ins() -> None:
     registry: Registry[object] = Registry("kqueue.none", "thing")
     registry.add("ours", Loop)
     registry.add("theirs", Holding, origin="dist 1")
@@ -254,7 +254,7 @@ def test_registries_tell_where_their_plugins_are_written_and_not_of_our_own() ->
 
 
 class Stuck(MemoryStorage):
-    """Holds the loop in one of its calls, until it is released."""
+    """Blocks the loop in one of its calls, until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ class Stuck(MemoryStorage):
         return super().list(folder)
 
 
-def test_a_storage_that_a_program_gave_is_named(lines: Lines) -> None:
+def test_given_storage_is_named(lines: Lines) -> None:
     storage = Stuck()
     with kqueue.Broker(storage=storage, kqueue_watchdog_ms=50) as broker, ThreadPoolExecutor(1) as pool:
         broker.create_topic("stuck")

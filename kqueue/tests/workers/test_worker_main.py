@@ -7,13 +7,13 @@ from kqueue.tests.workers.test_subprocess_runner import Where
 from kqueue.workers.worker_main import _run
 
 
-def test_what_can_not_be_read_is_an_answer_too() -> None:
+def test_unreadable_task_returns_an_error() -> None:
     kind, error = _run(io.BytesIO(b"no pickle"))
     assert kind == "failed"
     assert isinstance(error, pickle.UnpicklingError)
 
 
-def test_bytes_that_name_what_is_not_there_are_an_answer_too() -> None:
+def test_task_with_an_unknown_name_returns_an_error() -> None:
     data = pickle.dumps(None) + pickle.dumps(Where()).replace(b"Where", b"Wherf")
     kind, error = _run(io.BytesIO(data))
     assert kind == "failed"

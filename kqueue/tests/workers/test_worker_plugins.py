@@ -17,7 +17,7 @@ from kqueue.workers.worker_plugins import dump_manifest
 
 @dataclass(frozen=True)
 class Compress:
-    """What the codec of this id makes of a text, in the process of a job."""
+    """Returns a text compressed by the codec of this id, in a worker process."""
 
     id: int
 
@@ -29,7 +29,7 @@ class Compress:
 
 @dataclass(frozen=True)
 class LockedCodec(MarkedCodec):
-    """Can't be pickled."""
+    """A codec that cannot be pickled."""
 
     lock: object = None
 
@@ -45,16 +45,16 @@ def there(brokers: ExitStack, codec: MarkedCodec, path: str | None = None) -> No
     brokers.enter_context(CODECS.preferred(codec.name))
 
 
-def test_nothing_is_packed_where_nothing_was_added() -> None:
+def test_manifest_is_empty_without_plugins() -> None:
     assert dump_manifest() is None
 
 
-def test_an_object_goes_along_pickled(brokers: ExitStack) -> None:
+def test_object_is_pickled(brokers: ExitStack) -> None:
     there(brokers, MarkedCodec("other", 6))
     assert SubprocessRunner().run(Compress(6)) == ("other", MARKED.compress(b"text"))
 
 
-def test_what_was_named_by_its_path_is_imported_there(brokers: ExitStack) -> None:
+def test_plugin_named_by_path_is_imported_in_the_worker(brokers: ExitStack) -> None:
     locked = LockedCodec("locked", 5, lock=threading.Lock())
     there(brokers, locked, f"{MARKED.__module__}:MARKED")
     assert SubprocessRunner().run(Compress(5)) == ("locked", MARKED.compress(b"text")), (
@@ -62,7 +62,7 @@ def test_what_was_named_by_its_path_is_imported_there(brokers: ExitStack) -> Non
     )
 
 
-def test_who_is_preferred_here_is_preferred_there(brokers: ExitStack) -> None:
+def test_preferred_codec_is_preferred_in_the_worker(brokers: ExitStack) -> None:
     assert SubprocessRunner().run(Compress(1))[0] == "gzip"
     there(brokers, NAMED_GZIP)  # type: ignore[arg-type]
     name, packed = SubprocessRunner().run(Compress(1))
@@ -70,7 +70,7 @@ def test_who_is_preferred_here_is_preferred_there(brokers: ExitStack) -> None:
 
 
 @pytest.mark.parametrize("id", [1, 6])
-def test_what_can_not_be_pickled_fails_the_job_that_needs_it_with_its_name(brokers: ExitStack, id: int) -> None:
+def test_unpicklable_plugin_fails_the_job_that_needs_it_and_is_named(brokers: ExitStack, id: int) -> None:
     there(brokers, LockedCodec("locked", id, lock=threading.Lock()))
     words = r"codec 'locked' of Broker\(...\) can't be sent .*: TypeError: cannot pickle .*; make it an object of a class at the top"
     with pytest.raises(PluginError, match=words):
@@ -78,13 +78,11 @@ def test_what_can_not_be_pickled_fails_the_job_that_needs_it_with_its_name(broke
     assert SubprocessRunner().run(Compress(2))[0] == "snappy", "others need it not"
 
 
-def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
+def test_plugin_missing_in_the_worker_fails_the_job_that_needs_it(
     brokers: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Local(MarkedCodec):
-        """Found here, under the name of the module, and nowhere else: as a class of the script that
-        is run.
-        """
+        """Importable in this process only, as a class of the main script is."""
 
     Local.__qualname__ = "Local"
     monkeypatch.setitem(globals(), "Local", Local)
@@ -96,7 +94,7 @@ def test_what_another_process_does_not_find_fails_the_job_that_needs_it(
         SubprocessRunner().run(Compress(6))
 
 
-def test_an_installed_one_that_is_not_found_there_fails_the_job_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_plugin_missing_in_the_worker_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = RegistryEntry("gone", NAMED_GZIP, 1, "gone-plugin 1.0")
     monkeypatch.setattr(CODECS, "preferences", lambda: [gone])
     with pytest.raises(PluginError, match="no codec is called 'gone'"):
