@@ -152,6 +152,7 @@ class Registry(Generic[T]):
         return iter(list(self._entries.values()))
 
     def names(self) -> list[str]:
+        """Return the names of all entries, sorted."""
         return sorted(entry.name for entry in self)
 
     def sources(self) -> list[PluginSource]:

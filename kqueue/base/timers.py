@@ -24,6 +24,7 @@ class Timer:
 
     @property
     def pending(self) -> bool:
+        """Whether the call is still to come."""
         return self._run is not None
 
 
@@ -44,6 +45,7 @@ class PeriodicTimer:
 
     @property
     def pending(self) -> bool:
+        """Whether a call is still to come."""
         return self._timer.pending
 
     def _fire(self) -> None:

@@ -120,6 +120,7 @@ class ClassicGroup:
 
     @property
     def is_consumer(self) -> bool:
+        """Whether the members use the consumer protocol."""
         return self.protocol_type == CONSUMER_PROTOCOL
 
     @property

@@ -103,6 +103,7 @@ class ClassicGroupMember:
 
     @property
     def is_static(self) -> bool:
+        """Whether it is a static member: it has an instance id."""
         return self.instance_id is not None
 
     @property

@@ -27,18 +27,25 @@ _NO_METADATA_BYTES = getsizeof("")
 
 
 class MemberState(Protocol):
-    """What a member stores in the coordinator: a `JoinRequest` before, a `ClassicGroupMember`
-    after.
+    """State of a member in the coordinator.
+
+    A `JoinRequest` before the member is added, then a `ClassicGroupMember`.
     """
 
     @property
-    def protocols(self) -> Mapping[str, bytes]: ...
+    def protocols(self) -> Mapping[str, bytes]:
+        """Metadata of the member, by name of the assignment protocol."""
+        ...
 
     @property
-    def client_id(self) -> str: ...
+    def client_id(self) -> str:
+        """Client id of the member."""
+        ...
 
     @property
-    def instance_id(self) -> str | None: ...
+    def instance_id(self) -> str | None:
+        """Instance id of a static member; None: not static."""
+        ...
 
 
 def member_bytes(member: MemberState) -> int:
@@ -51,7 +58,9 @@ class HasMetadata(Protocol):
     """An offset, committed or to be committed."""
 
     @property
-    def metadata(self) -> str: ...
+    def metadata(self) -> str:
+        """Text that the client committed with the offset."""
+        ...
 
 
 def offsets_bytes(offsets: Sequence[HasMetadata]) -> int:
@@ -102,7 +111,10 @@ class GroupLimits:
             what = f"group {group_id!r}: its members have {group_bytes} bytes, and {more} more are asked for"
             raise GroupMaxSizeReached(self._refused("kqueue.max.group.bytes", what))
         if self.member_bytes + more > self._config.all_groups_bytes_max:
-            what = f"group {group_id!r}: all members of all groups have {self.member_bytes} bytes, and {more} more are asked for"
+            what = (
+                f"group {group_id!r}: all members of all groups have {self.member_bytes} bytes, "
+                f"and {more} more are asked for"
+            )
             raise GroupMaxSizeReached(self._refused("kqueue.max.groups.bytes", what))
 
     def has_room(self, offsets: Sequence[HasMetadata]) -> bool:

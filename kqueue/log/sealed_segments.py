@@ -62,10 +62,12 @@ class SealedBatch:
 
     @property
     def last_offset(self) -> int:
+        """Offset of the last record."""
         return self.unit.last_offset
 
     @property
     def next_offset(self) -> int:
+        """Offset after the last record."""
         return self.unit.last_offset + 1
 
     @property

@@ -1,7 +1,7 @@
 """Typed, versioned structures, and the compiler of their readers and writers.
 
-Wire messages and the records of internal topics use it. `structs` says how to declare a class,
-`codec` how to read and write its bytes.
+Wire messages and the records of internal topics use it. `structs` declares classes; `codec` reads
+and writes their bytes.
 """
 
 from kqueue.schema.codec import counted_reader, decode, encode, join, reader, writer

@@ -25,70 +25,74 @@ def reader(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, i
     MalformedMessage for bytes that are not such a message. It compares each count and length with
     the remaining bytes before it allocates.
 
-    Raises: UnsupportedVersion: the message has no such version.
+    Raises:
+        UnsupportedVersion: the message has no such version.
     """
-    made = _READERS.get((cls, version))
-    if made is None:
+    function = _READERS.get((cls, version))
+    if function is None:
         schema = _checked(cls, version)
-        made = reader_source(schema, version, version in schema.flexible).compile(
+        function = reader_source(schema, version, version in schema.flexible).compile(
             "read", f"{schema.name} v{version} reader"
         )
-        _READERS[cls, version] = made
-    return made
+        _READERS[cls, version] = function
+    return function
 
 
 def counted_reader(cls: type[M], version: int) -> Callable[[memoryview, int, int], tuple[M, int]]:
-    """Return a reader that limits items: `read(buf, position, items_max) -> (object, next
-    position)`.
+    """Return a reader that limits items: `read(buf, position, items_max)`.
 
-    Items are the elements of all arrays, at every depth, and the tagged fields. They are counted
-    before they are created: the reader raises TooManyItems at the first array that would exceed
-    `items_max`. A message of n bytes has at most n items.
+    It returns (object, next position). Items are the elements of all arrays, at every depth, and
+    the tagged fields. They are counted before they are created: the reader raises TooManyItems at
+    the first array that would exceed `items_max`. A message of n bytes has at most n items.
 
-    Raises: UnsupportedVersion: the message has no such version.
+    Raises:
+        UnsupportedVersion: the message has no such version.
     """
-    made = _COUNTED_READERS.get((cls, version))
-    if made is None:
+    function = _COUNTED_READERS.get((cls, version))
+    if function is None:
         schema = _checked(cls, version)
         source = reader_source(schema, version, version in schema.flexible, counted=True)
-        made = _COUNTED_READERS[cls, version] = source.compile("read", f"{schema.name} v{version} counted reader")
-    return made
+        function = _COUNTED_READERS[cls, version] = source.compile("read", f"{schema.name} v{version} counted reader")
+    return function
 
 
 def writer(cls: type[M], version: int) -> Callable[[M, list[Chunk]], None]:
-    """Return the writer of `cls` at this version: `write(object, chunks)` appends its bytes to a
-    list.
+    """Return the writer of `cls` at this version: `write(object, chunks)` appends to `chunks`.
 
     The value of a `record_data` field (bytes, a view, or a region of a file) is appended without a
-    copy. The writer raises UnsupportedVersion for a value that is not ignorable and has no field at
-    this version, UnencodableMessage for a value that its field can't encode. The list may then hold
-    a part of the message.
+    copy. If the writer raises, `chunks` may hold a part of the message. It raises:
 
-    Raises: UnsupportedVersion: the message has no such version.
+    - UnsupportedVersion: a value that is not ignorable has no field at this version.
+    - UnencodableMessage: a field cannot encode its value.
+
+    Raises:
+        UnsupportedVersion: the message has no such version.
     """
-    made = _WRITERS.get((cls, version))
-    if made is None:
+    function = _WRITERS.get((cls, version))
+    if function is None:
         schema = _checked(cls, version)
-        made = writer_source(schema, version, version in schema.flexible).compile(
+        function = writer_source(schema, version, version in schema.flexible).compile(
             "write", f"{schema.name} v{version} writer"
         )
-        _WRITERS[cls, version] = made
-    return made
+        _WRITERS[cls, version] = function
+    return function
 
 
 def decode(cls: type[M], version: int, buf: bytes | bytearray | memoryview) -> M:
     """Return the message that `buf` holds.
 
-    Raises: MalformedMessage: the bytes are wrong, or some are left over. UnsupportedVersion.
+    Raises:
+        MalformedMessage: the bytes are not such a message, or bytes remain after it.
+        UnsupportedVersion: the message has no such version.
     """
     view = memoryview(buf)
-    made, position = reader(cls, version)(view, 0)
+    decoded, position = reader(cls, version)(view, 0)
     if position != len(view):
         left = len(view) - position
         raise MalformedMessage(
             f"{cls.__name__} v{version}: expected the end at byte {position}, found {left} bytes more"
         )
-    return made
+    return decoded
 
 
 def encode(message: object, version: int) -> bytes:

@@ -5,9 +5,9 @@ checked by type checkers. Layouts (all numbers big-endian):
 
     boolean, int8 … int64, uint16, float64   1, 1 … 8, 2, 8 bytes
     uuid                                     16 bytes, kept as `bytes`
-    string, bytes_, record_data              length, then so many bytes; null is length -1
-    array(of)                                count, then so many elements; null is count -1
-    a struct                                 its fields; where nullable, first an int8: 1 present, -1 null
+    string, bytes_, record_data              length, then that many bytes; null is length -1
+    array(of)                                count, then that many elements; null is count -1
+    a struct                                 its fields; if nullable, first an int8: 1 or -1 (null)
 
 Lengths are int16 (string) or int32 (all others). In flexible versions they are an unsigned varint
 of length + 1, null being 0, and each struct ends with its tagged fields. Source: Kafka protocol
@@ -39,7 +39,7 @@ Chunk = bytes | bytearray | memoryview | FileRegionLike
 
 
 class FieldType(Generic[T_co]):
-    """Type of a field; `zero` is its default where the schema names none."""
+    """Type of a field; `zero` is its default if the schema declares none."""
 
     __slots__ = ("name", "zero")
 
@@ -63,13 +63,13 @@ class FixedSizeType(FieldType[T_co]):
 
 
 class LengthPrefixedType(FieldType[T_co]):
-    """A length and so many bytes: string, bytes or records."""
+    """A length, then that many bytes: string, bytes or records."""
 
     __slots__ = ()
 
 
 class ArrayType(FieldType[T_co]):
-    """A count and so many elements."""
+    """A count, then that many elements."""
 
     __slots__ = ("of",)
 

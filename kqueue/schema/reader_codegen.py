@@ -1,9 +1,8 @@
-"""Writes the source of readers: one flat function per (message, version), with all nested structs
-inlined.
+"""Generates readers: one flat function per (message, version), with all nested structs inlined.
 
-Fields of fixed size that follow each other, and the length or count behind them, are unpacked
-together. The first byte of a varint is taken as its whole value, since it nearly always is; longer
-ones finish in `runtime.uvarint_rest`.
+Adjacent fixed-size fields, and the length or count after them, are unpacked together. The first
+byte of a varint is used as its whole value, because it nearly always is; longer varints continue in
+`runtime.uvarint_rest`.
 
 In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just
 read. A counted reader also has `room`: how many items (elements of arrays, and tagged fields) the
@@ -33,9 +32,7 @@ from kqueue.schema.structs import Field, Schema
 
 
 def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool = False) -> SourceBuilder:
-    """The source of `read(buf, p) -> (object, position)`; of `read(buf, p, room)` where it is
-    `counted`.
-    """
+    """Return the source of `read(buf, p)`, or of `read(buf, p, room)` if it is `counted`."""
     source = SourceBuilder(
         uvarint_rest=runtime.uvarint_rest,
         uvarint_at=runtime.uvarint_at,
@@ -56,17 +53,19 @@ def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool
         source.line("end = len(buf)")
         with source.block("try"):
             body = _ReaderGenerator(source, version, flexible, counted)
-            made = body.struct(schema)
+            obj = body.struct(schema)
             body.flush()
-            source.line(f"return {made}, p")
+            source.line(f"return {obj}, p")
         with source.block("except READ_ERRORS as error"):
             source.line(f"raise malformed({schema.name!r}, {version}, error, p, end) from None")
     return source
 
 
 class _ReaderGenerator:
-    """Goes through a schema at one version and adds lines. `pending` are the fixed-size values not
-    yet unpacked.
+    """Adds the lines of a schema at one version.
+
+    Attributes:
+        pending: fixed-size values that are not unpacked yet.
     """
 
     def __init__(self, source: SourceBuilder, version: int, flexible: bool, counted: bool) -> None:
@@ -79,11 +78,11 @@ class _ReaderGenerator:
     # --- runs of fixed size
 
     def later(self, kind: FixedSizeType[Any], target: str) -> None:
-        """Read a fixed-size value into `target` together with its neighbours."""
+        """Read a fixed-size value into `target` together with the adjacent ones."""
         self.pending.append((kind, target))
 
     def flush(self) -> None:
-        """Unpack what is pending; `p` then stands behind it."""
+        """Unpack the pending values and advance `p` past them."""
         if not self.pending:
             return
         codes = "".join(kind.code for kind, _ in self.pending)
@@ -102,27 +101,25 @@ class _ReaderGenerator:
     # --- structs
 
     def struct(self, schema: Schema) -> str:
-        """Read a struct; returns the local name that holds it. Its last values may still be
-        pending.
-        """
-        source, made = self.source, self.source.fresh("o")
-        source.line(f"{made} = {source.constant(_maker(schema.cls), 'new_')}()")
+        """Read a struct; return its local name. Its last values may still be pending."""
+        source, obj = self.source, self.source.fresh("o")
+        source.line(f"{obj} = {source.constant(_maker(schema.cls), 'new_')}()")
         for each in schema.absent_at(self.version):
-            self.default(each, made)
+            self.default(each, obj)
         for each in schema.fields_at(self.version):
-            self.field(schema, each, f"{made}.{each.name}")
+            self.field(schema, each, f"{obj}.{each.name}")
         if self.flexible:
-            self.tags(schema, made)
-        return made
+            self.tags(schema, obj)
+        return obj
 
-    def default(self, each: Field, made: str) -> None:
+    def default(self, each: Field, obj: str) -> None:
         fresh_list = isinstance(each.kind, ArrayType) and each.default == ()
-        self.source.line(f"{made}.{each.name} = {'[]' if fresh_list else self.source.constant(each.default)}")
+        self.source.line(f"{obj}.{each.name} = {'[]' if fresh_list else self.source.constant(each.default)}")
 
-    def tags(self, schema: Schema, made: str) -> None:
+    def tags(self, schema: Schema, obj: str) -> None:
         source, tagged = self.source, schema.tagged_at(self.version)
         for each in tagged:
-            self.default(each, made)
+            self.default(each, obj)
         if not tagged:
             self.no_tags()
             return
@@ -142,14 +139,14 @@ class _ReaderGenerator:
                 source.line(f"if {stop} > end: fail_size({schema.name!r}, f'tag {{{tag}}}', n, p, end)")
                 for index, each in enumerate(tagged):
                     with source.block(f"{'elif' if index else 'if'} {tag} == {each.tag}"):
-                        self.field(schema, each, f"{made}.{each.name}")
+                        self.field(schema, each, f"{obj}.{each.name}")
                         self.flush()
                         source.line(f"if p != {stop}: fail_tag_size({schema.name!r}, {tag}, p, {stop})")
                 with source.block("else"):
                     source.line(f"p = {stop}")
 
     def no_tags(self) -> None:
-        """Pass over the tagged fields of a struct that knows none."""
+        """Skip the tagged fields of a struct that declares none."""
         if self.pending or self.counted:
             self.later(_FIRST_BYTE, "n")
             self.flush()
@@ -163,7 +160,7 @@ class _ReaderGenerator:
         self.source.line("else: p += 1")
 
     def count(self, where: str, count: str) -> None:
-        """Take `count` items from the room that is left, before anything is built for them."""
+        """Subtract `count` items from `room`, before any of them is created."""
         if self.counted:
             self.source.line(f"room -= {count}")
             self.source.line(f"if room < 0: fail_room({where}, {count}, room, p, end)")
@@ -176,7 +173,7 @@ class _ReaderGenerator:
         self.value(f"{schema.name!r}, {each.name!r}", each.kind, target, nullable, compact)
 
     def value(self, where: str, kind: FieldType[Any], target: str, nullable: bool, compact: bool) -> None:
-        """Read a value of any kind into `target`; `where` are the first arguments of the failures."""
+        """Read a value of any kind into `target`; `where` are the first arguments of errors."""
         if isinstance(kind, FixedSizeType):
             self.later(kind, target)
         elif isinstance(kind, LengthPrefixedType):
@@ -198,17 +195,18 @@ class _ReaderGenerator:
         self.later(_MARKER, "n")
         self.flush()
         with source.block("if n == 1"):
-            made = self.struct(kind.schema)
+            obj = self.struct(kind.schema)
             self.flush()
-            source.line(f"{target} = {made}")
+            source.line(f"{target} = {obj}")
         with source.block("elif n == -1"):
             source.line(f"{target} = None")
         with source.block("else"):
             source.line(f"fail_marker({where}, n, p - 1, end)")
 
     def text(self, where: str, target: str, nullable: bool, compact: bool) -> None:
-        """Read a string: a short one by the unpacker of its size, which is twice as fast as slice
-        and decode.
+        """Read a string.
+
+        The unpacker of its size reads a short string twice as fast as slice and decode.
         """
         source = self.source
         self.later(_FIRST_BYTE if compact else _INT16, "n")
@@ -246,8 +244,9 @@ class _ReaderGenerator:
             source.line("p = q")
 
     def rest_of_size(self) -> None:
-        """Finish the varint in `n`: in place where it has two bytes (up to 16 KB), as records and
-        the like nearly always do.
+        """Finish the varint in `n`.
+
+        A varint of two bytes (up to 16 KB), the usual case for records, is finished inline.
         """
         with self.source.block("if n > 127"):
             self.source.line("x = buf[p]")
@@ -284,9 +283,9 @@ class _ReaderGenerator:
         with source.block(f"while {left}"):  # for few elements, much cheaper than a range
             source.line(f"{left} -= 1")
             if isinstance(of, StructType):
-                made = self.struct(of.schema)
+                obj = self.struct(of.schema)
                 self.flush()
-                source.line(f"{items}.append({made})")
+                source.line(f"{items}.append({obj})")
             else:
                 self.value(where, of, "x", nullable=False, compact=compact)
                 source.line(f"{items}.append(x)")
@@ -302,7 +301,7 @@ class _ReaderGenerator:
 
 
 def _maker(cls: type[Any]) -> Callable[[], Any]:
-    """What makes an object of this class without setting its fields."""
+    """Return a function that creates an object of this class without setting its fields."""
     return partial(object.__new__, cls)
 
 
@@ -313,8 +312,9 @@ _INT32: FixedSizeType[int] = FixedSizeType("length", 0, "i", 4)
 
 
 def least_size(kind: FieldType[Any], version: int, flexible: bool) -> int:
-    """The fewest bytes that a non-null value of this kind takes: what bounds a count before
-    anything is allocated.
+    """Return the fewest bytes that a non-null value of this kind takes.
+
+    Readers use it to limit a count before they allocate.
     """
     if isinstance(kind, FixedSizeType):
         return kind.size

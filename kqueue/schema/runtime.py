@@ -1,6 +1,4 @@
-"""Functions that compiled readers and writers call in rare cases: long varints, unknown tagged
-fields, errors.
-"""
+"""Functions that generated code calls: long varints, unknown tagged fields, errors."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from kqueue.base.errors import MalformedMessage, TooManyItems, UnencodableMessag
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
 TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
-"""By size: the `unpack_from` that reads so many bytes."""
+"""By size: the `unpack_from` that reads that many bytes."""
 COMPACT_TEXT = (TEXT[0], *TEXT)
 """The same by compact length, size + 1."""
 BYTE = tuple(bytes((value,)) for value in range(128))
@@ -20,8 +18,12 @@ BYTE = tuple(bytes((value,)) for value in range(128))
 def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
     """Read the rest of an unsigned varint whose first byte (>= 128) is before `pos`.
 
-    Returns: its value, <= 2^32 - 1, and the next position.
-    Raises: MalformedMessage: more than 32 bits. IndexError: the buffer ends within it.
+    Returns:
+        Its value, <= 2^32 - 1, and the next position.
+
+    Raises:
+        MalformedMessage: more than 32 bits.
+        IndexError: the buffer ends within it.
     """
     second = buf[pos]
     if second < 128:
@@ -39,7 +41,11 @@ def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
 
 
 def uvarint_at(buf: memoryview, pos: int) -> tuple[int, int]:
-    """Return an unsigned varint and the next position. Raises: as `uvarint_rest`."""
+    """Return an unsigned varint and the next position.
+
+    Raises:
+        as `uvarint_rest`.
+    """
     first = buf[pos]
     return (first, pos + 1) if first < 128 else uvarint_rest(buf, pos + 1, first)
 
@@ -47,7 +53,8 @@ def uvarint_at(buf: memoryview, pos: int) -> tuple[int, int]:
 def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
     """Skip a section of tagged fields; `first` is the first byte of their count.
 
-    Returns: the next position.
+    Returns:
+        The next position.
     """
     count = first
     if first > 127:
@@ -62,8 +69,10 @@ def skip_tags(buf: memoryview, pos: int, first: int, end: int) -> int:
 
 
 def tag_count(buf: memoryview, pos: int, first: int) -> int:
-    """Return the number of tagged fields from its first byte and the rest at `pos`. Raises: as
-    `uvarint_rest`.
+    """Return the number of tagged fields from its first byte and the rest at `pos`.
+
+    Raises:
+        as `uvarint_rest`.
     """
     return first if first < 128 else uvarint_rest(buf, pos, first)[0]
 
@@ -91,13 +100,11 @@ def uvarint_text(value: int) -> bytes:
     return uvarint(value)
 
 
-# --- failures: what was expected, what was found, where
+# --- errors: what was expected, what was found, where
 
 
 def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> NoReturn:
-    """Raise for a length that is negative, null without permission, above its limit, or beyond the
-    end.
-    """
+    """Raise for a length that is negative, a forbidden null, above its limit, or beyond the end."""
     left = max(0, end - pos)
     expected = f"expected a length from 0 to {left} (bytes left)"
     if 0 <= size <= left:
@@ -107,8 +114,9 @@ def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> No
 
 
 def fail_count(struct_name: str, field: str, count: int, element_size: int, pos: int, end: int) -> NoReturn:
-    """Raise for a count that the remaining bytes can't hold, or that is null without permission."""
-    expected = f"expected a count from 0 to {max(0, end - pos) // element_size} (what fits into the {max(0, end - pos)} bytes left)"
+    """Raise for a count that the remaining bytes cannot hold, or for a forbidden null."""
+    left = max(0, end - pos)
+    expected = f"expected a count from 0 to {left // element_size} (what fits into the {left} bytes left)"
     found = "null" if count == -1 else f"{count}"
     raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
 
@@ -121,7 +129,7 @@ def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end
 
 
 def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:
-    """Raise for a struct's presence byte that is neither 1 nor -1, or null without permission."""
+    """Raise for a presence byte of a struct that is neither 1 nor -1, or for a forbidden null."""
     raise MalformedMessage(
         f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}"
     )
@@ -156,7 +164,7 @@ def refuse_null(struct_name: str, field: str, versions: object, version: int) ->
 
 
 def check_uuid(struct_name: str, field: str, value: Any) -> None:
-    """Raise UnencodableMessage if `value` has not 16 bytes."""
+    """Raise UnencodableMessage if `value` does not have 16 bytes."""
     if len(value) != 16:
         raise UnencodableMessage(f"{struct_name}.{field}: expected a uuid of 16 bytes, found {len(value)}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SourceBuilder:
-    """The source of one function, and its globals."""
+    """Source of one function, and its globals."""
 
     def __init__(self, **names: Any) -> None:
         self.names: dict[str, Any] = dict(names)
@@ -66,9 +66,7 @@ class SourceBuilder:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Execute the source and return the function of this name; tracebacks name `title` as its
-        file.
-        """
+        """Execute the source and return this function; tracebacks show `title` as its file."""
         exec(compile(self.text(), f"<{title}>", "exec"), self.names)
-        made: Callable[..., Any] = self.names[function]
-        return made
+        compiled: Callable[..., Any] = self.names[function]
+        return compiled

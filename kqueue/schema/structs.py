@@ -1,4 +1,4 @@
-"""Structs and messages: a class whose attributes are `field(...)`s, covering all versions at once.
+"""Structs and messages: classes whose attributes are `field(...)`s, over all versions at once.
 
     @struct
     class TopicPartition:
@@ -10,9 +10,9 @@
         transactional_id: str | None = field(string, "3+", nullable="3+", default=None)
         acks: int = field(int16)
 
-Such a class behaves as a dataclass with slots: built by keywords, every field has a default,
-compared by value. It is not made by `dataclasses`, which takes half a millisecond per class at
-import; here `__init__` is compiled when first called.
+Such a class behaves as a dataclass with slots: keyword arguments only, every field has a default,
+and objects compare by value. It does not use `dataclasses`, which take half a millisecond per class
+at import; `__init__` is compiled at its first call.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ _UNSET: Any = object()
 class Field:
     """One field of a struct, over all versions.
 
-    `versions`: those that carry it. `nullable`: those that can say None. `tag`: its number in those
-    versions (`tagged`) where it is a tagged field, else None. `default`: its value where nobody
-    gave one or the version lacks it; for arrays (), of which each object gets a list of its own.
-    `ignorable`: a writer may drop its value at a version that lacks it. `compact`: False for the
-    one field that keeps the old length in flexible versions (the request header's client id).
+    Attributes:
+        versions: versions that have the field. nullable: versions in which it can be None. tag: its
+        number in the versions `tagged`, in which it is a tagged field; None: never tagged. default:
+        its value if none is given or the version lacks the field; for arrays (), of which each
+            object gets its own list.
+        ignorable: a writer may drop its value at a version that lacks the field.
+        compact: False for the one field that keeps the old length in flexible versions (the request
+            header's client id).
     """
 
     __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "tagged", "versions")
@@ -67,7 +70,8 @@ def field(
     default: T = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-) -> T: ...
+) -> T:
+    """Declare a field that is never None."""
 
 
 @overload
@@ -81,7 +85,8 @@ def field(
     default: T | None = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-) -> T | None: ...
+) -> T | None:
+    """Declare a field that can be None."""
 
 
 def field(
@@ -95,23 +100,21 @@ def field(
     ignorable: bool = False,
     compact: bool = True,
 ) -> Any:
-    """Declare a field; its place among the others is its place on the wire. The arguments are
-    `Field`'s.
+    """Declare a field; the order of declarations is the order on the wire.
 
-    Without `default`: zero, empty, False, no elements, an default_instance struct; None only for
-    `record_data`.
-    """
+    The arguments are attributes of `Field`. Without `default` it is zero, empty, False, no
+    elements, or a `default_instance` struct; None only for `record_data`."""
     of = field_type_of(kind)
     if default is _UNSET:
         default = of.schema.default_instance if isinstance(of, StructType) else of.zero
-    made = Field(of, versions, nullable, tag, tagged, default)
-    made.ignorable = ignorable
-    made.compact = compact
-    return made
+    new_field = Field(of, versions, nullable, tag, tagged, default)
+    new_field.ignorable = ignorable
+    new_field.compact = compact
+    return new_field
 
 
 class Schema:
-    """What is known of a struct's class: its fields in wire order, over all versions."""
+    """Fields of a struct class in wire order, over all versions."""
 
     def __init__(self, cls: type[Any], fields: tuple[Field, ...]) -> None:
         self.name = cls.__name__
@@ -119,23 +122,21 @@ class Schema:
         self.fields = fields
 
     def fields_at(self, version: int) -> list[Field]:
-        """The fields that stand in line at this version, in wire order."""
+        """Return the untagged fields of this version, in wire order."""
         return [each for each in self.fields if version in each.versions and version not in each.tagged]
 
     def tagged_at(self, version: int) -> list[Field]:
-        """The tagged fields of this version, in order of their tags."""
-        found = [each for each in self.fields if version in each.versions and version in each.tagged]
-        return sorted(found, key=lambda each: each.tag or 0)
+        """Return the tagged fields of this version, in order of their tags."""
+        tagged = [each for each in self.fields if version in each.versions and version in each.tagged]
+        return sorted(tagged, key=lambda each: each.tag or 0)
 
     def absent_at(self, version: int) -> list[Field]:
-        """The fields that this version lacks."""
+        """Return the fields that this version lacks."""
         return [each for each in self.fields if version not in each.versions]
 
     @cached_property
     def default_instance(self) -> Any:
-        """The one object that stands for "all defaults" wherever this struct is a field; it refuses
-        to be changed.
-        """
+        """The shared immutable object that a field of this struct has by default."""
         body = {
             "__slots__": (),
             "__setattr__": _refuse_change,
@@ -143,17 +144,22 @@ class Schema:
             "__schema__": self,
         }
         frozen = type(self.name, (self.cls,), body)
-        made: Any = object.__new__(frozen)
+        instance: Any = object.__new__(frozen)
         for each in self.fields:
             object.__setattr__(
-                made, each.name, [] if isinstance(each.kind, ArrayType) and each.default == () else each.default
+                instance, each.name, [] if isinstance(each.kind, ArrayType) and each.default == () else each.default
             )
-        return made
+        return instance
 
 
 class MessageSchema(Schema):
-    """A struct that is sent (or stored) on its own, with its versions. `flexible`: those with
-    compact lengths and tags.
+    """Schema of a struct that is sent or stored on its own.
+
+    Attributes:
+        api_key: None for a message that is neither request nor response.
+        versions: all versions of the message.
+        flexible: versions with compact lengths and tagged fields.
+        unstable: the last version is not final and must not be advertised.
     """
 
     api_key: int | None
@@ -164,9 +170,7 @@ class MessageSchema(Schema):
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a struct of a class whose attributes are fields; its versions are those of the message
-    around it.
-    """
+    """Make a struct of a class whose attributes are fields; its versions are the message's."""
     return _build(cls, Schema)[0]
 
 
@@ -176,20 +180,22 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Make a message of a class whose attributes are fields.
 
-    Args: versions: all that exist; flexible: those with compact lengths and tagged fields; api_key:
-    None for what is no request or response; unstable: the last version is still in the making and
-    is not to be advertised.
+    Args:
+        versions: all versions of the message.
+        flexible: versions with compact lengths and tagged fields.
+        api_key: None for a message that is neither request nor response.
+        unstable: the last version is not final and must not be advertised.
     """
 
-    def make(cls: type[T]) -> type[T]:
-        made, schema = _build(cls, MessageSchema)
+    def decorate(cls: type[T]) -> type[T]:
+        message_class, schema = _build(cls, MessageSchema)
         schema.api_key = api_key
         schema.versions = parse_versions(versions)
         schema.flexible = parse_versions(flexible)
         schema.unstable = unstable
-        return made
+        return message_class
 
-    return make
+    return decorate
 
 
 S = TypeVar("S", bound=Schema)
@@ -208,13 +214,17 @@ def _build(cls: type[T], schema_class: type[S]) -> tuple[type[T], S]:
     for method in (_first_init, _repr, _eq):
         body.setdefault(f"__{method.__name__.split('_')[-1]}__", method)
     body["__hash__"] = None
-    made: Any = type(cls.__name__, cls.__bases__, body)
-    made.__schema__ = schema = schema_class(made, tuple(fields))
-    return made, schema
+    struct_class: Any = type(cls.__name__, cls.__bases__, body)
+    struct_class.__schema__ = schema = schema_class(struct_class, tuple(fields))
+    return struct_class, schema
 
 
 def schema_of(cls: type[Any]) -> Schema:
-    """The schema of a struct class. Raises TypeError: `cls` is none."""
+    """Return the schema of a struct class.
+
+    Raises:
+        TypeError: `cls` is not a struct class.
+    """
     schema = getattr(cls, "__schema__", None)
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls!r} is no struct: it lacks @struct or @message")
@@ -222,14 +232,18 @@ def schema_of(cls: type[Any]) -> Schema:
 
 
 def message_schema_of(cls: type[Any]) -> MessageSchema:
-    """The schema of a message class. Raises TypeError: `cls` is none."""
+    """Return the schema of a message class.
+
+    Raises:
+        TypeError: `cls` is not a message class.
+    """
     schema = schema_of(cls)
     if not isinstance(schema, MessageSchema):
         raise TypeError(f"{cls!r} is a part of messages, not a message: it lacks @message")
     return schema
 
 
-# --- what all struct classes share
+# --- methods of all struct classes
 
 
 def _first_init(self: Any, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""Ranges of versions, written as Kafka writes them: ``3+``, ``0-12``, ``8``, ``none``."""
+"""Ranges of versions in Kafka's notation: ``3+``, ``0-12``, ``8``, ``none``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ NO_VERSIONS = Versions(1, 0)
 
 @cache
 def parse_versions(text: str) -> Versions:
-    """Return the range of a text ``3+``, ``0-12``, ``8`` or ``none``. Raises: ValueError: another
-    form.
+    """Return the range of a text ``3+``, ``0-12``, ``8`` or ``none``.
+
+    Raises:
+        ValueError: the text has another form.
     """
     if text in ("", "none"):
         return NO_VERSIONS

@@ -1,10 +1,9 @@
-"""Writes the source of writers: one flat function per (message, version), with all nested structs
-inlined.
+"""Generates writers: one flat function per (message, version), with all nested structs inlined.
 
-Values of fixed size that follow each other, and lengths or counts between them, are packed
-together. A varint is packed as one byte where it is below 128, which it nearly always is; else the
-run is packed piece by piece. Structs whose fields of varying size are mostly empty (error messages,
-aborted transactions, tags) get a `lean` branch: one pack for all.
+Adjacent fixed-size values, and lengths or counts between them, are packed together. A varint below
+128, the usual case, is packed as one byte; otherwise the run is packed piece by piece. Structs
+whose variable-size fields are mostly empty (error messages, aborted transactions, tags) get a
+`lean` branch: one pack for all fields.
 
 In the source, `w` (or `w7` within a tagged field) appends a chunk.
 """
@@ -29,7 +28,7 @@ from kqueue.schema.structs import Field, Schema
 
 
 def writer_source(schema: Schema, version: int, flexible: bool) -> SourceBuilder:
-    """The source of `write(o, out)`, which appends the chunks of `o` to `out`."""
+    """Return the source of `write(o, out)`, which appends the chunks of `o` to `out`."""
     source = SourceBuilder(
         BYTE=runtime.BYTE,
         uvarint=runtime.uvarint,
@@ -53,8 +52,10 @@ def writer_source(schema: Schema, version: int, flexible: bool) -> SourceBuilder
 
 
 class _Value(NamedTuple):
-    """One value that waits to be packed. `varint`: the helper that writes it where it is 128 or
-    more, "" where it can't be.
+    """One value to pack.
+
+    Attributes:
+        varint: the helper that writes it if it is 128 or more; "": it never is.
     """
 
     code: str
@@ -63,7 +64,11 @@ class _Value(NamedTuple):
 
 
 class _WriterGenerator:
-    """Goes through a schema at one version and adds lines. `pending` are the values not yet packed."""
+    """Adds the lines of a schema at one version.
+
+    Attributes:
+        pending: values that are not packed yet.
+    """
 
     def __init__(self, source: SourceBuilder, version: int, flexible: bool) -> None:
         self.source = source
@@ -75,7 +80,7 @@ class _WriterGenerator:
     # --- runs
 
     def flush(self) -> None:
-        """Pack and append what is pending."""
+        """Pack and append the pending values."""
         if not self.pending:
             return
         run, self.pending = self.pending, []
@@ -97,8 +102,9 @@ class _WriterGenerator:
             self.pack(part)
 
     def flush_size(self, size: str) -> None:
-        """Pack what is pending with the compact length of something big, `size` holding length + 1:
-        up to 3 bytes at once.
+        """Pack the pending values with the compact length of a large value.
+
+        `size` holds length + 1; up to 3 bytes are packed at once.
         """
         run, self.pending = self.pending, []
         if any(value.varint for value in run) or not run:
@@ -132,50 +138,50 @@ class _WriterGenerator:
         self.source.line(f"{self.append}({text})")
 
     def now(self, text: str) -> None:
-        """Append a chunk behind all that is pending."""
+        """Append a chunk after all pending values."""
         self.flush()
         self.source.line(f"{self.append}({text})")
 
     # --- structs
 
-    def struct(self, schema: Schema, made: str) -> None:
-        """Write the struct in the local name `made`. Its last values may still be pending."""
+    def struct(self, schema: Schema, obj: str) -> None:
+        """Write the struct in the local name `obj`. Its last values may still be pending."""
         for each in schema.absent_at(self.version):
             if not each.ignorable:
-                self.refuse(schema, each, made)
+                self.refuse(schema, each, obj)
         optional = [each for each in schema.fields_at(self.version) if self.mostly_empty(each)]
         tagged = schema.tagged_at(self.version)
         if not (optional or tagged) or self.has_lists(schema):
-            self.in_full(schema, made)
+            self.in_full(schema, obj)
             return
         self.flush()
-        tests = [self.test_empty(each, f"{made}.{each.name}") for each in optional]
-        tests += [self.test_default(each, f"{made}.{each.name}") for each in tagged]
+        tests = [self.test_empty(each, f"{obj}.{each.name}") for each in optional]
+        tests += [self.test_default(each, f"{obj}.{each.name}") for each in tagged]
         with self.source.block(f"if {' and '.join(tests)}"):
-            self.lean(schema, made)
+            self.lean(schema, obj)
             self.flush()
         with self.source.block("else"):
-            self.in_full(schema, made)
+            self.in_full(schema, obj)
             self.flush()
 
-    def in_full(self, schema: Schema, made: str) -> None:
+    def in_full(self, schema: Schema, obj: str) -> None:
         for each in schema.fields_at(self.version):
-            self.field(schema, each, made)
+            self.field(schema, each, obj)
         if self.flexible:
-            self.tags(schema, made)
+            self.tags(schema, obj)
 
-    def lean(self, schema: Schema, made: str) -> None:
-        """The struct where all that is mostly empty is empty."""
+    def lean(self, schema: Schema, obj: str) -> None:
+        """Write the struct with all mostly empty fields empty."""
         for each in schema.fields_at(self.version):
             if not self.mostly_empty(each):
-                self.field(schema, each, made)
+                self.field(schema, each, obj)
                 continue
             compact = self.flexible and each.compact
             code = "B" if compact else "h" if each.kind is string else "b" if isinstance(each.kind, StructType) else "i"
             empty = "1" if compact else "0"
             null = "255" if isinstance(each.kind, StructType) and compact else "0" if compact else "-1"
             if isinstance(each.kind, ArrayType) and self.version in each.nullable:
-                empty = f"{null} if {made}.{each.name} is None else {empty}"
+                empty = f"{null} if {obj}.{each.name} is None else {empty}"
             elif not isinstance(each.kind, ArrayType):
                 empty = null
             self.pending.append(_Value(code, empty))
@@ -183,7 +189,7 @@ class _WriterGenerator:
             self.pending.append(_Value("B", "0"))
 
     def mostly_empty(self, each: Field) -> bool:
-        """Whether a field of varying size is likely to be null or to have no elements."""
+        """Return whether a variable-size field is usually null or empty."""
         if each.kind is record_data or isinstance(each.kind, FixedSizeType):
             return False
         if isinstance(each.kind, ArrayType):
@@ -191,8 +197,9 @@ class _WriterGenerator:
         return self.version in each.nullable
 
     def has_lists(self, schema: Schema) -> bool:
-        """Whether this one holds other structs as a rule: then two branches would double too much
-        source.
+        """Return whether the struct usually holds other structs.
+
+        Then two branches would generate too much source.
         """
         return any(
             isinstance(each.kind.of if isinstance(each.kind, ArrayType) else each.kind, StructType)
@@ -204,8 +211,9 @@ class _WriterGenerator:
         return f"not {text}" if isinstance(each.kind, ArrayType) else f"{text} is None"
 
     def test_default(self, each: Field, text: str) -> str:
-        """An expression that holds where the field has its default; for structs, only where it is
-        the shared one.
+        """Return an expression that is true if the field has its default.
+
+        For structs it is true only for the shared default object.
         """
         if isinstance(each.kind, ArrayType) and each.default == ():
             return f"({text} is not None and not {text})" if self.version in each.nullable else f"not {text}"
@@ -213,7 +221,7 @@ class _WriterGenerator:
         return f"{text} {same} {self.source.constant(each.default)}"
 
     def test_changed(self, each: Field, text: str) -> str:
-        """An expression that holds where the field has not its default."""
+        """Return an expression that is true if the field does not have its default."""
         if isinstance(each.kind, ArrayType) and each.default == ():
             return f"{text} is None or {text}" if each.nullable.low <= each.nullable.high else text
         default = self.source.constant(each.default)
@@ -225,12 +233,12 @@ class _WriterGenerator:
             else f"{text} != {default}"
         )
 
-    def refuse(self, schema: Schema, each: Field, made: str) -> None:
-        text = f"{made}.{each.name}"
+    def refuse(self, schema: Schema, each: Field, obj: str) -> None:
+        text = f"{obj}.{each.name}"
         arguments = f"{schema.name!r}, {each.name!r}, '{each.versions}', {self.version}, {text}"
         self.source.line(f"if {self.test_changed(each, text)}: refuse_version({arguments})")
 
-    def tags(self, schema: Schema, made: str) -> None:
+    def tags(self, schema: Schema, obj: str) -> None:
         tagged = schema.tagged_at(self.version)
         if not tagged:
             self.pending.append(_Value("B", "0"))
@@ -240,12 +248,12 @@ class _WriterGenerator:
         count, section = source.fresh("n"), source.fresh("tags")
         source.line(f"{count} = 0; {section} = []")
         for each in tagged:
-            text = f"{made}.{each.name}"
+            text = f"{obj}.{each.name}"
             with source.block(f"if {self.test_changed(each, text)}"):
                 outer, chunks = self.append, source.fresh("t")
                 self.append = source.fresh("w")
                 source.line(f"{chunks} = []; {self.append} = {chunks}.append")
-                self.field(schema, each, made)
+                self.field(schema, each, obj)
                 self.flush()
                 source.line(f"{section} += (uvarint({each.tag}), uvarint(sum(map(len, {chunks}))), *{chunks})")
                 source.line(f"{count} += 1")
@@ -255,8 +263,8 @@ class _WriterGenerator:
 
     # --- fields
 
-    def field(self, schema: Schema, each: Field, made: str) -> None:
-        text = f"{made}.{each.name}"
+    def field(self, schema: Schema, each: Field, obj: str) -> None:
+        text = f"{obj}.{each.name}"
         nullable = self.version in each.nullable or each.kind is record_data
         if not nullable and each.nullable.low <= each.nullable.high:
             test = f"if {text} is None: refuse_null({schema.name!r}, {each.name!r}, '{each.nullable}', {self.version})"
@@ -266,7 +274,7 @@ class _WriterGenerator:
         self.value(f"{schema.name!r}, {each.name!r}", each.kind, text, nullable, self.flexible and each.compact)
 
     def value(self, where: str, kind: FieldType[Any], text: str, nullable: bool, compact: bool) -> None:
-        """Write a value of any kind; `where` are the first arguments of the failures."""
+        """Write a value of any kind; `where` are the first arguments of errors."""
         if isinstance(kind, FixedSizeType):
             if kind.code == "16s":
                 self.source.line(f"check_uuid({where}, {text})")
@@ -294,8 +302,9 @@ class _WriterGenerator:
             self.flush()
 
     def sequence(self, kind: LengthPrefixedType[Any], text: str, nullable: bool, compact: bool) -> None:
-        """Write a string, bytes or records: the length joins the run before it, the content is a
-        chunk of its own.
+        """Write a string, bytes or records.
+
+        The length joins the preceding run; the content is its own chunk.
         """
         source, content, size = self.source, self.source.fresh("s"), self.source.fresh("n")
         source.line(f"{content} = {text}")

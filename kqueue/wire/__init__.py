@@ -1,5 +1,5 @@
-"""Messages of the protocol to bytes and back, without I/O.
+"""Encodes and decodes the messages of the protocol, without I/O.
 
-`apis` lists the requests, `messages` has one module per API, `headers` and `frame` enclose them.
+`apis` lists the APIs; `messages` has one module per API; `headers` and `frame` enclose messages.
 Message modules are imported, and their readers and writers compiled, on first use.
 """

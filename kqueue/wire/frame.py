@@ -1,4 +1,4 @@
-"""Frames: a request or response is a big-endian int32 length and so many bytes."""
+"""Frames: a request or response is a big-endian int32 length, then that many bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ LENGTH_SIZE = LENGTH.size
 
 
 def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int) -> int:
-    """Return the frame length in the 4 bytes at `position`, before anything is allocated for it.
+    """Return the frame length in the 4 bytes at `position`; no memory is allocated before.
 
-    Raises: MalformedMessage: negative, or above `size_max` (`socket.request.max.bytes`).
+    Raises:
+        MalformedMessage: negative, or above `size_max` (`socket.request.max.bytes`).
     """
     size: int = LENGTH.unpack_from(buf, position)[0]
     if not 0 <= size <= size_max:
@@ -24,7 +25,11 @@ def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int
 
 
 def frame_length(chunks: Iterable[Chunk]) -> bytes:
-    """Return the encoded length of these chunks. Raises: MalformedMessage: 2 GiB or more in all."""
+    """Return the encoded length of these chunks.
+
+    Raises:
+        MalformedMessage: 2 GiB or more in all.
+    """
     size = sum(map(len, chunks))
     if size >= 1 << 31:
         raise MalformedMessage(f"expected a frame below 2^31 bytes, made one of {size}")

@@ -1,6 +1,7 @@
 """The headers of requests and responses.
 
-    request   api key int16, api version int16, correlation id int32, [1+] client id string, [2] tagged fields
+    request   api key int16, api version int16, correlation id int32, [1+] client id string,
+              [2] tagged fields
     response  correlation id int32, [1] tagged fields
 
 The header's version follows from the body's: the last one where the body is flexible, else the one
@@ -25,6 +26,8 @@ _CORRELATION_AND_NO_TAGS = struct.Struct(">ix")
 
 @message(versions="0-2", flexible="2+")
 class RequestHeader:
+    """Header of a request."""
+
     api_key: int = field(int16)
     api_version: int = field(int16)
     correlation_id: int = field(int32)
@@ -33,11 +36,17 @@ class RequestHeader:
 
 @message(versions="0-1", flexible="1+")
 class ResponseHeader:
+    """Header of a response."""
+
     correlation_id: int = field(int32)
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """Return the version of a request's header. Raises: UnsupportedVersion: unknown API."""
+    """Return the version of a request's header.
+
+    Raises:
+        UnsupportedVersion: unknown API.
+    """
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     api = BY_KEY.get(api_key)
@@ -47,7 +56,11 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """Return the version of a response's header. Raises: UnsupportedVersion: unknown API."""
+    """Return the version of a response's header.
+
+    Raises:
+        UnsupportedVersion: unknown API.
+    """
     return 0 if api_key == API_VERSIONS else max(0, request_header_version(api_key, api_version) - 1)
 
 
@@ -56,7 +69,9 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
     The API version is not checked.
 
-    Raises: MalformedMessage. UnsupportedVersion: unknown API.
+    Raises:
+        MalformedMessage: the header is damaged.
+        UnsupportedVersion: unknown API.
     """
     if len(frame) < 8:
         raise MalformedMessage(f"expected a request of at least 8 bytes, found {len(frame)}")
@@ -65,19 +80,31 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return an encoded request header. Raises: UnsupportedVersion: unknown API."""
+    """Return an encoded request header.
+
+    Raises:
+        UnsupportedVersion: unknown API.
+    """
     header = RequestHeader(api_key=api_key, api_version=api_version, correlation_id=correlation_id, client_id=client_id)
     return encode(header, request_header_version(api_key, api_version))
 
 
 def read_response_header(frame: memoryview, api_key: int, api_version: int) -> tuple[int, int]:
-    """Return correlation id and position of the body in a response. Raises: MalformedMessage."""
+    """Return the correlation id and the position of the body in a response.
+
+    Raises:
+        MalformedMessage: the header is damaged.
+    """
     header, position = reader(ResponseHeader, response_header_version(api_key, api_version))(frame, 0)
     return header.correlation_id, position
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """Return an encoded response header. Raises: UnsupportedVersion: unknown API."""
+    """Return an encoded response header.
+
+    Raises:
+        UnsupportedVersion: unknown API.
+    """
     if response_header_version(api_key, api_version) == 0:
         return _CORRELATION.pack(correlation_id)
     return _CORRELATION_AND_NO_TAGS.pack(correlation_id)
