@@ -1,6 +1,4 @@
-"""A client that shows every field: blocking, and one request may be sent before the last is
-answered.
-"""
+"""A blocking client that returns decoded responses and can pipeline requests."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 
 
 class Raw:
-    """One connection; used in a `with`. Nothing is waited for longer than `timeout_s`: then
-    TimeoutError.
-    """
+    """One connection, as a context manager; operations raise TimeoutError after `timeout_s`."""
 
     def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = 10) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -46,8 +42,9 @@ class Raw:
         self._asked.append((name, version))
 
     def receive(self) -> Any:
-        """The answer to the first request that has none yet. Raises EOFError: the connection was
-        closed instead.
+        """Return the response to the oldest unanswered request.
+
+        Raises: EOFError: the connection was closed.
         """
         try:
             size = int.from_bytes(self._stream.read(4), "big")
@@ -66,10 +63,10 @@ class Raw:
         return self.receive()
 
 
-def produce(*places: tuple[str, int], acks: int = -1, value: bytes = b"a") -> ProduceRequest:
-    """One record for each topic and partition, version 12 and before."""
+def produce(*partitions: tuple[str, int], acks: int = -1, value: bytes = b"a") -> ProduceRequest:
+    """Return a request with one record per partition, for versions up to 12."""
     batch = bytes(build_batch([Record(0, 1_700_000_000_000, None, value, [])]))
-    topics = {topic: [index for name, index in places if name == topic] for topic, _ in places}
+    topics = {topic: [index for name, index in partitions if name == topic] for topic, _ in partitions}
     return ProduceRequest(
         acks=acks,
         timeout_ms=5_000,
@@ -83,12 +80,10 @@ def produce(*places: tuple[str, int], acks: int = -1, value: bytes = b"a") -> Pr
 
 
 def fetch(
-    *places: tuple[str, int], offset: int = 0, max_wait_ms: int = 5_000, session_id: int = 0, epoch: int = -1
+    *partitions: tuple[str, int], offset: int = 0, max_wait_ms: int = 5_000, session_id: int = 0, epoch: int = -1
 ) -> FetchRequest:
-    """From each topic and partition, version 12 and before; without a session unless `epoch` asks
-    for one.
-    """
-    topics = {topic: [index for name, index in places if name == topic] for topic, _ in places}
+    """Return a request for these partitions, for versions up to 12; `epoch` 0 opens a session."""
+    topics = {topic: [index for name, index in partitions if name == topic] for topic, _ in partitions}
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,

@@ -36,12 +36,12 @@ def made(client: Clients) -> Iterator[Faults]:
 
 
 def values(broker: kqueue.Broker, topic: str = "t") -> list[bytes | None]:
-    """What is in the log, by the broker itself."""
+    """Return the records in the log, read through the broker."""
     return [record.value for record in broker.topics[topic].records()]
 
 
 def error_of(run: Callable[[], Any]) -> str:
-    """The kind and the words of what a client makes of an error."""
+    """Return the class and the message of a client's error."""
     with pytest.raises(Exception) as caught:  # noqa: PT011  each client has errors of its own
         run()
     return f"{caught.type.__name__}: {caught.value}"
@@ -56,7 +56,7 @@ def gives_up_soon(client: Clients) -> None:
         client.producer_options |= {"delivery_timeout_ms": 200, "request_timeout_ms": 100}
 
 
-def test_a_producer_gets_over_errors_that_pass(client: Clients, made: Faults) -> None:
+def test_a_producer_recovers_from_transient_errors(client: Clients, made: Faults) -> None:
     fault = made.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=3, topic="t")
     client.send("t", b"a")
     assert fault.count == 3
@@ -66,20 +66,20 @@ def test_a_producer_gets_over_errors_that_pass(client: Clients, made: Faults) ->
     assert values(client.broker) == [b"a"]
 
 
-def test_an_error_for_good_is_told_to_the_program(client: Clients, made: Faults) -> None:
+def test_a_permanent_error_reaches_the_program(client: Clients, made: Faults) -> None:
     made.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic="t")
     assert "TopicAuthorizationFailed" in error_of(lambda: client.send("t", b"a"))
     assert values(client.broker) == []
 
 
-def test_a_consumer_gets_over_errors_of_its_fetches(client: Clients, made: Faults) -> None:
+def test_a_consumer_recovers_from_fetch_errors(client: Clients, made: Faults) -> None:
     client.send("t", b"a", b"b")
     fault = made.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2, topic="t", partition=0)
     assert client.consumer("t", **QUICK).take(2) == [b"a", b"b"]
     assert fault.count == 2
 
 
-def test_an_error_reaches_a_consumer_whose_session_names_its_topic_no_more(client: Clients, made: Faults) -> None:
+def test_an_error_reaches_a_consumer_with_a_fetch_session(client: Clients, made: Faults) -> None:
     client.send("t", b"a")
     consumer = client.consumer("t", fetch_max_wait_ms=50, **QUICK)
     assert consumer.take(1) == [b"a"]
@@ -89,8 +89,8 @@ def test_an_error_reaches_a_consumer_whose_session_names_its_topic_no_more(clien
     fault.wait()
 
 
-def test_offsets_can_get_lost(client: Clients, made: Faults) -> None:
-    """OFFSET_OUT_OF_RANGE: a consumer begins again where `auto_offset_reset` says."""
+def test_a_consumer_resets_after_offset_out_of_range(client: Clients, made: Faults) -> None:
+    """The consumer restarts at the position that `auto_offset_reset` selects."""
     client.send("t", b"a", b"b")
     consumer = client.consumer("t", fetch_max_wait_ms=50, **QUICK)
     assert consumer.take(2) == [b"a", b"b"]
@@ -98,7 +98,7 @@ def test_offsets_can_get_lost(client: Clients, made: Faults) -> None:
     assert consumer.take(2) == [b"a", b"b"]
 
 
-def test_a_commit_that_fails_is_told_to_the_program(client: Clients, made: Faults) -> None:
+def test_a_failed_commit_reaches_the_program(client: Clients, made: Faults) -> None:
     client.send("t", b"a")
     consumer = client.consumer("t", group_id="g")
     assert consumer.take(1) == [b"a"]
@@ -109,13 +109,13 @@ def test_a_commit_that_fails_is_told_to_the_program(client: Clients, made: Fault
     assert consumer.committed("t") == 1
 
 
-def test_a_topic_without_a_leader_is_waited_for(client: Clients, made: Faults) -> None:
+def test_clients_wait_for_a_leader(client: Clients, made: Faults) -> None:
     fault = made.fail("Metadata", "LEADER_NOT_AVAILABLE", times=2, topic="t")
     client.send("t", b"a")
     assert fault.count == 2
 
 
-def test_requests_can_take_long(client: Clients, made: Faults) -> None:
+def test_requests_can_be_delayed(client: Clients, made: Faults) -> None:
     client.send("t", b"a")
     made.delay("Produce", ms=150, times=1)
     began = time.monotonic()
@@ -124,7 +124,7 @@ def test_requests_can_take_long(client: Clients, made: Faults) -> None:
     assert values(client.broker) == [b"a", b"b"]
 
 
-def test_a_delay_passes_with_the_brokers_time(client: Clients, made: Faults) -> None:
+def test_a_delay_follows_the_brokers_clock(client: Clients, made: Faults) -> None:
     client.send("t", b"a")
     fault = made.delay("Produce", seconds=3600)
     sent = client.soon(client.send, "t", b"b")
@@ -134,7 +134,7 @@ def test_a_delay_passes_with_the_brokers_time(client: Clients, made: Faults) -> 
     sent.result(5)
 
 
-def test_a_lost_connection_costs_and_doubles_nothing(client: Clients, made: Faults) -> None:
+def test_a_lost_connection_neither_loses_nor_duplicates_records(client: Clients, made: Faults) -> None:
     fault = made.disconnect("Produce", after=1, times=2)
     client.send("t", b"a", b"b", b"c")
     assert fault.count == 2
@@ -142,7 +142,7 @@ def test_a_lost_connection_costs_and_doubles_nothing(client: Clients, made: Faul
     assert len({request.address for request in client.broker.requests("Produce")}) == 3
 
 
-def test_a_lost_reply_doubles_nothing_for_an_idempotent_producer(client: Clients, made: Faults) -> None:
+def test_a_lost_reply_duplicates_nothing_with_an_idempotent_producer(client: Clients, made: Faults) -> None:
     fault = made.drop_reply("Produce", after=1)
     client.send("t", b"a", b"b", b"c")
     assert fault.count == 1
@@ -150,7 +150,7 @@ def test_a_lost_reply_doubles_nothing_for_an_idempotent_producer(client: Clients
     assert len(client.broker.requests("Produce")) == 4
 
 
-def test_a_lost_reply_doubles_a_record_of_another_producer(client: Clients, made: Faults) -> None:
+def test_a_lost_reply_duplicates_a_record_without_idempotence(client: Clients, made: Faults) -> None:
     client.producer_options["enable_idempotence"] = False
     made.drop_reply("Produce", after=1)
     client.send("t", b"a", b"b", b"c")
@@ -163,7 +163,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_full_disk_costs_nothing_that_was_confirmed(kind: str, path: Path | None) -> None:
+def test_a_full_disk_loses_no_confirmed_record(kind: str, path: Path | None) -> None:
     with kqueue.Broker(path) as broker:
         with clients(kind, broker) as client, faults(broker) as made:
             broker.create_topic("t")
@@ -185,7 +185,7 @@ def test_a_full_disk_costs_nothing_that_was_confirmed(kind: str, path: Path | No
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_nothing_of_a_torn_write_is_served(kind: str, path: Path | None) -> None:
+def test_a_torn_write_is_never_served(kind: str, path: Path | None) -> None:
     with kqueue.Broker(path) as broker:
         with clients(kind, broker) as client, faults(broker) as made:
             broker.create_topic("t")
@@ -214,7 +214,7 @@ GROUP = {
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_who_is_cut_off_is_put_out_of_its_group_and_comes_back(kind: str) -> None:
+def test_a_partitioned_member_leaves_its_group_and_rejoins(kind: str) -> None:
     with (
         kqueue.Broker(group_min_session_timeout_ms=100) as broker,
         clients(kind, broker) as client,
@@ -238,7 +238,7 @@ def test_who_is_cut_off_is_put_out_of_its_group_and_comes_back(kind: str) -> Non
         until(came_back, "its return to the group")
 
 
-def test_packets_to_nowhere_close_nothing(client: Clients, made: Faults) -> None:
+def test_a_network_partition_closes_no_connection(client: Clients, made: Faults) -> None:
     """A request under way and a new connection wait until the network is whole again; then both go
     on.
     """

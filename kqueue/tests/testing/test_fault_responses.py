@@ -1,4 +1,4 @@
-"""What stands in the answers that tell of an error for a part of a request, field by field."""
+"""Field values of responses with an injected error for a part of the request."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_part_of_a_produce_fails_and_the_rest_is_written(
     assert {place: count(broker, *place) for place in ALL} == {place: 0 if place in hit else 1 for place in ALL}
 
 
-def test_a_topic_is_known_by_its_id_too(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
+def test_a_topic_is_matched_by_its_id(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
     ids = {one.name: one.topic_id for one in raw.ask("Metadata", 12, topics=None).topics}
     request = produce(("t", 0), ("u", 0))
     for topic in request.topic_data:
@@ -94,10 +94,8 @@ def test_a_topic_is_known_by_its_id_too(broker: kqueue.Broker, made: Faults, raw
     assert broker.requests("Produce")[0].topics == ("t", "u")
 
 
-def test_nobody_reads_an_answer_without_acks_so_the_connection_ends(
-    broker: kqueue.Broker, made: Faults, raw: Raw
-) -> None:
-    """As in Kafka. What else was in the request is written."""
+def test_a_produce_without_acks_closes_the_connection(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
+    """As in Kafka. The rest of the request is written."""
     made.fail("Produce", topic="t")
     raw.send("Produce", 9, produce(("t", 0), ("u", 0), acks=0))
     with pytest.raises(EOFError):
@@ -116,12 +114,12 @@ def test_other_partitions_of_a_fetch_are_served_at_once(broker: kqueue.Broker, m
 
 
 @pytest.mark.parametrize("which", [{"topic": "t"}, {"topic": "t", "partition": 0}, {}])
-def test_a_fetch_that_would_wait_is_told_at_once(made: Faults, raw: Raw, which: dict[str, Any]) -> None:
+def test_a_waiting_fetch_fails_at_once(made: Faults, raw: Raw, which: dict[str, Any]) -> None:
     made.fail("Fetch", **which)
     assert codes(raw.ask("Fetch", 12, fetch(("t", 0), max_wait_ms=600_000)).responses) == {("t", 0): ERROR}
 
 
-def test_what_a_session_remembers_is_meant_too(made: Faults, raw: Raw) -> None:
+def test_partitions_of_a_fetch_session_are_matched(made: Faults, raw: Raw) -> None:
     session_id = raw.ask("Fetch", 12, fetch(("t", 0), ("u", 0), max_wait_ms=0, epoch=0)).session_id
     assert session_id
     fault = made.fail("Fetch", topic="t")
@@ -133,7 +131,7 @@ def test_what_a_session_remembers_is_meant_too(made: Faults, raw: Raw) -> None:
     assert (fault.count, other.count) == (1, 0)
 
 
-def test_an_error_of_sessions_stands_at_the_top(made: Faults, raw: Raw) -> None:
+def test_a_session_error_is_in_the_top_level_field(made: Faults, raw: Raw) -> None:
     made.fail("Fetch", "FETCH_SESSION_ID_NOT_FOUND")
     answer = raw.ask("Fetch", 12, fetch(("t", 0)))
     assert (answer.error_code, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
@@ -161,7 +159,7 @@ def test_metadata_of_one_partition(made: Faults, raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4, 12])
-def test_a_topic_that_metadata_fails_for_is_not_made(
+def test_a_topic_that_metadata_fails_for_is_not_created(
     broker: kqueue.Broker, made: Faults, raw: Raw, version: int
 ) -> None:
     made.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="new")
@@ -171,7 +169,7 @@ def test_a_topic_that_metadata_fails_for_is_not_made(
     assert "new" not in broker.topics
 
 
-def test_places_are_looked_up_for_the_other_topics(made: Faults, raw: Raw) -> None:
+def test_offsets_are_listed_for_the_other_topics(made: Faults, raw: Raw) -> None:
     made.fail("ListOffsets", topic="t", partition=0)
     asked = [
         ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-1)])
@@ -218,7 +216,7 @@ def test_every_api_can_fail_at_every_version(module: str, made: Faults, raw: Raw
 
 
 def test_two_faults_share_a_request(broker: kqueue.Broker, made: Faults, raw: Raw) -> None:
-    """Also if the request is read anew between them, because it was held."""
+    """Also if the request is decoded again between them, because it was held."""
     made.fail("Produce", topic="t", partition=0)
     made.delay("Produce", ms=20)
     made.fail("Produce", "CORRUPT_MESSAGE", topic="u")

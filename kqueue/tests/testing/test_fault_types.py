@@ -41,7 +41,7 @@ def raw(broker: kqueue.Broker) -> Iterator[Raw]:
 
 
 def code(raw: Raw) -> int:
-    """What a Produce of one record is answered with."""
+    """Return the error code of a Produce of one record."""
     found: int = raw.ask("Produce", 9, produce(T)).responses[0].partition_responses[0].error_code
     return found
 
@@ -71,18 +71,18 @@ def is_whole(broker: kqueue.Broker) -> bool:
         (lambda made: made.script([{"fail": "Produce", "delay": "Fetch"}]), "found fail, delay"),
     ],
 )
-def test_what_can_not_be_meant_is_refused_at_once(made: Faults, make: object, words: str) -> None:
+def test_invalid_filters_are_refused_at_once(made: Faults, make: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make(made)  # type: ignore[operator]
 
 
-def test_names_may_be_small_and_errors_their_codes(made: Faults, raw: Raw) -> None:
+def test_names_ignore_case_and_errors_may_be_codes(made: Faults, raw: Raw) -> None:
     made.fail("produce", "not_leader_or_follower")
     made.fail("PRODUCE", ErrorCode.CORRUPT_MESSAGE)
     assert [code(raw), code(raw), code(raw)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, 0]
 
 
-def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
+def test_faults_are_added_inside_their_with(broker: kqueue.Broker) -> None:
     made = faults(broker)
     with pytest.raises(RuntimeError, match="inside"):
         made.fail("Produce")
@@ -91,7 +91,7 @@ def test_faults_are_made_inside_of_their_with(broker: kqueue.Broker) -> None:
     assert is_whole(broker)
 
 
-def test_a_row_of_faults_is_a_script(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
+def test_a_list_of_faults_is_a_script(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
     first, second, third = made.script(
         [
             {"fail": "Produce", "times": 2},
@@ -114,7 +114,7 @@ def _address(raw: Raw) -> str:
     return f"{host}:{port}"
 
 
-def test_a_request_meets_one_end(made: Faults, broker: kqueue.Broker) -> None:
+def test_a_request_has_one_final_outcome(made: Faults, broker: kqueue.Broker) -> None:
     """A dropped reply is that of a request which was carried out; the faults behind it are for the
     requests behind it.
     """
@@ -136,12 +136,12 @@ def test_a_request_meets_one_end(made: Faults, broker: kqueue.Broker) -> None:
         assert [code(raw), code(raw)] == [6, 0]
 
 
-def test_some_pass_first(made: Faults, raw: Raw) -> None:
+def test_requests_before_after_pass(made: Faults, raw: Raw) -> None:
     made.fail("Produce", after=2, times=1)
     assert [code(raw) for _ in range(4)] == [0, 0, 6, 0]
 
 
-def test_the_others_are_left_alone(made: Faults, broker: kqueue.Broker) -> None:
+def test_other_requests_are_not_affected(made: Faults, broker: kqueue.Broker) -> None:
     by_client = made.fail("Produce", client_id="other", times=None)
     by_topic = made.fail("Produce", topic="u", times=None)
     by_partition = made.fail("Produce", partition=1, times=None)
@@ -151,7 +151,7 @@ def test_the_others_are_left_alone(made: Faults, broker: kqueue.Broker) -> None:
     assert (by_client.count, by_topic.count, by_partition.count, by_api.count) == (1, 0, 0, 0)
 
 
-def test_all_apis_at_once(made: Faults, raw: Raw) -> None:
+def test_a_fault_can_apply_to_all_apis(made: Faults, raw: Raw) -> None:
     fault = made.fail("*", "UNKNOWN_SERVER_ERROR", times=2)
     assert code(raw) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert raw.ask("Heartbeat", 4, group_id="g").error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -173,7 +173,7 @@ def test_chance_follows_from_the_seed(broker: kqueue.Broker, raw: Raw) -> None:
 # --- the end
 
 
-def test_all_is_taken_back_after_an_exception_too(broker: kqueue.Broker, raw: Raw) -> None:
+def test_an_exception_cancels_all_faults(broker: kqueue.Broker, raw: Raw) -> None:
     def use() -> None:
         with faults(broker) as made:
             made.fail("*", times=None)
@@ -187,7 +187,7 @@ def test_all_is_taken_back_after_an_exception_too(broker: kqueue.Broker, raw: Ra
     assert is_whole(broker)
 
 
-def test_a_fault_is_a_with_of_its_own(made: Faults, raw: Raw) -> None:
+def test_a_fault_is_a_context_manager(made: Faults, raw: Raw) -> None:
     with made.fail("Produce", times=None) as fault:
         assert code(raw) == 6
         assert repr(fault) == "<fail Produce with NOT_LEADER_OR_FOLLOWER: 1 times>"
@@ -196,7 +196,7 @@ def test_a_fault_is_a_with_of_its_own(made: Faults, raw: Raw) -> None:
     fault.cancel()
 
 
-def test_what_is_delayed_goes_on_when_its_fault_is_taken_back(made: Faults, raw: Raw) -> None:
+def test_cancelling_a_delay_releases_its_requests(made: Faults, raw: Raw) -> None:
     with made.delay("Produce", seconds=3600) as fault:
         raw.send("Produce", 9, produce(T))
         raw.send("Heartbeat", 4, group_id="g")
@@ -215,7 +215,7 @@ def test_each_request_is_delayed_once(made: Faults, raw: Raw) -> None:
     assert fault.count == 2
 
 
-def test_a_delayed_request_is_carried_out_though_its_client_gave_up(made: Faults, broker: kqueue.Broker) -> None:
+def test_a_delayed_request_is_executed_after_its_client_disconnected(made: Faults, broker: kqueue.Broker) -> None:
     before = len(list(broker.topics["t"].records()))
     fault = made.delay("Produce", seconds=3600)
     with Raw(broker.bootstrap) as raw:
@@ -276,7 +276,7 @@ def test_a_delayed_request_may_wait_for_its_handler_besides(made: Faults, raw: R
 # --- a parted network
 
 
-def test_an_answer_under_way_waits_for_the_network(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
+def test_a_pending_response_waits_for_the_network(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
     end = len(list(broker.topics["t"].records()))
     raw.send("Fetch", 12, fetch(T, offset=end, max_wait_ms=600_000))
     broker.requests.wait_for("Fetch")
@@ -291,8 +291,8 @@ def test_an_answer_under_way_waits_for_the_network(made: Faults, raw: Raw, broke
         assert len(raw.receive().responses[0].partitions[0].records) > 0
 
 
-def test_time_that_passes_closes_nothing_meanwhile(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
-    """Neither the idle time nor that of a slow reader counts where nothing comes through."""
+def test_a_network_partition_suspends_timeouts(made: Faults, raw: Raw, broker: kqueue.Broker) -> None:
+    """Idle and slow-reader timeouts do not count during a network partition."""
     assert code(raw) == 0
     parted = made.partition_network("raw")
     raw.send("Produce", 9, produce(T))
@@ -304,7 +304,7 @@ def test_time_that_passes_closes_nothing_meanwhile(made: Faults, raw: Raw, broke
 # --- restarts
 
 
-def test_faults_outlive_a_restart_which_waits_for_nothing_that_is_held() -> None:
+def test_faults_persist_across_a_restart_that_drops_held_requests() -> None:
     with kqueue.Broker(kqueue_stop_timeout_ms=60_000) as broker, faults(broker) as made:
         broker.create_topic("t")
         delayed = made.delay("Produce", seconds=3600)
@@ -328,7 +328,7 @@ def test_faults_outlive_a_restart_which_waits_for_nothing_that_is_held() -> None
         made.cancel()  # of a broker that does not run
 
 
-def test_faults_may_be_asked_for_before_the_start() -> None:
+def test_faults_may_be_added_before_the_start() -> None:
     broker = kqueue.Broker()
     with faults(broker) as made:
         made.partition_network("far")
@@ -340,7 +340,9 @@ def test_faults_may_be_asked_for_before_the_start() -> None:
 # --- what else may go wrong
 
 
-def test_a_hook_that_raises_harms_nobody(broker: kqueue.Broker, raw: Raw, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_a_hook_affects_no_request(
+    broker: kqueue.Broker, raw: Raw, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(asked: object) -> None:
         raise ZeroDivisionError("of a hook")
 
@@ -354,7 +356,7 @@ def test_a_hook_that_raises_harms_nobody(broker: kqueue.Broker, raw: Raw, caplog
     assert "ZeroDivisionError: of a hook" in caplog.text
 
 
-def test_waiting_for_a_fault_has_an_end(made: Faults) -> None:
+def test_waiting_for_a_fault_times_out(made: Faults) -> None:
     with pytest.raises(
         TimeoutError,
         match="fail Produce with NOT_LEADER_OR_FOLLOWER: expected to be applied 1 times within 0.01 s, found 0",
@@ -362,7 +364,7 @@ def test_waiting_for_a_fault_has_an_end(made: Faults) -> None:
         made.fail("Produce").wait(timeout_s=0.01)
 
 
-def test_threads_may_make_and_take_back_faults_while_requests_come(made: Faults, raw: Raw) -> None:
+def test_threads_may_add_and_cancel_faults_during_requests(made: Faults, raw: Raw) -> None:
     stop = threading.Event()
 
     def disturb() -> None:
@@ -390,7 +392,7 @@ def test_two_sets_of_faults_share_a_broker(broker: kqueue.Broker, made: Faults, 
         assert [code(raw), code(raw), code(raw)] == [6, 2, 0]
 
 
-def test_a_full_disk_has_a_little_room_first() -> None:
+def test_a_full_disk_accepts_free_bytes_first() -> None:
     with kqueue.Broker() as broker, faults(broker) as made:
         broker.create_topic("t")
         broker.create_topic("u")
@@ -432,7 +434,7 @@ def test_a_write_may_tear_anywhere(seed: int, on_disk: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("fault", ["torn_write", "disk_full"])
-def test_a_commit_that_was_not_written_is_not_confirmed(fault: str) -> None:
+def test_an_unwritten_commit_is_not_confirmed(fault: str) -> None:
     asked = [
         OffsetCommitRequestTopic(
             name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
@@ -456,7 +458,7 @@ def test_a_commit_that_was_not_written_is_not_confirmed(fault: str) -> None:
         assert broker.groups["g"].offsets == {"t": {0: 7}}
 
 
-def test_what_a_fault_is_about_is_told() -> None:
+def test_the_text_of_a_filter_names_its_fields() -> None:
     assert (
         str(FaultFilter("Fetch", topic="t", partition=1, client_id="c")) == "Fetch topic='t' partition=1 client_id='c'"
     )

@@ -23,7 +23,7 @@ def with_synced_file() -> FaultyStorage:
     return storage
 
 
-def test_what_was_not_synced_is_lost_or_kept_as_told() -> None:
+def test_unsynced_bytes_are_lost_or_kept_as_selected() -> None:
     storage = with_synced_file()
     rng = random.Random(1)
     assert content(storage.after_cut(Remains.LOST, rng), "a") == b"synced"
@@ -79,7 +79,7 @@ def test_an_unsynced_truncation_may_not_have_happened() -> None:
     assert content(storage.after_cut(Remains.KEPT, random.Random(1)), "a") == b"sy"
 
 
-def test_the_power_goes_at_the_step_that_was_named_and_stays_away() -> None:
+def test_the_power_cut_happens_at_the_given_step_and_persists() -> None:
     storage = FaultyStorage(cut_at=3)
     file = storage.open("a", create=True)
     file.append(b"x")
@@ -107,7 +107,7 @@ def test_a_sync_that_fails_loses_its_bytes_though_the_next_one_succeeds() -> Non
     assert content(storage.after_cut(Remains.LOST, random.Random(1)), "a") == b"synced" + bytes(5)
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_a_full_disk_writes_what_fits() -> None:
     storage = FaultyStorage(capacity_bytes=10)
     file = storage.open("a", create=True)
     file.append(b"0123456")
@@ -117,7 +117,7 @@ def test_a_full_disk_takes_what_fits() -> None:
     assert storage.free_bytes() == 0
 
 
-def test_failures_strike_their_kind_and_path_alone() -> None:
+def test_failures_apply_only_to_their_kind_and_path() -> None:
     storage = FaultyStorage()
     storage.fail("append", lambda path: path.endswith(".log"), number=errno.EROFS)
     storage.open("a.index", create=True).append(b"x")

@@ -19,7 +19,7 @@ def content(segments: SealedSegments) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_they_have_the_records_and_no_others(codec: str) -> None:
+def test_segments_have_exactly_the_given_records(codec: str) -> None:
     segments = sealed_segments(RECORDS, topic="t", partition=3, codec=codec, aborted=[Record(0, 1003, b"c", b"4")])
     assert content(segments) == [
         (0, 1000, b"a", b"1", ()),
@@ -35,7 +35,7 @@ def test_they_have_the_records_and_no_others(codec: str) -> None:
     assert flags == [(0, False, False), (2, False, False), (3, True, False), (4, False, True)]
 
 
-def test_those_in_a_folder_can_go_to_another_process(tmp_path: Path) -> None:
+def test_segments_in_a_folder_can_be_pickled(tmp_path: Path) -> None:
     segments = sealed_segments(RECORDS, folder=tmp_path)
     assert (tmp_path / "orders-0" / "partition.metadata").exists()
     assert content(pickle.loads(pickle.dumps(segments))) == content(segments) != []

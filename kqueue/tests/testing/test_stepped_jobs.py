@@ -4,7 +4,7 @@ from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.testing.stepped_jobs import SteppedJobs
 
 
-def test_jobs_run_in_order_when_told_and_bring_their_result_or_error() -> None:
+def test_jobs_run_in_order_and_deliver_result_or_error() -> None:
     jobs, news = SteppedJobs(), list[tuple[object, object]]()
 
     def fail() -> int:
@@ -45,7 +45,7 @@ class Double:
         return self.calls
 
 
-def test_the_task_of_a_cpu_job_is_pickled_where_it_would_leave_the_process() -> None:
+def test_the_task_of_a_shared_cpu_job_is_pickled() -> None:
     jobs, results, here, away = SteppedJobs(), list[object](), Double(), Double()
     jobs.submit(CpuJob("here", here, lambda result, error: results.append(result), shared=False))
     jobs.submit(CpuJob("away", away, lambda result, error: results.append(result)))
