@@ -1,9 +1,8 @@
-"""ISA-L beside zlib on batches of records: MB/s of uncompressed bytes, and what share of them is
-left. `python benchmark.py`
+"""Compares ISA-L with zlib on record batches: `python benchmark.py`.
 
-The loads: JSON orders with keys, log lines, and numbers that hardly compress; each in batches of 16
-KiB and 1 MB, as clients and compaction make them. Of several rounds, which take turns, the best
-counts.
+It prints MB/s of uncompressed bytes and the compressed size as a share of them. The workloads are
+JSON orders with keys, log lines, and random bytes. Each is measured in batches of 16 KiB and 1 MB,
+the sizes that clients and compaction produce. Rounds alternate between codecs; the best one counts.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ def order(rng: random.Random, number: int) -> tuple[bytes, bytes]:
         {"sku": rng.choice(WORDS), "count": rng.randint(1, 4), "cents": rng.randint(90, 1900)}
         for _ in range(rng.randint(1, 5))
     ]
-    told = {
+    order_fields = {
         "id": number,
         "customer": rng.choice(NAMES),
         "table": rng.randint(1, 30),
         "items": items,
         "token": rng.randbytes(8).hex(),
     }
-    return b"customer-%d" % rng.randint(1, 5000), json.dumps(told).encode()
+    return b"customer-%d" % rng.randint(1, 5000), json.dumps(order_fields).encode()
 
 
 def log_line(rng: random.Random, number: int) -> tuple[bytes, bytes]:
@@ -71,7 +70,7 @@ CODECS: tuple[tuple[str, Codec, int], ...] = (
 
 
 def make_records(load: str, size: int) -> bytes:
-    """The records of one batch of about `size` bytes, as they stand in it uncompressed."""
+    """Return the uncompressed records section of one batch of about `size` bytes."""
     rng = random.Random(size)
     records: list[Record] = []
     total = 0
@@ -90,19 +89,19 @@ def seconds(run: Callable[[], object], times: int) -> float:
 
 
 def measure(data: bytes) -> list[tuple[str, float, float, float]]:
-    """For each codec: name, MB/s compressed, MB/s decompressed, share of the bytes that is left."""
+    """Return name, compress MB/s, decompress MB/s and compressed share of the bytes per codec."""
     times = max(WORK_BYTES // len(data), 1)
     packed = [codec.compress(data, level) for _, codec, level in CODECS]
     best = [(float("inf"), float("inf"))] * len(CODECS)
     for _ in range(ROUNDS):
-        for place, (_, codec, level) in enumerate(CODECS):
-            there = seconds(lambda codec=codec, level=level: codec.compress(data, level), times)  # type: ignore[misc]
-            back = seconds(lambda codec=codec, place=place: codec.decompress(packed[place], len(data)), times)  # type: ignore[misc]
-            best[place] = min(best[place][0], there), min(best[place][1], back)
+        for index, (_, codec, level) in enumerate(CODECS):
+            compress_s = seconds(lambda codec=codec, level=level: codec.compress(data, level), times)  # type: ignore[misc]
+            decompress_s = seconds(lambda codec=codec, index=index: codec.decompress(packed[index], len(data)), times)  # type: ignore[misc]
+            best[index] = min(best[index][0], compress_s), min(best[index][1], decompress_s)
     done = len(data) * times / 1e6
     return [
-        (CODECS[place][0], done / there, done / back, len(packed[place]) / len(data))
-        for place, (there, back) in enumerate(best)
+        (CODECS[index][0], done / compress_s, done / decompress_s, len(packed[index]) / len(data))
+        for index, (compress_s, decompress_s) in enumerate(best)
     ]  # fmt: skip
 
 
@@ -113,8 +112,8 @@ def main() -> None:
             data = make_records(load, size)
             print(f"{load}, batches of {len(data):,} bytes")
             print(f"  {'codec':<18}{'compress MB/s':>15}{'decompress MB/s':>17}{'left':>8}")
-            for name, there, back, left in measure(data):
-                print(f"  {name:<18}{there:>15.0f}{back:>17.0f}{left:>8.1%}")
+            for name, compress_mb_s, decompress_mb_s, left in measure(data):
+                print(f"  {name:<18}{compress_mb_s:>15.0f}{decompress_mb_s:>17.0f}{left:>8.1%}")
             print()
 
 

@@ -1,8 +1,7 @@
-"""gzip (RFC 1952) by ISA-L, Intel's library for storage: what zlib reads and writes, in a fraction
-of the time.
+"""gzip codec (RFC 1952) on ISA-L, Intel's storage library; compatible with zlib and faster.
 
-It has Kafka's id of gzip, so with `kqueue.codecs=isal` it serves all gzip of a broker, and its
-files stay readable for everyone.
+The codec has Kafka's id for gzip. With `kqueue.codecs=isal` it serves all gzip of a broker, and
+every Kafka client can read the files.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _FIRST_PIECE = 1024
 
 
 class IsalCodec:
-    """Levels are ISA-L's: 0 (fastest) to 3 (smallest), 2 unless told."""
+    """gzip by ISA-L; levels from 0 (fastest) to 3 (smallest), default 2."""
 
     id = 1
     name = "isal"
@@ -42,12 +41,13 @@ class IsalCodec:
     def _member(
         self, view: memoryview, pos: int, piece: int, parts: list[bytes], left: int, limit: int
     ) -> tuple[int, int]:
-        """Decompress the member at `pos` into `parts`; returns where it ends, and how many bytes
-        may still come.
+        """Decompress the member at `pos` into `parts`.
+
+        Returns: the end of the member, and the number of bytes left to the limit.
         """
-        # What follows a member is copied. Of a multitude of tiny members the library is therefore
-        # fed small pieces first, so that the copies don't grow with the square of the data. It
-        # makes no more than it is allowed: one byte above the limit, which tells a bomb.
+        # The library copies all input behind a member. Small first pieces keep these copies from
+        # growing quadratically for data of many tiny members. The output is limited to one byte
+        # above the limit, which is enough to detect a decompression bomb.
         stream = isal_zlib.decompressobj(_GZIP_WINDOW)
         while not stream.eof:
             if pos >= len(view):

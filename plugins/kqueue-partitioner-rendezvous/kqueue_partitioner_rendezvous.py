@@ -1,13 +1,14 @@
-"""A partitioner by rendezvous hashing (highest random weight): a key leaves its partition only for
-one that was added.
+"""Partitioner by rendezvous hashing (highest random weight): keys move only to added partitions.
 
-Each partition has a weight for each key, and the heaviest gets it:
+Each partition has a weight for each key. The partition with the highest weight gets the key; of
+equal weights the lower partition wins:
 
-    weight of partition p for a key = XXH3-64(8 bytes: the XXH3-64 digest of the key, big-endian; seed p)        ties: the lower p
+    weight(p, key) = XXH3-64(XXH3-64(key) as 8 bytes big-endian, seed = p)
 
-An added partition changes no other's weight: of n partitions each new one takes about 1/n of the
-keys, and none moves between old ones. Source: Thaler and Ravishankar, "Using name-based mappings to
-increase hit rates", 1998.
+An added partition does not change the other weights. Of n partitions each new one gets about 1/n of
+the keys, and no key moves between existing partitions.
+
+Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ __all__ = ["RendezvousPartitioner", "rendezvous"]
 
 
 def rendezvous(key: bytes, count: int) -> int:
-    """The partition of `key`, 0..count-1; `count` >= 1. An empty key is a key. About 0.1 µs per
-    partition, however long the key.
+    """Return the partition of `key`, 0..count-1; `count` >= 1. An empty key is a key.
+
+    It takes about 0.1 µs per partition, plus one hash of the key.
     """
     digest = xxh3_64_digest(key)
     weights: list[int] = list(map(xxh3_64_intdigest, repeat(digest), range(count)))
@@ -33,9 +35,7 @@ def rendezvous(key: bytes, count: int) -> int:
 
 
 class RendezvousPartitioner:
-    """Places keys by `rendezvous`; records without a key stick together as Kafka's default has it,
-    one batch after another.
-    """
+    """Assigns keys by `rendezvous`, and records without a key by Kafka's sticky default."""
 
     def __init__(self, rng: random.Random) -> None:
         self._keyless = StickyPartitioner(rng)
@@ -54,7 +54,5 @@ class RendezvousPartitioner:
         return rendezvous(key, count)
 
     def new_batch(self, topic: str) -> None:
-        """kafka-python 3 has begun a new batch: the next record without a key goes to another
-        partition.
-        """
+        """Select another partition for records without a key; kafka-python 3 began a new batch."""
         self._keyless.new_batch(topic)

@@ -148,16 +148,18 @@ class CompiledChunkBuilder:
         invalid.
         """
         state, source, limits = self._state, view(data), self._limits_with(bounds)
-        taken: NDArray[np.int64] = np.zeros(len(plan), np.int64)
+        row_counts: NDArray[np.int64] = np.zeros(len(plan), np.int64)
         state[: decode_kernels.SIZE] = 0
         while True:
             chunk = self._arrays = self._arrays or _ChunkArrays(self._limits)
             first = int(state[decode_kernels.BATCH])
-            answer = decode_kernels.decode(source, plan, limits, state, taken, *chunk.arrays)
-            for tag, count in zip(tags[first:], taken[first : state[decode_kernels.BATCH] + 1].tolist(), strict=False):
+            answer = decode_kernels.decode(source, plan, limits, state, row_counts, *chunk.arrays)
+            for tag, count in zip(
+                tags[first:], row_counts[first : state[decode_kernels.BATCH] + 1].tolist(), strict=False
+            ):
                 if count:
                     self._runs.append((count, tag))
-            taken[first : state[decode_kernels.BATCH] + 1] = 0
+            row_counts[first : state[decode_kernels.BATCH] + 1] = 0
             if answer == decode_kernels.GROW:
                 chunk.grow(state[decode_kernels.NEED :])
             elif answer == decode_kernels.FULL:

@@ -24,12 +24,12 @@ DONE, FULL, GROW = 0, 1, 2  # and WRONG
 # `plan`: a row for each batch
 START, END, BASE_OFFSET, DELTA_MAX, COUNT, BASE_TIME, IS_APPEND_TIME, APPEND_TIME = range(8)
 
-# `limits`: which records are taken, and how many
+# `limits`: which records are decoded, and how many
 FROM_OFFSET, TO_OFFSET, SINCE, HAS_UNTIL, UNTIL, ROWS_MAX, BYTES_MAX, DATA_MAX = range(
     8
 )  # the last bound of time counts if there is one
 
-# `state`: where it stands, and what has been filled
+# `state`: position in the input, and fill levels of the output
 BATCH, POS, NUMBER, DELTA, SIZE, ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, NAME_BYTES, HEADER_BYTES = range(11)
 KEY_NULLS, VALUE_NULLS, HEADER_NULLS = range(11, 14)
 NEED = 14  # six more: rows, key bytes, value bytes, headers, name bytes, header bytes that GROW asks room for
@@ -153,15 +153,15 @@ def _put_headers(
 
 @compiled
 def decode(
-    data: Any, plan: Any, limits: Any, state: Any, taken: Any, offsets: Any, times: Any,
+    data: Any, plan: Any, limits: Any, state: Any, row_counts: Any, offsets: Any, times: Any,
     key_ends: Any, key_bits: Any, keys: Any, value_ends: Any, value_bits: Any, values: Any,
     list_ends: Any, name_ends: Any, names: Any, header_ends: Any, header_bits: Any, headers: Any,
 ) -> int:  # fmt: skip
     """Append the records of the batches in `plan`, from where `state` stands.
 
-    `taken`: how many rows have come from each. Returns: DONE; FULL: rows or bytes are as many as
+    `row_counts`: rows decoded from each. Returns: DONE; FULL: rows or bytes are as many as
     there may be; GROW: `state` says how much room the next record needs; WRONG: it is none, or
-    bytes are left over after the last; those before it have been taken.
+    bytes are left over after the last; the rows before it are complete.
     """
     batch, pos, number, delta = state[BATCH], state[POS], state[NUMBER], state[DELTA]
     size, rows, key_at, value_at = state[SIZE], state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
@@ -227,7 +227,7 @@ def decode(
                 key_ends[rows] = key_at
                 value_ends[rows] = value_at
                 list_ends[rows] = state[HEADERS]
-                taken[batch] += 1
+                row_counts[batch] += 1
                 if rows >= limits[ROWS_MAX] or size >= limits[BYTES_MAX]:
                     answer = int64(FULL)
             pos, delta = end, next_delta

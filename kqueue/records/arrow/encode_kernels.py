@@ -88,9 +88,9 @@ def encode(
     """
     wrong = int64(WRONG), int64(0), int64(0), int64(0)
     no_bits = key_bits[:0]
-    filled = taken = int64(0)
+    bytes_used = record_count = int64(0)
     base_time = max_time = int64(times[row])
-    while row < len(times) and taken < rows_max:
+    while row < len(times) and record_count < rows_max:
         time = times[row]
         time_delta = time - base_time
         if ((time ^ base_time) & (time ^ time_delta)) < 0:
@@ -110,7 +110,7 @@ def encode(
         size = (
             1
             + _varint_size(_zigzag(time_delta))
-            + _varint_size(_zigzag(taken))
+            + _varint_size(_zigzag(record_count))
             + _field_size(key_size)
             + _field_size(value_size)
         )
@@ -122,16 +122,16 @@ def encode(
                 return wrong
             size += _field_size(name_size) + _field_size(content_size)
         whole = size + _varint_size(_zigzag(size))
-        if taken and filled + whole > bytes_max:
+        if record_count and bytes_used + whole > bytes_max:
             break
-        if filled + whole > RECORDS_MAX:
+        if bytes_used + whole > RECORDS_MAX:
             return wrong
-        if filled + whole > len(out):
-            return int64(0), filled + whole, int64(0), int64(0)
-        at = _write_varint(out, filled, _zigzag(size))
+        if bytes_used + whole > len(out):
+            return int64(0), bytes_used + whole, int64(0), int64(0)
+        at = _write_varint(out, bytes_used, _zigzag(size))
         out[at] = 0
         at = _write_varint(out, at + 1, _zigzag(time_delta))
-        at = _write_varint(out, at, _zigzag(taken))
+        at = _write_varint(out, at, _zigzag(record_count))
         at = _write_field(out, at, keys, key, key_size)
         at = _write_field(out, at, values, value, value_size)
         at = _write_varint(out, at, _zigzag(last - first))
@@ -140,8 +140,8 @@ def encode(
             content, content_size = _extent(header_ends, header_bits, shifts[3], headers, place)
             at = _write_field(out, at, names, name, name_size)
             at = _write_field(out, at, headers, content, content_size)
-        filled = at
+        bytes_used = at
         max_time = max(max_time, time)
-        taken += 1
+        record_count += 1
         row += 1
-    return taken, filled, base_time, max_time
+    return record_count, bytes_used, base_time, max_time

@@ -1,5 +1,6 @@
-"""`cleanup.policy=archive`: what has expired goes to Parquet before it is deleted, in a folder or
-an object store.
+"""`cleanup.policy=archive`: writes expired segments to Parquet before the broker deletes them.
+
+The archive is a folder or an object store.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Writes sealed segments to Parquet, and returns only when all of it was read back and is what the
-log says.
+"""Writes sealed segments to Parquet and verifies every row before it returns.
 
-Two passes over the segments, each with all checksums compared. The first writes the rows under
-names that readers of Parquet pass over (``_…``); the second goes through the log again and compares
-every column of every row with what the files give back. Then the files get their names. Rows that a
-file has already (the process was killed before the segments were deleted) are compared, and not
-written again: so each is there once, wherever segments begin and end the next time. Nothing that
-has its name is ever changed or removed.
+Two passes read the segments and verify all checksums. The first pass writes the rows under
+temporary names (``_…``), which Parquet readers skip. The second pass reads the log again and
+compares every column of every row with the files. Then the files are renamed to their final names.
+
+Rows that are in a file already are compared, but not written again: a process may have been killed
+before the segments were deleted. So each row is archived once, even if segment boundaries change.
+A file with its final name is never changed or deleted.
 """
 
 from __future__ import annotations
@@ -31,31 +31,35 @@ if TYPE_CHECKING:
 
 DAY_MS = 86_400_000
 EPOCH = date(1970, 1, 1).toordinal()
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # what readers of such folders take for null
-HELD_BYTES_MAX = 2 * BYTES_MAX  # of rows whose day's chunk is not full yet
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # the null partition value of Hive-style folders
+HELD_BYTES_MAX = 2 * BYTES_MAX  # buffered rows of days whose chunk is not full yet
 
 
 class ArchiveFailed(KqueueError):
-    """The archive can't be opened, or what was read back from it is not what the log says."""
+    """The archive can't be opened, or its content differs from the log."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The work that `policies.Drop.before_delete` asks for. `uri`, `filesystem`: see
-    `ArchivePolicy`; the former may hold a password.
+    """Archives segments before they are deleted; the callable of `policies.Drop.before_delete`.
+
+    Attributes:
+        uri: see `ArchivePolicy`; it may contain a password and is left out of the representation.
+        filesystem: see `ArchivePolicy`.
     """
 
     uri: str = field(repr=False)
     filesystem: FileSystem | None = field(default=None, repr=False)
 
     def __call__(self, segments: SealedSegments) -> None:
-        """Durability: on return the rows are in the archive for good, as far as its filesystem can
-        promise that.
+        """Write all rows of the segments to the archive and verify them; uses about 150 MiB.
 
-        Crash: whole files, or none; files called ``_….partial`` are left at most, and go the next
-        time. Memory: some 150 MiB. Raises: ArchiveFailed; OSError: the archive can't be written or
-        read; what `SealedSegments.batches` raises. No new file has its name then, unless it was
-        verified.
+        Raises:
+            ArchiveFailed: the archive can't be opened, or its content differs from the log.
+            OSError: the archive can't be written or read.
+            Also what `SealedSegments.batches` raises. Only verified files have their final names.
+        Durability: on return the rows are durable, as far as the filesystem guarantees it. A crash
+            leaves only complete files and ``_….partial`` files, which the next run deletes.
         """
         filesystem, root = self._open()
         days = Days(filesystem, root, segments)
@@ -90,7 +94,7 @@ def _write(day: Day, chunk: pa.RecordBatch) -> None:
         if file is None:
             day.append(part)
         else:
-            day.end_file()  # a file that went on behind another would seem to have that one's rows
+            day.end_file()  # files of a day must not overlap in offsets
 
 
 def _verify(day: Day, chunk: pa.RecordBatch) -> None:
@@ -98,8 +102,8 @@ def _verify(day: Day, chunk: pa.RecordBatch) -> None:
         offsets = part.column("offset")
         if file is None:
             raise ArchiveFailed(f"offset {offsets[0]} of the log was not written to the archive")
-        found = day.read(file, part)
-        if not found.equals(part):
+        archived = day.read(file, part)
+        if not archived.equals(part):
             raise ArchiveFailed(
                 f"{file.path} does not give back what the log has from offset {offsets[0]} to {offsets[-1]}; if it "
                 "was there before, "
@@ -111,13 +115,14 @@ def _verify(day: Day, chunk: pa.RecordBatch) -> None:
 
 
 def _chunks(segments: SealedSegments) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """All rows that consumers are given, in chunks of one day each; those of a day in order of
-    offset.
+    """Yield all rows that consumers can read, in chunks of one day each.
+
+    The rows of one day are in offset order.
     """
     held: dict[str, list[Row]] = {}
     size = 0
     names: dict[int, str] = {}
-    for row in rows(_Handed(segments), Selection()):
+    for row in rows(_SegmentsLog(segments), Selection()):
         number = -1 if row.timestamp is None else row.timestamp // DAY_MS
         name = names.get(number) or names.setdefault(number, day_of(number))
         chunk = held.setdefault(name, [])
@@ -138,14 +143,15 @@ def _batches(name: str, chunk: list[Row]) -> Iterator[tuple[str, pa.RecordBatch]
 
 
 def day_of(number: int) -> str:
-    """The day of this number since 1970, in UTC, as ISO 8601 has it; `NO_DAY` before (there is no
-    time), and after the year 9999.
+    """Return the UTC date of a day counted from 1970-01-01, in ISO 8601 format.
+
+    Returns: `NO_DAY` for a negative number (the record has no timestamp) or after the year 9999.
     """
     return date.fromordinal(EPOCH + number).isoformat() if 0 <= number <= date.max.toordinal() - EPOCH else NO_DAY
 
 
-class _Handed:
-    """Sealed segments as what `kqueue.log_tools.rows` reads."""
+class _SegmentsLog:
+    """Adapts sealed segments to the interface that `kqueue.log_tools.rows` reads."""
 
     def __init__(self, segments: SealedSegments) -> None:
         self.topic: str | None = segments.topic

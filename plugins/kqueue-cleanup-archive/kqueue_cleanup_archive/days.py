@@ -1,9 +1,10 @@
 """The files of one partition in the archive, by day:
 
-    <root>/topic=<topic>/date=<YYYY-MM-DD>/<partition>-<first offset>-<last offset>-<topic id>.parquet
+    <root>/topic=<topic>/date=<YYYY-MM-DD>/
+        <partition>-<first offset>-<last offset>-<topic id>.parquet
 
-A file has all rows of its day between its first and its last offset. The id is in the name because
-a topic that is deleted and made again begins at offset 0 again.
+A file contains all rows of its day between its first and its last offset. The name contains the
+topic id because a topic that is deleted and recreated starts at offset 0 again.
 """
 
 from __future__ import annotations
@@ -24,16 +25,20 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
-OPEN_MAX = 8  # files that are written, or read, at the same time
+OPEN_MAX = 8  # files open for writing or reading at the same time
 PARTIAL = ".partial"
-OBJECT_STORES = frozenset({"s3", "gcs"})  # they need no folders
+OBJECT_STORES = frozenset({"s3", "gcs"})  # folders need not be created
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f]{32})\.parquet")
 
 
 @dataclass(slots=True)
 class File:
-    """One file. `path`: where it is now; `to`: where it is to be, None: there already. `row_count`:
-    of those that were written here.
+    """One file of the archive.
+
+    Attributes:
+        path: its current path.
+        to: its final path; None: `path` is final.
+        row_count: rows written by this run.
     """
 
     path: str
@@ -44,7 +49,7 @@ class File:
 
 
 class Days:
-    """The days that the segments have rows of. `discard` has to be called in the end."""
+    """The days for which the segments have rows. The caller must call `discard` when done."""
 
     def __init__(self, filesystem: FileSystem, root: str, segments: SealedSegments) -> None:
         self.filesystem = filesystem
@@ -52,10 +57,10 @@ class Days:
         self.segments = segments
         self.is_object_store = filesystem.type_name in OBJECT_STORES
         self._days: dict[str, Day] = {}
-        self._open: dict[str, Day] = {}  # those that have a file open, the one that was used last at the end
+        self._open: dict[str, Day] = {}  # days with an open file, least recently used first
 
     def day(self, name: str) -> Day:
-        """The day of this name, with what the archive has of it. Raises OSError."""
+        """Return the day of this name with its archived files. Raises: OSError."""
         day = self._days.get(name)
         if day is None:
             day = self._days[name] = Day(self, name)
@@ -66,24 +71,24 @@ class Days:
         return day
 
     def close(self) -> None:
-        """End what is written, and read. Raises OSError."""
+        """Close all open files. Raises: OSError."""
         while self._open:
             self._open.popitem()[1].close()
 
     def publish(self) -> None:
-        """Give the new files their names, durably. Raises OSError: some have theirs."""
+        """Rename the new files to their final names, durably. Raises: OSError: some are renamed."""
         self.close()
         for day in self._days.values():
             day.publish()
 
     def discard(self) -> None:
-        """Remove what has no name yet, as far as that is possible."""
+        """Delete all files without a final name; errors are ignored."""
         for day in self._days.values():
             day.discard()
 
 
 class Day:
-    """The files of one day, of one partition. `files`: rising, without overlaps."""
+    """The files of one day of one partition. `files`: by rising offset, without overlaps."""
 
     def __init__(self, days: Days, name: str) -> None:
         segments = days.segments
@@ -94,9 +99,9 @@ class Day:
         self._writer: _Writer | None = None
         self._reader: _Reader | None = None
         self.files: list[File] = []
-        self._look()
+        self._list_files()
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         from pyarrow.fs import FileSelector
 
         segments = self._days.segments
@@ -105,14 +110,15 @@ class Day:
             if matched is None or (int(matched[1]), matched[4]) != (segments.partition, self._topic_id):
                 continue
             if info.base_name.endswith(PARTIAL):
-                self._filesystem.delete_file(info.path)  # of a process that was killed
+                self._filesystem.delete_file(info.path)  # left by a killed process
             elif int(matched[3]) >= segments.start_offset and int(matched[2]) < segments.end_offset:
                 self.files.append(File(info.path, int(matched[2]), int(matched[3])))
         self.files.sort(key=lambda file: file.first_offset)
 
     def parts(self, chunk: pa.RecordBatch) -> Iterator[tuple[File | None, pa.RecordBatch]]:
-        """The rows of a chunk, cut where another file begins or ends; with the file that has them,
-        None: no file does.
+        """Yield the rows of a chunk, split where a file begins or ends, each part with its file.
+
+        The file is None where no file contains the rows.
         """
         offsets = chunk.column("offset").to_pylist()
         at = 0
@@ -130,7 +136,7 @@ class Day:
     # --- writing
 
     def append(self, rows: pa.RecordBatch) -> None:
-        """Write rows that no file has, which follow those that were written before. Raises OSError."""
+        """Write rows that no file contains; offsets rise from call to call. Raises: OSError."""
         if self._writer is None:
             if not self._days.is_object_store:
                 self._filesystem.create_dir(self._folder, recursive=True)
@@ -139,7 +145,7 @@ class Day:
         self._writer.write(rows)
 
     def end_file(self) -> None:
-        """What is written from now on goes to another file. Raises OSError."""
+        """Finish the current file; the next `append` starts another one. Raises: OSError."""
         if self._writer is not None:
             file = self._writer.end()
             file.to = f"{self._folder}/{self._name(file.first_offset, file.last_offset)}"
@@ -153,9 +159,11 @@ class Day:
     # --- reading
 
     def read(self, file: File, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the file has in place of these rows, which follow those that were asked for before.
+        """Return the archived rows with the offsets of `rows`, which must rise from call to call.
 
-        Raises OSError. ValueError (pyarrow's): it is no such Parquet file.
+        Raises:
+            OSError: the file can't be read.
+            ValueError: raised by pyarrow: the file is not a Parquet file with these columns.
         """
         if self._reader is None or self._reader.file is not file:
             self._end_reading()
@@ -168,28 +176,28 @@ class Day:
             self._reader = None
 
     def close(self) -> None:
-        """End what is written, or read. Raises OSError."""
+        """Close the open files of this day. Raises: OSError."""
         self.end_file()
         self._end_reading()
 
-    # --- the end
+    # --- publishing
 
     def publish(self) -> None:
-        """See `Days.publish`."""
+        """Rename the new files of this day; see `Days.publish`."""
         new = [file for file in self.files if file.to is not None]
         for file in new:
             assert file.to is not None, "it was just selected"
             size = self._filesystem.get_file_info(file.path).size
             self._filesystem.move(file.path, file.to)
             file.path, file.to = file.to, None
-            found = self._filesystem.get_file_info(file.path).size
-            if found != size:
-                raise OSError(f"{file.path} had {size} bytes before it got its name, and has {found} now")
+            size_now = self._filesystem.get_file_info(file.path).size
+            if size_now != size:
+                raise OSError(f"{file.path} had {size} bytes before it got its name, and has {size_now} now")
         if new:
             sync_folders(self._filesystem, self._folder)
 
     def discard(self) -> None:
-        """See `Days.discard`."""
+        """Delete the unpublished files of this day; see `Days.discard`."""
         self._end_reading()
         paths = [file.path for file in self.files if file.to is not None]
         if self._writer is not None:
@@ -201,7 +209,7 @@ class Day:
 
 
 class _Writer:
-    """A new file."""
+    """Writes one new file."""
 
     def __init__(self, filesystem: FileSystem, path: str, first_offset: int) -> None:
         import pyarrow.parquet as pq
@@ -212,10 +220,10 @@ class _Writer:
         self._stream = filesystem.open_output_stream(path)
         try:
             self._writer = pq.ParquetWriter(self._stream, schema(), compression="zstd", write_page_checksum=True)
-        except BaseException:  # the first bytes are written here
-            for tidy_up in (self._stream.close, lambda: filesystem.delete_file(path)):
+        except BaseException:  # the constructor writes the first bytes
+            for clean_up in (self._stream.close, lambda: filesystem.delete_file(path)):
                 with contextlib.suppress(OSError):
-                    tidy_up()
+                    clean_up()
             raise
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -236,7 +244,7 @@ class _Writer:
 
 
 class _Reader:
-    """A file that is read from its beginning to its end."""
+    """Reads one file sequentially."""
 
     def __init__(self, filesystem: FileSystem, file: File) -> None:
         import pyarrow.parquet as pq
@@ -250,7 +258,7 @@ class _Reader:
             raise OSError(f"{file.path} should have {file.row_count} rows, and has {self._parquet.metadata.num_rows}")
 
     def read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of these offsets, or those of them that are there."""
+        """Return the rows of these offsets that the file contains."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -259,9 +267,9 @@ class _Reader:
             more = self._parquet.read_row_group(self._next_group)
             self._rows = pa.concat_tables([self._rows.filter(pc.greater_equal(self._rows["offset"], first)), more])
             self._next_group += 1
-        found = self._rows.filter(pc.is_in(self._rows["offset"], rows.column("offset")))
+        matching = self._rows.filter(pc.is_in(self._rows["offset"], rows.column("offset")))
         self._rows = self._rows.filter(pc.greater(self._rows["offset"], last))
-        batches = found.combine_chunks().to_batches()
+        batches = matching.combine_chunks().to_batches()
         return batches[0] if batches else rows.slice(0, 0)
 
     def _last_read(self) -> int:

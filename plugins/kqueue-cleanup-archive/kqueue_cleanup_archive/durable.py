@@ -1,5 +1,6 @@
-"""Makes what was written survive a power cut. Object stores promise that by themselves; a local
-disk has to be told.
+"""Makes written files survive a power failure.
+
+Object stores guarantee that on return. A local disk needs an explicit fsync.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ if TYPE_CHECKING:
 
 
 def sync_file(filesystem: FileSystem, path: str) -> None:
-    """The bytes of a file. Raises OSError: nobody knows what the disk has of it."""
+    """Sync the bytes of a local file. Raises: OSError: what the disk holds is unknown."""
     local = _local(filesystem, path)
     if local is not None:
         _sync(local)
 
 
 def sync_folders(filesystem: FileSystem, path: str) -> None:
-    """The names in a folder, and those of the folder and all above it, which may be as new. Raises
-    OSError.
+    """Sync the entries of a local folder and of all its parents, which may be new too.
+
+    Raises: OSError.
     """
     local = _local(filesystem, path)
-    if local is not None and os.name != "nt":  # Windows has no descriptors of folders
+    if local is not None and os.name != "nt":  # Windows can't open a folder for fsync
         _sync(local)
         for folder in local.parents:
-            with contextlib.suppress(PermissionError):  # a folder that is not ours was there before
+            with contextlib.suppress(PermissionError):  # a folder of another user existed before
                 _sync(folder)
 
 
 def _local(filesystem: FileSystem, path: str) -> Path | None:
-    """Where this is on a disk of this machine; None: it is not."""
+    """Return the path on a local disk; None: the filesystem is not local."""
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     if isinstance(filesystem, SubTreeFileSystem):

@@ -1,4 +1,4 @@
-"""When segments go: as `cleanup.policy=delete` says. What is done before is in `archive`."""
+"""Selects segments as `cleanup.policy=delete` does; `archive` writes them before deletion."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ VARIABLE = "KQUEUE_ARCHIVE_URI"
 
 
 class ArchivePolicy:
-    """`retention.ms` and `retention.bytes` decide what has expired; it is deleted once it is in the
-    archive, verified.
+    """Deletes segments expired by `retention.ms` and `retention.bytes` once they are archived.
 
-    Args: uri: where the archive is: a path, or what `pyarrow.fs.FileSystem.from_uri` takes
-    (file://, s3://, gs://, abfs://, hdfs://); None: what the environment variable
-    KQUEUE_ARCHIVE_URI says when the broker asks. filesystem: then `uri` is a path in it; it can be
-    pickled, unless the broker keeps its files in memory. name: what topics give as their
-    `cleanup.policy`; ``archive`` is taken by the installed one, so each further archive needs
-    another.
+    Args:
+        uri: location of the archive: a path, or a URI that `pyarrow.fs.FileSystem.from_uri` accepts
+            (file://, s3://, gs://, abfs://, hdfs://). None: the environment variable
+            KQUEUE_ARCHIVE_URI, read at each call of `plan`.
+        filesystem: makes `uri` a path in this filesystem. It must be picklable, unless the broker
+            keeps its files in memory.
+        name: the value of `cleanup.policy` in topics. The installed policy is named ``archive``,
+            so each further archive needs another name.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class ArchivePolicy:
         self._delete = DeletePolicy()
 
     def plan(self, log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Drop | None:
-        """Raises SettingError: nobody has said where the archive is; so nothing is deleted."""
+        """Plan a deletion as `DeletePolicy` does, with archiving before it.
+
+        Raises: SettingError: no archive is configured; nothing is deleted.
+        """
         uri = self._uri or os.environ.get(VARIABLE)
         if not uri:
             raise SettingError(

@@ -13,7 +13,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 def test_on_return_files_and_names_are_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
 ) -> None:
-    """The segments are deleted then: what a power cut took from the archive would be gone for good."""
+    """The segments are deleted afterwards, so a power cut must not lose archived rows."""
     sim = simulation(tmp_path / "data")
     partition = partition_of(sim)
     fill(sim, partition, 30, [START_MS, START_MS + DAY_MS])

@@ -1,5 +1,6 @@
-"""Storage for kqueue that encrypts its files at rest. `kqueue.storage=encrypted` is
-`open_encrypted`.
+"""Storage for kqueue that encrypts its files at rest.
+
+`kqueue.storage=encrypted` names `open_encrypted`.
 """
 
 from __future__ import annotations

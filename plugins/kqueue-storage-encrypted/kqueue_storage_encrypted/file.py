@@ -1,4 +1,4 @@
-"""An encrypted file, as `kqueue.storage.contract.File` has it."""
+"""An encrypted file; implements `kqueue.storage.contract.File`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _NO_RUNS = (Run(0, 0, HEADER.size, HEADER.size, 0),)
 
 
 def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """The frames of `data`, to be written at `place`, with zeros where a block ends; and of each
-    its start, end and place.
+    """Encrypt `data` into frames to be written at `place`, with zero padding at block ends.
+
+    Returns: the bytes to write, and start, end (positions) and place of each frame.
     """
     parts: list[bytes] = []
     frames: list[tuple[int, int, int]] = []
@@ -46,11 +47,12 @@ def pack(key: FileKey, place: int, position: int, cut: int, data: Buffer) -> tup
 
 
 class State:
-    """A file as its one writer knows it. `key` None: it is empty, and gets a key with its first
-    bytes. The last run ends where it does.
+    """The state of a file in its single writer.
 
-    `broken`: what is wrong with header or cuts; then nothing of the file can be told, and it counts
-    as damaged bytes, as many as it has.
+    Attributes:
+        key: None: the file is empty; the first append creates the key.
+        runs: the last run ends where the file ends.
+        broken: the error in the header or a cut. The whole file then reads as damaged bytes.
     """
 
     __slots__ = ("broken", "key", "known", "runs")
@@ -67,13 +69,16 @@ class State:
 
     @classmethod
     def load(cls, inner: File, folder: FolderKey, name: str) -> State:
-        """Raises StorageFailed: the disk fails."""
+        """Read the state of an encrypted file. Raises: StorageFailed: the disk failed."""
         file_size = inner.size
-        if file_size <= HEADER.size:  # a part of a header at most: nothing was ever written whole
+        if file_size <= HEADER.size:  # at most part of a header: no write was completed
             return cls()
         key = FileKey.read(folder, inner.read_at(0, HEADER.size))
         if key is None:
-            why = f"{name}: damaged at position 0 of the encrypted file: expected the header of a file that was encrypted in this folder"
+            why = (
+                f"{name}: damaged at position 0 of the encrypted file: expected the header of a file that was "
+                "encrypted in this folder"
+            )
         else:
             try:
                 return cls(key, find_runs(inner.read_at, file_size, key, name))
@@ -83,7 +88,10 @@ class State:
 
 
 class EncryptedFile:
-    """One file over an `inner` one. One thread writes; `sync` and regions may be used beside it."""
+    """Encrypts one `inner` file.
+
+    Thread: one thread writes; others may use `sync` and regions meanwhile.
+    """
 
     __slots__ = ("_folder", "_inner", "_name", "_size", "_state")
 
@@ -91,7 +99,7 @@ class EncryptedFile:
         self._inner = inner
         self._folder = folder
         self._name = name
-        self._size = size  # as long as nothing else was asked
+        self._size = size  # valid until the state is loaded
         self._state: State | None = None
 
     @property
@@ -122,7 +130,7 @@ class EncryptedFile:
         return self._reader(state).read(position, size) if position < state.size else b""
 
     def read_all(self) -> bytes:
-        """All bytes. Raises StorageFailed: some are damaged, says where."""
+        """Return all bytes. Raises: StorageFailed: some are damaged; the message says where."""
         state = self._loaded()
         if state.broken is not None:
             raise StorageFailed(state.broken)
@@ -162,7 +170,7 @@ class EncryptedFile:
         if self._state is not None:
             self._state.known.forget()
 
-    # --- inside
+    # --- internals
 
     def _loaded(self) -> State:
         if self._state is None:
@@ -174,7 +182,7 @@ class EncryptedFile:
         if state.broken is not None:
             raise StorageFailed(f"can't write to {state.broken}")
         if state.key is None and self._inner.size:
-            self._inner.truncate(0)  # a part of a header
+            self._inner.truncate(0)  # part of a header
         return state
 
     def _reader(self, state: State) -> Reader:
@@ -190,14 +198,12 @@ class EncryptedFile:
         try:
             self._inner.append(data)
         except BaseException:
-            self._state = self._size = None  # the end may hold a part
+            self._state = self._size = None  # the end of the file may hold a partial write
             raise
 
     @staticmethod
     def _note(state: State, run: Run, frame: tuple[int, int, int]) -> None:
-        """Add a frame that was just written to what is known, if all before it in its unit is
-        known.
-        """
+        """Cache a frame just written, if all frames before it in its unit are cached."""
         known, place = state.known, frame[2]
         begin = max(place // BLOCK_BYTES * BLOCK_BYTES, run.place)
         if known.tail is None or known.tail.begin != begin:
@@ -219,7 +225,7 @@ class EncryptedFile:
 
 
 class PlainSource:
-    """What regions read from: the plain file as it was when they were made. Any thread."""
+    """The source of regions: the plain file at the time of their creation. Thread: any."""
 
     __slots__ = ("_broken", "_inner", "_reader", "_size")
 
@@ -240,7 +246,7 @@ class PlainSource:
         return None
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Asks for about the place of the first and the last byte."""
+        """Check the approximate places of the first and the last byte."""
         if self._reader is None or size <= 0:
             return True
         first, last = self._reader.place_near(position), self._reader.place_near(position + size - 1)

@@ -1,30 +1,32 @@
-"""What an encrypted file looks like. An empty file is empty; any other is a header and frames:
+"""Format of an encrypted file. An empty file has no bytes; any other is a header and frames:
 
-    header: magic 8 bytes "kqueue\\0E" | version uint16 = 1 | salt 32 bytes | check 16 bytes, see `keys`
+    header: magic 8 bytes "kqueue\\0E" | version uint16 = 1 | salt 32 bytes |
+            check 16 bytes, see `keys`
 
-    frame:  kind uint8 | size uint24 | position uint64 | last cut uint64 | nonce 12 bytes | ciphertext: size bytes | tag 16 bytes
+    frame:  kind uint8 | size uint24 | position uint64 | last cut uint64 | nonce 12 bytes |
+            ciphertext: size bytes | tag 16 bytes
 
-All numbers are big-endian. `position` is where the frame's bytes begin in the plain file; size is 1
-to 65,536 in a DATA frame. A CUT frame has size 0 and says that the plain file was cut to
-`position`; `last cut` is where the last CUT frame before this one begins in the encrypted file, 0
-if there is none. Nothing is ever written but at the end, and nothing that was synced is rewritten;
-a cut at the end of a frame just takes the frames behind it away.
+All numbers are big-endian. `position` is where the frame's bytes begin in the plain file. A DATA
+frame has a size of 1 to 65,536. A CUT frame has size 0 and records that the plain file was
+truncated to `position`. `last cut` is where the previous CUT frame begins in the encrypted file; 0:
+there is none. All writes append; synced bytes are never rewritten. A truncation at the end of a
+frame removes the frames behind it and writes no CUT frame.
 
-No frame crosses a boundary of blocks of 128 KiB, and where fewer than 49 bytes are left before one
-there are zeros. So a frame begins at each boundary, and neither opening a file nor finding a
-position in it takes more than a few of its blocks.
+No frame crosses a boundary of blocks of 128 KiB. Where fewer than 49 bytes are left before a
+boundary, they are zeros. So a frame begins at each boundary, and opening a file or finding a
+position reads only a few blocks.
 
-Encrypted with AES-256-GCM under the file's own key. The tag covers the ciphertext and
+Frames are encrypted with AES-256-GCM under the file's own key. The tag covers the ciphertext and
 
-    associated: where the frame begins in the encrypted file uint64 | kind uint8 | size uint24 | position uint64 | last cut uint64
+    associated: start of the frame in the encrypted file uint64 | kind uint8 | size uint24 |
+                position uint64 | last cut uint64
 
-so a frame that was moved, swapped, cut out or taken from another file (other salt, other key) does
-not pass.
+so authentication fails for a frame that was moved, swapped, removed or copied from another file
+(other salt, other key).
 
-Nonces are drawn at random, for each frame anew. So they depend on nothing that a crash could take
-back: a counter, or the place in the file, would come again after a power cut that lost the last
-frames, with the same key and other bytes. A file of 2^25 frames (a GiB of the smallest batches)
-meets one nonce twice with a probability of 2^-47.
+Each frame has a fresh random nonce. A counter, or the place in the file, would repeat after a power
+failure that lost the last frames, with the same key and other bytes. In a file of 2^25 frames (a
+GiB of the smallest batches) two nonces are equal with a probability of 2^-47.
 """
 
 from __future__ import annotations
@@ -50,16 +52,19 @@ DATA, CUT = 1, 2
 CHUNK_BYTES = 64 * 1024
 BLOCK_BYTES = 128 * 1024
 POSITION_MAX = 2**48
-# How a frame begins: kind, size, and two numbers below 2^48. Ciphertext looks like it once in 2^46
-# positions, and then has no tag.
+# The start of a frame: kind, size, and two numbers below 2^48. Ciphertext matches once in 2^46
+# positions, and then fails authentication.
 _BEGIN = re.compile(rb"(?s)(?=[\x01\x02][\x00\x01]..\0\0.{6}\0\0)")
 
 Buffer = bytes | bytearray | memoryview
 
 
 class Head(NamedTuple):
-    """A frame's header. `position`: in the plain file; `cut`: where the last CUT frame before it
-    begins, 0 if there is none.
+    """The header of a frame.
+
+    Attributes:
+        position: start of its bytes in the plain file.
+        cut: where the previous CUT frame begins in the encrypted file; 0: there is none.
     """
 
     kind: int
@@ -70,7 +75,7 @@ class Head(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A frame and where it begins in the encrypted file."""
+    """A frame; `place`: where it begins in the encrypted file."""
 
     head: Head
     place: int
@@ -81,7 +86,7 @@ class Frame(NamedTuple):
 
     @property
     def position_end(self) -> int:
-        """Where the plain file ends with this frame."""
+        """Return the position in the plain file behind the bytes of this frame."""
         return self.head.position + self.head.size
 
 
@@ -99,9 +104,7 @@ class FileKey:
 
     @classmethod
     def read(cls, folder: FolderKey, header: bytes) -> FileKey | None:
-        """The key of the file with this header; None: it is no header of a file of this folder, or
-        damaged.
-        """
+        """Return the key of the file with this header; None: damaged, or of another folder."""
         if len(header) < HEADER.size:
             return None
         magic, version, salt, check = HEADER.unpack_from(header)
@@ -114,7 +117,7 @@ class FileKey:
         return HEADER.pack(MAGIC, VERSION, self.salt, self._check)
 
     def seal(self, kind: int, place: int, position: int, cut: int, data: Buffer) -> bytes:
-        """A whole frame, to be written at `place`."""
+        """Return a complete encrypted frame, to be written at `place`."""
         nonce = os.urandom(12)
         word = kind << 24 | len(data)
         return FRAME.pack(word, position, cut, nonce) + self._cipher.encrypt(
@@ -122,23 +125,24 @@ class FileKey:
         )
 
     def unseal(self, frame: Frame, sealed: Buffer) -> bytes | None:
-        """What a frame holds, of its ciphertext and tag; None: it is damaged."""
+        """Decrypt a frame. `sealed`: its ciphertext and tag. Returns: None: it is damaged."""
         head = frame.head
         return self._decrypt(
             head.nonce, sealed, ASSOCIATED.pack(frame.place, head.kind << 24 | head.size, head.position, head.cut)
         )
 
     def unseal_at(self, raw: memoryview, at: int, place: int, position: int, size: int, cut: int) -> bytes | None:
-        """What the DATA frame at `at` holds, which begins at `place` in the file; None: it is
-        damaged, or not the one that was expected.
+        """Decrypt the DATA frame at `at` in `raw`, which begins at `place` in the file.
+
+        Returns: None: it is damaged, or not the expected frame.
         """
         end = at + OVERHEAD + size
         if len(raw) < end:
             return None
-        found = FRAME.unpack_from(raw, at)
-        if found[:3] != (DATA << 24 | size, position, cut):
+        fields = FRAME.unpack_from(raw, at)
+        if fields[:3] != (DATA << 24 | size, position, cut):
             return None
-        return self._decrypt(found[3], raw[at + FRAME.size : end], ASSOCIATED.pack(place, *found[:3]))
+        return self._decrypt(fields[3], raw[at + FRAME.size : end], ASSOCIATED.pack(place, *fields[:3]))
 
     def _decrypt(self, nonce: bytes, sealed: Buffer, associated: bytes) -> bytes | None:
         try:
@@ -148,7 +152,7 @@ class FileKey:
 
 
 def read_head(data: Buffer, at: int) -> Head | None:
-    """The header at `at`; None: that can't be one."""
+    """Return the frame header at `at`; None: the bytes are not a valid header."""
     if len(data) - at < FRAME.size:
         return None
     word, position, cut, nonce = FRAME.unpack_from(data, at)
@@ -158,15 +162,15 @@ def read_head(data: Buffer, at: int) -> Head | None:
 
 
 def begins(data: Buffer, at: int) -> list[int]:
-    """Where, from `at` on, a frame may begin."""
+    """Return the indexes from `at` on where a frame may begin."""
     return [match.start() for match in _BEGIN.finditer(data, at)]
 
 
 def room(place: int) -> int:
-    """Bytes from `place` to the end of its block."""
+    """Return the number of bytes from `place` to the end of its block."""
     return BLOCK_BYTES - place % BLOCK_BYTES
 
 
 def padding(place: int) -> int:
-    """Zeros that have to stand at `place` before the next frame."""
+    """Return the number of zero bytes required at `place` before the next frame."""
     return left if (left := room(place)) <= OVERHEAD else 0

@@ -1,11 +1,13 @@
-"""Where the key comes from, and what is derived from it.
+"""Loads the master key and derives the keys of folders and files.
 
-    master key        32 bytes, outside of the folder: in a file, or in an environment variable
-      + folder salt   -> key of the folder, and a check value that tells another key          (file KEY_CHECK of the folder)
-        + file salt   -> AES-256-GCM key of one file, and a check value of its header         (header of each file, see `format`)
+    master key        32 bytes, outside of the folder: in a file or an environment variable
+      + folder salt   -> key of the folder, and a check value that detects a wrong key
+                         (file KEY_CHECK of the folder)
+        + file salt   -> AES-256-GCM key of one file, and a check value of its header
+                         (header of each file, see `format`)
 
-Each arrow is HKDF-SHA256 (RFC 5869). So no two files share a key, and a file of another folder is
-no file of this one.
+Each arrow is HKDF-SHA256 (RFC 5869). So no two files share a key, and a file copied from another
+folder is rejected.
 """
 
 from __future__ import annotations
@@ -37,21 +39,23 @@ _EXPECTED = "expected 32 random bytes as base64 or as 64 hexadecimal digits, suc
 
 
 class KeyRefused(StorageFailed):
-    """There is no key, it is malformed, or it is not this folder's."""
+    """There is no key, it is malformed, or it is not the key of this folder."""
 
 
 @dataclass(frozen=True)
 class KeySource:
-    """Where the master key is: in the file of this path, or in the environment variable of this
-    name. Holds no key, so it may be sent.
+    """Where the master key is: the path of a file, or the name of an environment variable.
+
+    It contains no key, so it may be sent to other processes.
     """
 
     file: str | None = None
     variable: str | None = None
 
     def load(self) -> bytes:
-        """The master key. Raises KeyRefused: it is not there, or malformed; the message does not
-        repeat it.
+        """Return the master key.
+
+        Raises: KeyRefused: it is missing or malformed; the message does not contain it.
         """
         if self.file is not None:
             return _decode(self._read(self.file), f"the key file {self.file}")
@@ -71,14 +75,15 @@ class KeySource:
 
 
 def key_source(environment: Mapping[str, str]) -> KeySource:
-    """What `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY` says. Raises KeyRefused: neither
-    of them is there, or both.
+    """Return the source named by `KQUEUE_ENCRYPTION_KEY_FILE` or `KQUEUE_ENCRYPTION_KEY`.
+
+    Raises: KeyRefused: neither variable is set, or both.
     """
     file, named = environment.get(KEY_FILE_VARIABLE), KEY_VARIABLE in environment
     if bool(file) == named:
-        found = "both" if named else "neither"
+        how_many = "both" if named else "neither"
         raise KeyRefused(
-            f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {found} of them "
+            f"encrypted storage needs its key: set {KEY_FILE_VARIABLE} (a path) or {KEY_VARIABLE}; {how_many} of them "
             "is set"
         )
     return KeySource(file=str(Path(file).absolute())) if file else KeySource(variable=KEY_VARIABLE)
@@ -100,7 +105,7 @@ def _decode(text: str, place: str) -> bytes:
 
 
 def derive(key: bytes, salt: bytes, purpose: bytes, size: int) -> bytes:
-    """`size` bytes that nobody finds without `key`."""
+    """Derive `size` bytes from `key` by HKDF-SHA256."""
     return HKDF(algorithm=SHA256(), length=size, salt=salt, info=b"kqueue-storage-encrypted 1 " + purpose).derive(key)
 
 
@@ -155,9 +160,9 @@ def _read_check(storage: Storage) -> tuple[bytes, bytes]:
     try:
         title, salt, check = lines
         if title == _TITLE and salt.startswith("salt ") and check.startswith("check "):
-            found = bytes.fromhex(salt[5:]), bytes.fromhex(check[6:])
-            if [len(part) for part in found] == [SALT_BYTES, CHECK_BYTES]:
-                return found
+            values = bytes.fromhex(salt[5:]), bytes.fromhex(check[6:])
+            if [len(value) for value in values] == [SALT_BYTES, CHECK_BYTES]:
+                return values
     except ValueError:
         pass
     raise KeyRefused(

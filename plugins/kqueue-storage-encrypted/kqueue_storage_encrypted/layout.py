@@ -1,14 +1,14 @@
-"""Where the bytes of a plain file stand in its encrypted one.
+"""Maps positions of a plain file to places in its encrypted file.
 
-The file is a row of runs: each begins behind a CUT frame (the first at the file's start), and
-within one positions rise with places, so what holds a position is found by bisection over blocks. A
-unit is what one block holds of one run; its frames are walked, and kept as a `Table`.
+A file is a sequence of runs. Each run begins behind a CUT frame, the first one at the start of the
+file. Within a run positions rise with places, so a bisection over blocks finds a position. A unit
+is the part of a run in one block; its frames are scanned and cached as a `Table`.
 
-Frames are found by their headers, each of which says where it belongs, and must be the one that
-follows. Where it is not, the rest of the block is searched for the next that passes its tag, and
-what lies between counts as damaged bytes. So do bytes behind the last frame: a power cut left them,
-or damage did, which nobody can tell apart. Whoever keeps logs cuts them off after a crash, as on
-any disk; and nothing that was whole ever gets shorter unseen.
+Each frame header states its position and must continue the previous frame. Where it does not, the
+rest of the block is searched for the next frame that passes authentication, and the bytes between
+count as damaged. Bytes behind the last frame count as damaged too: a power failure and damage can't
+be distinguished. Log recovery truncates them after a crash, as on a plain disk. A complete file
+never becomes shorter without an error.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from kqueue_storage_encrypted.format import (
 )
 
 Read = Callable[[int, int], bytes]
-"""The bytes of the encrypted file from a place on; fewer only where it ends."""
+"""Returns bytes of the encrypted file from a place on; fewer only at its end."""
 
 
 class CutLost(Exception):
-    """A CUT frame is damaged so that nobody can tell how long the file is; says where."""
+    """A damaged CUT frame makes the size of the file unknown; the message names the place."""
 
 
 class Run(NamedTuple):
-    """Positions `start` to `end` (exclusive) stand in frames between `place` and `place_end`, all
-    with this `cut`.
+    """Positions `start` to `end` (exclusive), in frames from `place` to `place_end`.
+
+    All these frames have this `cut`.
     """
 
     start: int
@@ -55,9 +56,7 @@ class Run(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What the last frame tells: where it ends, where the plain file ends, and the last CUT frame's
-    place.
-    """
+    """End of the last frame, end of the plain file, and place of the last CUT frame."""
 
     place: int
     size: int
@@ -65,8 +64,9 @@ class Tail(NamedTuple):
 
 
 class Table:
-    """The frames of one unit, in order. One thread adds, others may look meanwhile: `starts` grows
-    last.
+    """The frames of one unit, in order.
+
+    Thread: one thread adds; others may read meanwhile, because `starts` grows last.
     """
 
     __slots__ = ("begin", "ends", "places", "starts")
@@ -83,7 +83,7 @@ class Table:
         self.starts.append(start)
 
     def add_found(self, frame: Frame) -> None:
-        """Add a frame that was read; those before it can't reach into it."""
+        """Add a frame that was read; end the frame before it at its start at the latest."""
         start = frame.head.position
         if self.ends and self.ends[-1] > start:
             self.ends[-1] = start
@@ -91,8 +91,9 @@ class Table:
 
 
 def find_runs(read: Read, file_size: int, key: FileKey, name: str) -> tuple[Run, ...]:
-    """Look where a file ends, and where it was cut; reads its last block, and one for each cut.
-    Raises CutLost, what `read` raises.
+    """Find the end of a file and its cuts; reads the last block, and one block for each cut.
+
+    Raises: CutLost, and what `read` raises.
     """
     tail = find_tail(read, file_size, key)
     runs: tuple[Run, ...] = (Run(0, 0, HEADER.size, 0, 0),)
@@ -102,7 +103,7 @@ def find_runs(read: Read, file_size: int, key: FileKey, name: str) -> tuple[Run,
 
 
 def _room_for(place: int, end: int) -> int:
-    """How many bytes of one append stand between these places."""
+    """Return how many plain bytes of one append fit between these places."""
     held = 0
     while (
         size := min(CHUNK_BYTES, room(place + padding(place)) - OVERHEAD, end - place - padding(place) - OVERHEAD)
@@ -113,7 +114,7 @@ def _room_for(place: int, end: int) -> int:
 
 
 def cut_runs(runs: tuple[Run, ...], position: int, place: int) -> tuple[Run, ...]:
-    """The runs after a CUT frame at `place` has cut the file to `position`."""
+    """Return the runs after a CUT frame at `place` truncates the file to `position`."""
     ended = runs[-1]._replace(place_end=place)
     kept = [run for run in (*runs[:-1], ended) if run.start < position]
     if kept:
@@ -122,28 +123,29 @@ def cut_runs(runs: tuple[Run, ...], position: int, place: int) -> tuple[Run, ...
 
 
 def find_tail(read: Read, file_size: int, key: FileKey) -> Tail:
-    """The end of the last frame that begins as one and is there in full."""
+    """Return the end of the last complete frame."""
     end = file_size
     while end > HEADER.size:
         base = max((end - 1) // BLOCK_BYTES * BLOCK_BYTES, HEADER.size)
-        found = deque(walk(read(base, end - base), base, key), maxlen=1)
-        if found:
-            last = found[0]
+        frames = deque(walk(read(base, end - base), base, key), maxlen=1)
+        if frames:
+            last = frames[0]
             return Tail(last.place_end, last.position_end, last.place if last.head.kind == CUT else last.head.cut)
         end = base
     return Tail(HEADER.size, 0, 0)
 
 
 def find_cuts(read: Read, place: int, key: FileKey, name: str) -> list[tuple[int, int]]:
-    """The CUT frames, from the first to the one at `place`: their places, and the positions to
-    which they cut.
+    """Return place and position of each CUT frame, from the first to the one at `place`.
+
+    Raises: CutLost, and what `read` raises.
     """
     cuts: list[tuple[int, int]] = []
     while place:
         frame = _frame_at(read, place, key)
         if frame is not None and frame.head.kind == CUT:
             position, before = frame.head.position, frame.head.cut
-        else:  # damaged: the frame that follows it tells where it cut, those before it which cut came before
+        else:  # damaged: the next frame states the position, the frames before it the previous cut
             after = place + OVERHEAD
             follower = _frame_at(read, after + padding(after), key)
             if follower is None:
@@ -157,7 +159,7 @@ def find_cuts(read: Read, place: int, key: FileKey, name: str) -> list[tuple[int
 
 
 def _frame_at(read: Read, place: int, key: FileKey) -> Frame | None:
-    """The frame at `place` if it is whole and passes its tag."""
+    """Return the frame at `place`; None: it is incomplete or fails authentication."""
     head = read_head(read(place, FRAME.size), 0)
     if head is None:
         return None
@@ -168,7 +170,7 @@ def _frame_at(read: Read, place: int, key: FileKey) -> Frame | None:
 
 
 def first_start(read: Read, begin: int, end: int, key: FileKey) -> int | None:
-    """The first position in the unit from place `begin` to `end`; None: no frame of it is sound."""
+    """Return the first position in the unit from place `begin` to `end`; None: no valid frame."""
     frame = _frame_at(read, begin, key)
     if frame is None or frame.place_end > end:
         frame = next(walk(read(begin, end - begin), begin, key), None)
@@ -176,7 +178,7 @@ def first_start(read: Read, begin: int, end: int, key: FileKey) -> int | None:
 
 
 def read_table(read: Read, begin: int, end: int, key: FileKey) -> Table:
-    """The frames of a unit from place `begin` to `end`."""
+    """Return the DATA frames of the unit from place `begin` to `end`."""
     table = Table(begin)
     for frame in walk(read(begin, end - begin), begin, key):
         if frame.head.kind == DATA:
@@ -185,13 +187,13 @@ def read_table(read: Read, begin: int, end: int, key: FileKey) -> Table:
 
 
 def walk(data: bytes, base: int, key: FileKey) -> Iterator[Frame]:
-    """The frames in `data`, which stands in one block from place `base` on.
+    """Yield the frames in `data`, which begins at place `base` and is within one block.
 
-    The first is compared with its tag, since nothing tells what it should be, and so are CUT frames
-    and those behind damage. Each further one has to follow the one before, and either be followed,
-    or end where the data does, or fit its tag. It may reach into one that is found later.
+    The first frame, CUT frames and frames behind damage are authenticated. Each other frame must
+    continue the previous one. It must also have a successor, end with the data, or authenticate. A
+    frame may overlap one yielded later.
     """
-    frame = _compared(data, 0, base, key) or _search(data, 0, base, key)
+    frame = _authenticated(data, 0, base, key) or _search(data, 0, base, key)
     while frame is not None:
         at = frame.place_end - base
         ends = at + padding(base + at) >= len(data)
@@ -199,10 +201,10 @@ def walk(data: bytes, base: int, key: FileKey) -> Iterator[Frame]:
         if after is not None:
             yield frame
         else:
-            sound = _compared(data, frame.place - base, base, key) is not None
-            if sound or ends:
+            valid = _authenticated(data, frame.place - base, base, key) is not None
+            if valid or ends:
                 yield frame
-            if not (sound and ends):  # if its size is wrong, others may stand within
+            if not (valid and ends):  # its size may be wrong: search inside it
                 after = _search(data, frame.place - base + 1, base, key)
         frame = after
 
@@ -215,10 +217,10 @@ def _follower(data: bytes, at: int, base: int, key: FileKey, before: Frame) -> F
     right_position = head.position <= before.position_end if head.kind == CUT else head.position == before.position_end
     if head.cut != cut or not right_position:
         return None
-    return _compared(data, at, base, key) if head.kind == CUT else Frame(head, base + at)
+    return _authenticated(data, at, base, key) if head.kind == CUT else Frame(head, base + at)
 
 
-def _compared(data: bytes, at: int, base: int, key: FileKey) -> Frame | None:
+def _authenticated(data: bytes, at: int, base: int, key: FileKey) -> Frame | None:
     head = read_head(data, at)
     if head is None or at + OVERHEAD + head.size > len(data):
         return None
@@ -228,4 +230,6 @@ def _compared(data: bytes, at: int, base: int, key: FileKey) -> Frame | None:
 
 
 def _search(data: bytes, at: int, base: int, key: FileKey) -> Frame | None:
-    return next((frame for place in begins(data, at) if (frame := _compared(data, place, base, key)) is not None), None)
+    return next(
+        (frame for place in begins(data, at) if (frame := _authenticated(data, place, base, key)) is not None), None
+    )

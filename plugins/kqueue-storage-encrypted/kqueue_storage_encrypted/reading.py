@@ -1,5 +1,6 @@
-"""Reads a plain file out of its encrypted one. Bytes that are damaged are told once in the log, and
-read as 0xFF.
+"""Reads the plain file from an encrypted file.
+
+Damaged bytes are logged once and read as 0xFF.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from kqueue.base.errors import StorageFailed
 from kqueue_storage_encrypted.format import BLOCK_BYTES, OVERHEAD, FileKey
 from kqueue_storage_encrypted.layout import Read, Run, Table, first_start, read_table
 
-FILL = (
-    b"\xff"  # what no format of kqueue takes for anything good: lengths, offsets and versions below zero, and no UTF-8
-)
+# Invalid in every format of kqueue: negative as length, offset or version, and not UTF-8.
+FILL = b"\xff"
 TABLES_MAX = 4
 logger = logging.getLogger("kqueue.storage.encrypted")
 
 
 class Known:
-    """What is known of one file's frames, shared by all who read it, in any thread. `tail`: the
-    unit that grows; its owner's alone to set.
+    """Cache of the frames of one file, shared by all its readers.
 
-    `is_cut` once frames were taken away: then others may stand in their places. `told`: places of
-    damage that stands in the log already.
+    Attributes:
+        tail: the unit that grows; only its owner sets it.
+        is_cut: frames were removed, so other frames may be in their places.
+        told: places of damage that was logged already.
+    Thread: any.
     """
 
     def __init__(self) -> None:
@@ -41,14 +43,14 @@ class Known:
         return tail if tail is not None and tail.begin == begin else self._tables.get(begin)
 
     def keep(self, table: Table) -> None:
-        """Remember a table that no longer grows."""
+        """Cache a table that no longer grows."""
         with self._lock:
             while len(self._tables) >= TABLES_MAX:
                 del self._tables[next(iter(self._tables))]
             self._tables[table.begin] = table
 
     def start(self, begin: int, read: Read, end: int, key: FileKey) -> int | None:
-        """The first position in the unit of this place; None: no frame of it is sound."""
+        """Return the first position in the unit at place `begin`; None: no valid frame."""
         start = self._starts.get(begin)
         if start is None:
             start = first_start(read, begin, end, key)
@@ -57,15 +59,16 @@ class Known:
         return start
 
     def forget(self) -> None:
-        """Let go of memory."""
+        """Release the cached tables."""
         with self._lock:
             self.tail = None
             self._tables.clear()
 
 
 class Reader:
-    """The plain file as it is when this is made. `owns_tail`: for the one thread that writes; it
-    alone learns the unit that grows.
+    """Reads the plain file as of the creation of the reader.
+
+    `owns_tail`: the reader belongs to the writing thread, which alone caches the growing unit.
     """
 
     __slots__ = ("_key", "_known", "_last", "_name", "_owns_tail", "_read", "_runs")
@@ -79,28 +82,26 @@ class Reader:
         self._known = known
         self._name = name
         self._owns_tail = owns_tail
-        self._last: Table | None = None  # of the unit that grows, where it is another's
+        self._last: Table | None = None  # the growing unit, if another reader owns it
 
     def read(self, position: int, size: int, *, strict: bool = False) -> bytes:
-        """The bytes from `position` on; fewer where the file ends, or was cut meanwhile.
+        """Return the bytes from `position` on; fewer if the file ends or was truncated meanwhile.
 
-        Raises StorageFailed: the disk failed, or (`strict`) bytes are damaged.
+        Raises: StorageFailed: the disk failed, or (`strict`) bytes are damaged.
         """
         end = min(position + size, self._runs[-1].end)
         parts: list[bytes] = []
         while position < end:
             run = self._runs[bisect_right(self._runs, position, key=lambda run: run.start) - 1]
-            found = self._stretch(run, position, min(end, run.end), strict)
-            if not found:
+            part = self._read_unit(run, position, min(end, run.end), strict)
+            if not part:
                 break
-            parts.append(found)
-            position += len(found)
+            parts.append(part)
+            position += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ends_frame(self, position: int) -> int | None:
-        """The place behind the frame of the last run with which the plain file up to `position`
-        ends; None: no frame ends there.
-        """
+        """Return the place behind the last run's frame that ends at `position`, or None."""
         run = self._runs[-1]
         if position == run.start:
             return run.place
@@ -113,15 +114,15 @@ class Reader:
         return table.places[index] + OVERHEAD + position - table.starts[index]
 
     def place_near(self, position: int) -> int:
-        """About where `position` stands, without looking."""
+        """Return the approximate place of `position` without reading."""
         run = self._runs[bisect_right(self._runs, position, key=lambda run: run.start) - 1]
         share = (position - run.start) / max(run.end - run.start, 1)
         return int(run.place + share * max(run.place_end - run.place - 1, 0))
 
     # --- from positions to frames
 
-    def _stretch(self, run: Run, position: int, end: int, strict: bool) -> bytes:
-        """At least one byte from `position` on, `end` at most; empty if the file was cut meanwhile."""
+    def _read_unit(self, run: Run, position: int, end: int, strict: bool) -> bytes:
+        """Return bytes of one unit from `position` on, at least one; b"" if truncated meanwhile."""
         table, next_start = self._locate(run, position)
         index = bisect_right(table.starts, position) - 1
         if index < 0 or table.ends[index] <= position:
@@ -154,25 +155,23 @@ class Reader:
     def _damaged(self, size: int, place: int, what: str, strict: bool) -> bytes:
         if self._known.is_cut:
             return b""
-        told = f"{self._name}: damaged at position {place} of the encrypted file: {size} bytes in {what}"
+        message = f"{self._name}: damaged at position {place} of the encrypted file: {size} bytes in {what}"
         if strict:
-            raise StorageFailed(told)
+            raise StorageFailed(message)
         if place not in self._known.told:
             self._known.told.add(place)
-            logger.error(told)
+            logger.error(message)
         return FILL * size
 
     def _locate(self, run: Run, position: int) -> tuple[Table, int | None]:
-        """The unit of `run` in which `position` stands or would stand, and the first position of
-        the next unit that has a sound frame.
-        """
+        """Return the unit of `run` for `position`, and the start of the next valid unit."""
         low, high = run.place // BLOCK_BYTES, max(run.place_end - 1, run.place) // BLOCK_BYTES
         next_start = None
         while low < high:
             middle = (low + high + 1) // 2
-            block, start = self._first_sound(run, range(middle, low, -1))
+            block, start = self._first_valid(run, range(middle, low, -1))
             if start is None:
-                block, start = self._first_sound(run, range(middle + 1, high + 1))
+                block, start = self._first_valid(run, range(middle + 1, high + 1))
             if start is None:
                 high = low
             elif start <= position:
@@ -182,7 +181,7 @@ class Reader:
                 high = block - 1 if block <= middle else low
         return self._table(run, low), next_start
 
-    def _first_sound(self, run: Run, blocks: range) -> tuple[int, int | None]:
+    def _first_valid(self, run: Run, blocks: range) -> tuple[int, int | None]:
         for block in blocks:
             begin, end = self._unit(run, block)
             start = self._known.start(begin, self._read, end, self._key)

@@ -1,4 +1,4 @@
-"""What an engine makes of batches, in a form that can be compared; and batches, whole and broken."""
+"""Comparable output of the engines, and valid and damaged batches for tests."""
 
 from __future__ import annotations
 

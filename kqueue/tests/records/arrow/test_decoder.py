@@ -142,7 +142,7 @@ def test_pieces_are_bounded_and_runs_say_whence_rows_come(engine: EngineName) ->
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_column_grows_beyond_what_arrow_can_count(engine: EngineName) -> None:
-    """Where the next row would pass it, the piece ends before; a row that alone does stands alone."""
+    """A chunk ends before a row that would exceed the limit; a larger row is its own chunk."""
     buf = one_batch(b"a" * 60, b"b" * 30, b"c" * 20, b"d" * 500, b"e")
     pieces, _, _ = decoded(engine, buf, limits=ChunkLimits(data_max=100))
     assert [piece[0] for piece in pieces] == [[0, 1], [2], [3], [4]]

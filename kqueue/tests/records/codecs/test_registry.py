@@ -31,6 +31,9 @@ def test_a_codec_with_a_number_that_is_taken_is_refused() -> None:
 
 
 def test_libraries_are_loaded_on_first_need() -> None:
-    code = "import sys, kqueue.records.batch; print([name for name in ('lz4', 'snappy', 'zstandard') if name in sys.modules])"
+    code = (
+        "import sys, kqueue.records.batch; "
+        "print([name for name in ('lz4', 'snappy', 'zstandard') if name in sys.modules])"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -29,7 +29,10 @@ def test_a_good_one_is_used_as_it_is() -> None:
 @pytest.mark.parametrize("result", [-1, 7, None, "1", 1.0, True])
 def test_what_is_no_partition_is_refused_with_the_plugins_name(result: object) -> None:
     with PARTITIONERS.added("odd", returning(result), "some-plugin 2.1"):
-        words = f"partitioner 'odd' of some-plugin 2.1 broke its contract: partition returned {result!r}, expected an int from 0 to 6"
+        words = (
+            f"partitioner 'odd' of some-plugin 2.1 broke its contract: partition returned {result!r}, "
+            "expected an int from 0 to 6"
+        )
         with pytest.raises(PluginError, match=words):
             make_partitioner("odd").partition(b"key", 7)
         with pytest.raises(PluginError, match="partitioner 'odd' of some-plugin 2.1"):
