@@ -164,7 +164,7 @@ class InvalidRequest(RequestRefused):
 
 
 class TooManyItems(InvalidRequest):
-    """A message with too many list entries; `excess` is how many more than allowed, as far as read."""
+    """A message with too many list entries; `excess`: how many more than allowed, as far as read."""
 
     def __init__(self, message: str, excess: int) -> None:
         super().__init__(message)
@@ -244,7 +244,7 @@ class RequestTimedOut(RequestRefused):
 
 
 class OffsetNotAvailable(RequestRefused):
-    """Records appended before the request are not visible to consumers yet; the client may retry."""
+    """Records appended before the request are not visible to consumers yet; clients retry."""
 
 
 class UnsupportedForMessageFormat(RequestRefused):
@@ -362,11 +362,11 @@ class CoordinatorLoadInProgress(RequestRefused):
 
 
 class UnencodableMessage(KqueueError, ValueError):
-    """A value that its field can't encode: out of range, too long, or None in a field without null."""
+    """A value that its field cannot encode: out of range, too long, or a forbidden None."""
 
 
 class NotCoordinator(RequestRefused):
-    """Another broker is the coordinator, or its log can't be written: find the coordinator again."""
+    """Another broker is the coordinator, or its log is not writable: find the coordinator again."""
 
 
 class ListenFailed(KqueueError):

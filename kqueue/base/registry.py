@@ -329,7 +329,7 @@ class Registry(Generic[T]):
 
     def _installed_since(self) -> dict[str, metadata.EntryPoint]:
         """RegistryEntry points, by name, that the first look at them did not see. Strangers may
-        ask, so it looks anew every few seconds only.
+        ask, so it looks again only every few seconds.
         """
         with self._lock:
             now_s = time.monotonic()

@@ -305,7 +305,7 @@ class Config:
 
 
 class TopicConfig:
-    """The values of one topic: overrides, else the broker's synonyms, else the defaults. Immutable."""
+    """Immutable values of one topic: overrides, else the broker's synonyms, else the defaults."""
 
     def __init__(self, broker: Config, overrides: Mapping[str, str | None]) -> None:
         self.broker = broker

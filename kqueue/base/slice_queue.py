@@ -1,4 +1,4 @@
-"""Background work on many partitions or groups, a few milliseconds in each turn of the event loop."""
+"""Background work on many partitions or groups, a few milliseconds per event-loop turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SliceQueue:
     """Runs sliced work to its end, in the order in which it was added. Belongs to the owner thread.
 
     The first slice runs within `add` if the queue was empty, so small work is done when `add`
-    returns. Work that raises is logged and dropped; the work behind it goes on.
+    returns. Work that raises is logged and dropped; the queue continues.
     """
 
     def __init__(self, timers: Timers, clock: Clock) -> None:

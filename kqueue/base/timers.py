@@ -86,7 +86,7 @@ class Timers:
         """Call `run` every `interval_ms` > 0, first after `first_after_ms` (None: one interval).
 
         For work that may be late, see `coalesce_until`. An exception in a call reaches the caller
-        of `run_due`, and the timer goes on.
+        of `run_due`, and the timer continues.
         """
         assert interval_ms > 0, "an interval of 0 would leave no time for anything else"
         return PeriodicTimer(

@@ -63,14 +63,14 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """One member of a LeaveGroup request; an empty `member_id` means the holder of `instance_id`."""
+    """A member in a LeaveGroup request; an empty `member_id` means the owner of `instance_id`."""
 
     member_id: str
     instance_id: str | None = None
 
 
 class ClassicGroupMember:
-    """One member. Only its `ClassicGroup` changes `protocols` and `join_promise`, which it counts."""
+    """One member. Only its `ClassicGroup`, which counts them, changes `protocols`, `join_promise`."""
 
     __slots__ = (
         "assignment",

@@ -389,7 +389,7 @@ class GroupCoordinator:
         self._writer.mark_unreadable(partition, reason)
 
     def _ensure_group(self, group_id: str) -> None:
-        """Create the group if it is missing: a group with offsets exists, with members or without."""
+        """Create the group if it is missing: a group with offsets exists even without members."""
         if group_id not in self._groups:
             self._groups[group_id] = self._rebalancer.new_group(group_id)
 

@@ -196,7 +196,7 @@ class OffsetManager:
         self._writer.append(group_id, batch, remove)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete the offsets of all groups for a deleted topic, one batch per partition of the log."""
+        """Delete all groups' offsets of a deleted topic, in one batch per partition of the log."""
         by_partition: dict[int, list[tuple[str, TopicPartition]]] = {}
         for group_id, keys in self.store.keys_of_topic(topic).items():
             partition = self._writer.partition_of(group_id)

@@ -116,7 +116,7 @@ class Rebalancer:
             self._complete_join(group)
 
     def _expire_join(self, group: ClassicGroup) -> None:
-        """End the join phase at its deadline. The initial delay is extended if members were added."""
+        """End the join phase at its deadline; extend the initial delay if members were added."""
         if group.in_initial_delay and group.new_member_added and group.remaining_initial_delay_ms > 0:
             group.new_member_added = False
             delay_ms = min(self._config.initial_rebalance_delay_ms, group.remaining_initial_delay_ms)

@@ -1,4 +1,4 @@
-"""The segments of one log, and every change to the list: roll, truncation, deletion, replacement."""
+"""The segments of one log, and all changes to them: roll, truncate, delete, replace."""
 
 from __future__ import annotations
 

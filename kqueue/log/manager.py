@@ -180,7 +180,7 @@ class LogManager:
         self._folders.is_new((topic, partition))
 
     def unavailable_reason(self, topic: str, partition: int) -> StorageFailed | None:
-        """Return why the partition can't be opened, as far as known without trying; None: it can."""
+        """Return the known reason why the partition cannot be opened; None: none is known."""
         try:
             self._folders.check((topic, partition))
         except StorageFailed as error:

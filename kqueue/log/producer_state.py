@@ -68,7 +68,7 @@ class ProducerStateEntry:
         self.transaction_offset = NONE
 
     def set_epoch(self, epoch: int) -> None:
-        """Start a new epoch: its sequence begins anew, and no batch of an old epoch can be
+        """Start a new epoch: its sequence restarts, and no batch of an old epoch can be
         repeated.
         """
         if epoch != self.epoch:
@@ -272,7 +272,7 @@ class ProducerStateManager:
         return len(gone)
 
     def sort_by_idleness(self) -> None:
-        """Sort the producers, the longest idle first; `update` keeps that order, to `REORDER_MS`."""
+        """Sort the producers, longest idle first; `update` keeps the order, to `REORDER_MS`."""
         self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
 
     def items(self) -> Iterator[tuple[int, ProducerStateEntry]]:

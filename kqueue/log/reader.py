@@ -42,7 +42,7 @@ class _SegmentRemoved(Exception):
 
 
 class LogPosition(NamedTuple):
-    """The start of a batch: segment, byte position in its file, offset. Kafka's LogOffsetMetadata."""
+    """Start of a batch: segment, byte position in its file, offset. Kafka's LogOffsetMetadata."""
 
     segment: Segment
     position: int
@@ -125,7 +125,7 @@ class LogReader:
     def _unverified(
         self, segment: Segment, offset: int, position: int, limit: int, log_end_offset: int
     ) -> VerificationTask | None:
-        """Return the verification that a read from `position` to `limit` needs first; None: none."""
+        """Return the verification that a read of `position` to `limit` needs; None: none."""
         checks = segment.checks
         start = position if checks.is_verified(position, position) else segment.anchor(offset)
         if not checks.is_verified(start, limit):
@@ -210,7 +210,7 @@ class LogReader:
         return self._segments[after].base if after < len(self._segments) else log_end_offset
 
     def _number(self, offset: int) -> int:
-        """Return the number of the last segment that begins at or before `offset`; -1: none does."""
+        """Return the number of the last segment that begins at or before `offset`; -1: none."""
         segments = self._segments
         if segments[-1].base <= offset:
             return len(segments) - 1

@@ -131,7 +131,7 @@ class SealedSegments:
 
     @property
     def storage(self) -> Storage:
-        """The broker's files, to read; opened anew by each access. Writing there breaks the log."""
+        """The broker's files, to read; each access reopens it. Writing there breaks the log."""
         return self.opener()
 
     def batches(self) -> Iterator[SealedBatch]:

@@ -46,7 +46,7 @@ _FAR = 2**62  # larger offsets and times are left to plain Python, whose numbers
 
 @compiled
 def find_slot(slots: Any, low: int, high: int) -> int:
-    """Return the index of this hash's slot, or of the free slot for it. At least one must be free."""
+    """Return the index of this hash's slot, or of a free one. At least one must be free."""
     fields = len(slots)
     at = int64(((low >> uint64(32)) * uint64(fields // FIELDS)) >> uint64(32)) * FIELDS
     while slots[at + 2] != uint64(0):

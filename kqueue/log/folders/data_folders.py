@@ -190,7 +190,7 @@ def _cluster_id(storage: Storage) -> str | None:
     try:
         return read_properties(storage).get("cluster.id")
     except StorageFailed:
-        return None  # it is told when the folder is opened
+        return None  # reported when the folder is opened
 
 
 def _as_failure(storage: Storage, error: Exception) -> StorageFailed:

@@ -53,7 +53,7 @@ class LogDirListing:
                 self._sizes[key] = log.segments.size
 
     def run(self) -> LogDirDescription:
-        """List the folder. A closed partition that can't be listed leaves only the error. Blocks."""
+        """List the folder. An unlistable closed partition leaves only the error. Blocks."""
         storage = self._storage
         try:
             closed = {key: _batch_bytes(storage, path) for key, path in self._closed.items()}

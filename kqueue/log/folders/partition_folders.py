@@ -27,14 +27,14 @@ TopicPartition = tuple[str, int]
 
 
 class PartitionFolder(NamedTuple):
-    """A partition's folder. path: below the data folder. topic_id: 16 bytes; None: it names none."""
+    """A partition's folder. path: below the data folder. topic_id: 16 bytes; None: unknown."""
 
     path: str
     topic_id: bytes | None
 
 
 class PendingRemoval(NamedTuple):
-    """A folder to rename to `new_path` and then delete. log: its open log; None: it was not open."""
+    """A folder to rename to `new_path` and then delete. log: its open log; None: not open."""
 
     found: PartitionFolder
     new_path: str
@@ -202,7 +202,7 @@ def make_partition_folder(storage: Storage, path: str, topic_id: bytes) -> None:
 
 
 def write_topic_id(storage: Storage, path: str, topic_id: bytes) -> None:
-    """Write a topic id into a partition's folder. Raises, durability: as `make_partition_folder`."""
+    """Write a topic id into a partition's folder. Raises and durability: `make_partition_folder`."""
     file = storage.open(f"{path}/{PARTITION_METADATA}", create=True)
     if file.size:
         file.truncate(0)

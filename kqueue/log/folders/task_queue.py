@@ -83,7 +83,7 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
             )
 
     def settle(self, key: K) -> None:
-        """Run the key's task now, or wait for the job that runs it, and apply the result. Blocks."""
+        """Run the key's task, or wait for the job that runs it, and apply the result. Blocks."""
         piece = self._take(key)
         if piece is not None:
             self.prepare(key, piece)

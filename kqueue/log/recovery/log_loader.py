@@ -323,7 +323,7 @@ class _LogLoader:
         return f"offsets {end_offset} to {base - 1} are missing"
 
     def _rebuild(self, loaded: LoadedLog, number: int) -> str | None:
-        """Read the segment and cut it where the log ends; return why, None: the log goes on."""
+        """Read the segment and cut it where the log ends; return why, None: it is not cut."""
         segments = loaded.segments
         segment = segments[number]
         limit = segments[number + 1].base if number + 1 < len(segments) else None

@@ -27,7 +27,7 @@ class GuardedCodec:
         self._title = entry.title("codec")
         self._check_shape(codec)
         self._codec = codec
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self.id: int = codec.id
         self.name: str = entry.name
         self.levels: Levels | None = codec.levels
@@ -74,8 +74,8 @@ class GuardedCodec:
         raise failed
 
     def _tell(self, what: str, kind: str, failed: PluginError, error: Exception | None) -> None:
-        if (what, kind) not in self._told:
-            self._told.add((what, kind))
+        if (what, kind) not in self._logged:
+            self._logged.add((what, kind))
             logger.error("%s", failed, exc_info=error)
 
     def _check_shape(self, codec: Codec) -> None:

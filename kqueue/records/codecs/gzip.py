@@ -11,7 +11,7 @@ _FIRST_PIECE = 1024
 
 
 class GzipCodec:
-    """As Java's GZIPOutputStream: level 6 unless told."""
+    """As Java's GZIPOutputStream: level 6 by default."""
 
     id = 1
     name = "gzip"

@@ -47,7 +47,7 @@ def _library() -> Any:
 
 
 class ZstdCodec:
-    """Level 3 unless told."""
+    """Level 3 by default."""
 
     id = 4
     name = "zstd"
