@@ -164,7 +164,7 @@ class InvalidRequest(RequestRefused):
 
 
 class TooManyItems(InvalidRequest):
-    """A message with too many list entries; `excess`: how many more than allowed, as far as read."""
+    """A message with too many list entries; `excess`: how many too many, as far as read."""
 
     def __init__(self, message: str, excess: int) -> None:
         super().__init__(message)

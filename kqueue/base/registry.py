@@ -328,8 +328,9 @@ class Registry(Generic[T]):
         )
 
     def _installed_since(self) -> dict[str, metadata.EntryPoint]:
-        """RegistryEntry points, by name, that the first look at them did not see. Strangers may
-        ask, so it looks again only every few seconds.
+        """Return entry points, by name, that were installed since the first scan.
+
+        Remote clients can trigger this, so it scans again only every few seconds.
         """
         with self._lock:
             now_s = time.monotonic()

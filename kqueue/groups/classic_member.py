@@ -70,7 +70,7 @@ class LeavingMember(NamedTuple):
 
 
 class ClassicGroupMember:
-    """One member. Only its `ClassicGroup`, which counts them, changes `protocols`, `join_promise`."""
+    """One member. Only its `ClassicGroup` changes `protocols` and `join_promise` (counted)."""
 
     __slots__ = (
         "assignment",

@@ -284,7 +284,7 @@ class Segment(SegmentFiles):
 
     @property
     def max_timestamp(self) -> int:
-        """Greatest timestamp of the segment, in ms; -1: none. Raises CorruptIndex, StorageFailed."""
+        """Greatest timestamp of the segment, ms; -1: none. Raises CorruptIndex, StorageFailed."""
         if self._max_timestamp == _UNREAD:
             self._load_max_timestamp()
         return self._max_timestamp

@@ -202,7 +202,7 @@ def make_partition_folder(storage: Storage, path: str, topic_id: bytes) -> None:
 
 
 def write_topic_id(storage: Storage, path: str, topic_id: bytes) -> None:
-    """Write a topic id into a partition's folder. Raises and durability: `make_partition_folder`."""
+    """Write a topic id into a folder. Raises and durability: see `make_partition_folder`."""
     file = storage.open(f"{path}/{PARTITION_METADATA}", create=True)
     if file.size:
         file.truncate(0)

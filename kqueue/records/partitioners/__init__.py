@@ -37,23 +37,29 @@ PARTITIONERS.add("crc32_consistent", Crc32ConsistentPartitioner)
 
 
 def make_partitioner(name: str = DEFAULT, rng: random.Random | None = None) -> Partitioner:
-    """A new partitioner of this name, for one producer; `rng` is what it draws from.
+    """Return a new partitioner of this name, for one producer; `rng` is its source of randomness.
 
-    Imports nothing but an installed plugin's module: `name` may come from a topic's setting. Raises
-    PluginError: nobody has the name.
+    Imports only modules of installed plugins: `name` may come from a topic's setting.
+
+    Raises:
+        PluginError: no partitioner has this name.
     """
     return PARTITIONERS.get(name)(rng or random.Random())
 
 
 def as_client_partitioner(name: str = DEFAULT, rng: random.Random | None = None) -> ClientPartitioner:
-    """What kafka-python's and aiokafka's producers take as `partitioner=`; a new one for each
-    producer.
+    """Return a new `partitioner=` argument for a producer of kafka-python or aiokafka.
 
-    Args: name: of a built-in or an installed plugin, or of one that a running `kqueue.Broker` was
-    given; or ``module:Class``, which is imported. rng: what it draws from. Raises PluginError:
-    nobody has the name, or the path leads nowhere; later, to who sends a record: a plugin's
-    partitioner raised, or returned what is no partition. Safe in kafka-python's many threads: at
-    worst two records take the same turn.
+    Args:
+        name: a built-in, an installed plugin, a partitioner given to a running `kqueue.Broker`, or
+            ``module:Class``, which is imported.
+        rng: source of randomness.
+
+    Raises:
+        PluginError: no partitioner has this name, or the path cannot be imported. A send raises it
+            later if the plugin's partitioner raises or returns an invalid partition.
+
+    Thread: safe in kafka-python's threads; at worst two records get the same turn.
     """
     register_with_kafka_python()
     return ClientPartitioner(PARTITIONERS.find(name)(rng or random.Random()))
