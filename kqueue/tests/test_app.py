@@ -147,7 +147,7 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
-def test_a_member_that_waits_for_its_group_does_not_hold_up_a_stop() -> None:
+def test_waiting_group_member_does_not_delay_a_stop() -> None:
     async def test() -> None:
         async with serving(group_initial_rebalance_delay_ms=60_000) as server:
             client = await connect(server)
@@ -167,7 +167,7 @@ def test_a_member_that_waits_for_its_group_does_not_hold_up_a_stop() -> None:
     asyncio.run(test())
 
 
-def test_a_client_that_does_not_read_holds_up_a_stop_only_so_long(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_that_does_not_read_delays_a_stop_up_to_a_limit(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(kqueue_stop_timeout_ms=50, socket_send_buffer_bytes=2048) as server:
             client = await connect(server)
@@ -196,7 +196,7 @@ def test_a_stopped_server_leaves_no_thread_port_or_lock(tmp_path: Path) -> None:
     assert set(threading.enumerate()) == before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
-    assert asyncio.run(test("returns")) > 0, "the folder can be taken again"
+    assert asyncio.run(test("returns")) > 0, "the folder can be locked again"
 
 
 def test_a_second_broker_on_the_same_folder_is_refused_and_leaves_no_port(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def taken_port(folder: Path) -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("trouble", "error"), [(broken_store, StorageFailed), (taken_port, ListenFailed)])
-def test_a_start_that_fails_leaves_nothing_behind(
+def test_failed_start_releases_everything(
     trouble: Callable[[Path], contextlib.AbstractContextManager[dict[str, object]]],
     error: type[Exception],
     tmp_path: Path,
@@ -258,7 +258,7 @@ def test_settings_are_checked_before_the_disk_is_touched(tmp_path: Path) -> None
     assert not (tmp_path / "data").exists()
 
 
-def test_each_listener_tells_its_own_address() -> None:
+def test_each_listener_advertises_its_own_address() -> None:
     async def test() -> None:
         async with serving(
             listeners="INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
@@ -266,8 +266,8 @@ def test_each_listener_tells_its_own_address() -> None:
             listener_security_protocol_map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         ) as server:
             inside, outside = await connect(server, "INSIDE"), await connect(server, "OUTSIDE")
-            told = [(await client.ask("Metadata", 1, topics=[])).brokers[0] for client in (inside, outside)]
-            assert [(broker.host, broker.port) for broker in told] == [
+            brokers = [(await client.ask("Metadata", 1, topics=[])).brokers[0] for client in (inside, outside)]
+            assert [(broker.host, broker.port) for broker in brokers] == [
                 server.bound("INSIDE"),
                 ("broker.example.com", 9999),
             ]
@@ -304,7 +304,7 @@ def test_a_limit_on_connections_that_the_system_can_not_hold_is_lowered_with_a_w
     assert warned == ["max.connections is 5000, but the limit on open files allows only 768"]
 
 
-def test_memory_that_was_given_outlives_the_server() -> None:
+def test_given_memory_storage_outlives_the_server() -> None:
     from kqueue.metadata.memory import MemoryStore
     from kqueue.storage import MemoryStorage
 

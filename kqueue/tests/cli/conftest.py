@@ -1,6 +1,4 @@
-"""A broker for the commands to talk to: an embedded one, or, in TEST_BOOTSTRAP, any other that
-speaks Kafka's protocol.
-"""
+"""A broker for the commands: an embedded one, or the one in TEST_BOOTSTRAP."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> None:
-    """Our own variables, set by whoever runs the tests, would be settings of every broker and
-    command here.
-    """
+    """Remove kqueue's environment variables, which would change the settings of every broker."""
     for name in [name for name in os.environ if name.startswith("KQUEUE_")]:
         del os.environ[name]
 
@@ -50,7 +46,7 @@ def kq(bootstrap: str) -> Kqueue:
 
 @pytest.fixture
 def done(kq: Kqueue) -> Callable[..., str]:
-    """Like `kq`, for what must succeed: returns standard output."""
+    """Like `kq`, for commands that must succeed: returns standard output."""
 
     def run(*args: str, input: str | bytes | None = None) -> str:
         result = kq(*args, input=input)
@@ -62,12 +58,12 @@ def done(kq: Kqueue) -> Callable[..., str]:
 
 @pytest.fixture
 def fresh() -> str:
-    """A name that no topic or group has."""
+    """Return a name that no topic or group has."""
     return f"t{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture
 def topic(fresh: str, done: Callable[..., str]) -> str:
-    """A new topic of three partitions."""
+    """Return a new topic of three partitions."""
     done("topics", "create", fresh, "-p", "3")
     return fresh

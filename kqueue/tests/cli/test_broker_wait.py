@@ -1,4 +1,4 @@
-"""Commands that meet no broker: they say that they wait, and end in time with a sentence."""
+"""Commands without a broker: they report that they wait, and end in time with an error."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COMMANDS = {
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
 
 
 def arguments(command: str, folder: Path) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def test_a_broker_that_comes_in_time_is_used(kq: Kq, free_port: int) -> None:
         broker.stop()
 
 
-def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_commands_report_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with waiting("here:1"):
         pass
     assert capsys.readouterr().err == ""

@@ -79,8 +79,8 @@ class Agent:
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=DEADLINE_S)
-        return self.process.returncode, told
+        _, stdout = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, stdout
 
 
 @pytest.fixture
@@ -137,12 +137,12 @@ def test_ctrl_c_keeps_the_position(agent: Callable[..., Agent], broker: Broker, 
     for number, expected in ((signal.SIGINT, 1), (signal.SIGTERM, 2)):
         running = agent("app.log", "-t", logs, "--from-beginning")
         until(lambda expected=expected: len(records(broker, logs)) == expected)  # type: ignore[misc]
-        code, told = running.end(number)
-        assert (code, told) == (0, f"Sent 1 line to {logs}.\n")
+        code, stdout = running.end(number)
+        assert (code, stdout) == (0, f"Sent 1 line to {logs}.\n")
         write(log, b"b\n")
 
 
-def test_rotated_and_killed_again_and_again(agent: Callable[..., Agent], broker: Broker, logs: str, log: Path) -> None:
+def test_repeated_rotation_and_kills(agent: Callable[..., Agent], broker: Broker, logs: str, log: Path) -> None:
     """S1.5: nothing is lost, and nothing is sent twice."""
     expected: list[bytes] = []
 
@@ -187,10 +187,10 @@ def test_killed_between_the_topic_and_the_position(
     assert values(broker, logs) == [b"first", b"a", b"b", b"c"]
     write(log, b"d\n")
     assert kq("collect", "app.log", "-t", logs, "--once").stderr == f"Sent 1 line to {logs}.\n"
-    assert values(broker, logs)[4:] == ([b"cd"] if unfinished else [b"d"])  # a line that has grown comes again
+    assert values(broker, logs)[4:] == ([b"cd"] if unfinished else [b"d"])  # a line that has grown is sent again
 
 
-def test_a_broker_that_is_away(agent: Callable[..., Agent], log: Path) -> None:
+def test_unavailable_broker(agent: Callable[..., Agent], log: Path) -> None:
     with Broker(settings={"num.partitions": 1}) as broker:
         running = Agent(log.parent, broker.bootstrap, "app.log", "-t", "logs", "--from-beginning")
         write(log, b"a\n")
@@ -207,17 +207,17 @@ def test_a_broker_that_is_away(agent: Callable[..., Agent], log: Path) -> None:
         assert [record.value for record in broker.topics["logs"].records()] == [b"a", b"b", b"c"]
 
 
-def test_an_agent_without_a_broker_waits_and_ends_when_it_is_told(log: Path) -> None:
+def test_agent_without_a_broker_waits_and_ends_on_a_signal(log: Path) -> None:
     with Broker() as broker:
         bootstrap = broker.bootstrap
     running = Agent(log.parent, bootstrap, "app.log", "-t", "logs")
     assert running.process.stderr is not None
     assert "waiting for the broker: no broker answers" in running.process.stderr.readline()
-    code, told = running.end()
-    assert (code, told) == (0, "Sent 0 lines to logs; what was not confirmed is sent at the next start.\n")
+    code, stdout = running.end()
+    assert (code, stdout) == (0, "Sent 0 lines to logs; what was not confirmed is sent at the next start.\n")
 
 
-def test_a_topic_that_is_not_there(kq: Kq, fresh: str, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_topic(kq: Kq, fresh: str, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_sender, "CONNECT_TIMEOUT_MS", 500)
     result = kq("collect", "app.log", "-t", fresh, "--once")
     assert result.exit_code == 1
@@ -235,7 +235,7 @@ def test_a_line_that_the_topic_refuses_stops_the_agent_before_it(kq: Kq, broker:
     assert len(broker.topics[fresh].records()) == 12
 
 
-def test_what_can_not_be_meant(kq: Kq, logs: str, log: Path) -> None:
+def test_contradictory_options(kq: Kq, logs: str, log: Path) -> None:
     assert "is a folder; write" in kq("collect", str(log.parent), "-t", logs).stderr
     assert kq("collect", "-t", logs).exit_code == 2
     assert "only letters, digits" in kq("collect", "x", "-t", "no good").stderr

@@ -33,9 +33,9 @@ def test_addresses_refuse(text: str) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
 
 
 def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) -> None:
@@ -48,7 +48,7 @@ def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) ->
     )
 
 
-def test_a_listener_that_is_no_broker_is_found_out(kq: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listener_that_is_no_broker_is_detected(kq: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 300)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         result = kq("topics", "list", "-b", f"127.0.0.1:{mute.getsockname()[1]}")
@@ -56,12 +56,12 @@ def test_a_listener_that_is_no_broker_is_found_out(kq: Callable[..., Result], mo
     assert "does not answer in Kafka's protocol in time" in result.output
 
 
-def test_any_address_that_answers_will_do() -> None:
+def test_one_reachable_address_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connect.find_broker(f"127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_a_missing_package_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     connect.require("kafka", "cli")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(click.ClickException, match=r"pip install '\.\[cli\]'"):
@@ -100,7 +100,7 @@ def test_explain_prefers_the_brokers_words() -> None:
     assert connect.explain(errors.NotControllerError) == "NotControllerError"
 
 
-def test_long_words_are_cut() -> None:
+def test_long_texts_are_truncated() -> None:
     text = connect.explain(errors.KafkaError("x" * 5000))
     assert len(text) == 300
     assert text.endswith("...")

@@ -40,7 +40,7 @@ def test_from_beginning_reads_all_again_and_again(done: Done, topic: str) -> Non
         assert numbers(done("consume", topic, "-g", topic, "--from-beginning", "-n", "50")) == list(range(50))
 
 
-def test_a_group_goes_on_where_it_left_off(done: Done, topic: str) -> None:
+def test_group_continues_after_its_committed_offset(done: Done, topic: str) -> None:
     fill(done, topic, 30)
     seen = numbers(done("consume", topic, "-g", topic, "--from-beginning", "-n", "20"))
     assert committed(done, topic) == 20, "and each partition has a committed offset, 0 where nothing was read"
@@ -50,14 +50,14 @@ def test_a_group_goes_on_where_it_left_off(done: Done, topic: str) -> None:
     assert done("consume", topic, "-g", topic, *QUIET) == ""
 
 
-def test_a_new_group_begins_with_what_comes_in_and_misses_nothing_after(done: Done, topic: str) -> None:
+def test_new_group_starts_at_the_end_and_misses_nothing_afterwards(done: Done, topic: str) -> None:
     fill(done, topic, 5)
     assert done("consume", topic, "-g", topic, *QUIET) == ""
     fill(done, topic, 5, first=5)
     assert numbers(done("consume", topic, "-g", topic, "-n", "5")) == [5, 6, 7, 8, 9]
 
 
-def test_who_names_no_group_belongs_to_the_default_one(done: Done, topic: str) -> None:
+def test_group_defaults_to_the_default_group(done: Done, topic: str) -> None:
     fill(done, topic, 3)
     done("consume", topic, "--from-beginning", "-n", "3")
     assert "kqueue-default" in done("groups", "list").splitlines()
@@ -123,7 +123,7 @@ def test_wrong_usage_is_exit_status_2(kq: Kq, topic: str, args: list[str], words
     assert words in result.stderr
 
 
-def test_a_topic_that_is_not_there_is_not_made(kq: Kq, done: Done, fresh: str) -> None:
+def test_missing_topic_is_not_created(kq: Kq, done: Done, fresh: str) -> None:
     result = kq("consume", fresh, "--from-beginning")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: there is no topic {fresh!r}")
@@ -166,7 +166,7 @@ def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -
         assert process.wait(timeout=20) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
-    assert committed(done, topic) < 20_000, "what nobody took is not committed"
+    assert committed(done, topic) < 20_000, "unread records are not committed"
 
 
 def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
@@ -209,14 +209,15 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
             time.sleep(0.1)
         else:
             pytest.fail("the group did not come together")
-        found: list[str] = []
+        output_lines: list[str] = []
         threads = [
-            threading.Thread(target=lambda process=process: found.extend(process.stdout)) for process in (one, two)
+            threading.Thread(target=lambda process=process: output_lines.extend(process.stdout))
+            for process in (one, two)
         ]
         for thread in threads:
             thread.start()
         done("produce", topic, "--partitioner", "round_robin", input="".join(f"{n}\n" for n in range(90)))
-        while time.monotonic() < deadline and len(found) < 90:
+        while time.monotonic() < deadline and len(output_lines) < 90:
             time.sleep(0.05)
         for process in (one, two):
             process.send_signal(signal.SIGINT)
@@ -226,7 +227,7 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
             assert process.wait(timeout=20) == 0
             assert process.stderr is not None
             assert process.stderr.read() == ""
-    assert numbers("".join(found)) == list(range(90))
+    assert numbers("".join(output_lines)) == list(range(90))
     assert committed(done, topic) == 90
 
 

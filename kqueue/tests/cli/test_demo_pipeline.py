@@ -37,7 +37,7 @@ def run(*args: str) -> Result:
 
 @pytest.fixture
 def all_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Pretend that Spark and a Java are installed."""
+    """Make Spark and a Java appear installed."""
     monkeypatch.setattr(demo_pipeline, "NEEDED", ())
     monkeypatch.setattr(java, "find_java", lambda: None)
     monkeypatch.chdir(tmp_path)
@@ -69,7 +69,7 @@ def test_without_a_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.usefixtures("all_there")
-def test_what_can_not_work_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     result = run("--folder", "full")
@@ -94,7 +94,7 @@ def test_a_failure_is_one_sentence(monkeypatch: pytest.MonkeyPatch, error: Excep
 
 
 @pytest.mark.usefixtures("all_there")
-def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ctrl_c_has_its_own_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupted(folder: Path, *args: object, **how: object) -> None:
         (folder / "begun").touch()
         raise KeyboardInterrupt
@@ -108,9 +108,9 @@ def test_ctrl_c_is_no_failure_and_no_success(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.fixture
 def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.PipelineResult:
-    """A correct result of the demo; the chart is not drawn."""
+    """Return a correct result of the demo; the chart is not drawn."""
     truth = expected_results(sample_flights(), sample_events())
-    made = pipeline_demo.PipelineResult(
+    pipeline_result = pipeline_demo.PipelineResult(
         6,
         6,
         truth,
@@ -121,19 +121,19 @@ def result(monkeypatch: pytest.MonkeyPatch) -> pipeline_demo.PipelineResult:
         total_s=3.0,
         disk_bytes=1000,
     )
-    monkeypatch.setattr(pipeline_demo, "run", lambda folder, display, **how: made)
+    monkeypatch.setattr(pipeline_demo, "run", lambda folder, display, **how: pipeline_result)
     drawing: Any = importlib.import_module("kqueue.spark.jobs.delay_charts")
     monkeypatch.setattr(drawing, "draw", lambda file, gold, quarantined: file.touch())
-    return made
+    return pipeline_result
 
 
 @pytest.mark.usefixtures("all_there")
-def test_what_came_out_is_told(result: pipeline_demo.PipelineResult, tmp_path: Path) -> None:
-    told = run("--picture", "made.png", "--folder", "data")
-    assert told.exit_code == 0, told.output
-    assert f"The picture is {tmp_path / 'made.png'}" in told.output.replace("\n", "")
-    assert "All 6 flights were counted once, and the 0 late and broken ones put aside." in told.output
-    assert "kqueue serve --set log.dirs=data/broker" in told.output
+def test_summary_is_printed(result: pipeline_demo.PipelineResult, tmp_path: Path) -> None:
+    outcome = run("--picture", "made.png", "--folder", "data")
+    assert outcome.exit_code == 0, outcome.output
+    assert f"The picture is {tmp_path / 'made.png'}" in outcome.output.replace("\n", "")
+    assert "All 6 flights were counted once, and the 0 late and broken ones put aside." in outcome.output
+    assert "kqueue serve --set log.dirs=data/broker" in outcome.output
     rows = {what: (count, note) for what, count, note in result.rows()}
     assert rows["Events sent"][0] == "6"
     assert rows["Records read by Spark"][1].startswith("3/s")
@@ -158,8 +158,8 @@ def test_a_difference_is_one_sentence_and_exit_status_1(
 ) -> None:
     for name, value in change.items():
         setattr(result, name, value)
-    told = run()
-    assert told.exit_code == 1
-    last = told.output.splitlines()[-1]
+    outcome = run()
+    assert outcome.exit_code == 1
+    last = outcome.output.splitlines()[-1]
     assert last.startswith("Error: this is not what should come out: ")
     assert words in last

@@ -7,19 +7,19 @@ from kqueue.cli.connect import admin
 from kqueue.cli.effective_settings import broker_settings, topic_settings
 
 
-def test_what_is_asked_for_of_topics_that_are_there() -> None:
+def test_requested_settings_of_existing_topics() -> None:
     with Broker(node_id=3) as broker:
         broker.create_topic("a", retention_ms=5)
         with admin(broker.bootstrap) as client:
-            found = topic_settings(client, ["a", "missing"], ["retention.ms", "no.such.setting"])
-            assert found == {"a": {"retention.ms": "5"}, "missing": {}}
+            settings = topic_settings(client, ["a", "missing"], ["retention.ms", "no.such.setting"])
+            assert settings == {"a": {"retention.ms": "5"}, "missing": {}}
             assert topic_settings(client, [], ["retention.ms"]) == {}
             assert broker_settings(client, broker.bootstrap, ["kqueue.storage", "no.such.setting"]) == {
                 3: {"kqueue.storage": "memory"}
             }
 
 
-def test_many_topics_are_asked_for_in_turns() -> None:
+def test_many_topics_are_described_in_batches() -> None:
     class Client:
         asked: list[int]
 
@@ -37,6 +37,6 @@ def test_many_topics_are_asked_for_in_turns() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.8", "3.9"])
-def test_older_brokers_tell_theirs(version: str) -> None:
+def test_older_brokers_return_their_settings(version: str) -> None:
     with Broker(as_version=version) as broker, admin(broker.bootstrap) as client:
         assert broker_settings(client, broker.bootstrap, ["num.partitions"]) == {1: {"num.partitions": "1"}}

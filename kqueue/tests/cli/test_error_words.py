@@ -1,4 +1,4 @@
-"""No sentence of an error says a name twice in a row, or wraps itself."""
+"""No error sentence repeats a name twice in a row, or wraps itself."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ TWICE = re.compile(r"(?<![\w/.])([\w./-]{4,}(?::\d+)?)(?:'?: \(?| \()'?\1(?![\w/
         ("it is full.. Free some", True),
     ],
 )
-def test_what_counts_as_double(text: str, is_double: bool) -> None:
+def test_detection_of_repeated_words(text: str, is_double: bool) -> None:
     assert bool(TWICE.search(text)) is is_double
 
 
 @pytest.mark.parametrize("file", ["meta.properties", "kqueue.db", "a file in its place"])
-def test_starts_that_fail(file: str, tmp_path: Path) -> None:
+def test_failed_starts(file: str, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     if file == "a file in its place":
         folder.touch()
     else:
         folder.mkdir(mode=0o700)
         (folder / file).write_text("x\n")
-    _, told = refused("--set", ANY_PORT, "--set", f"log.dirs={folder}")
-    assert "Error: " in told
-    assert not TWICE.search(told), told
+    _, stderr = refused("--set", ANY_PORT, "--set", f"log.dirs={folder}")
+    assert "Error: " in stderr
+    assert not TWICE.search(stderr), stderr
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_starts_that_fail(file: str, tmp_path: Path) -> None:
         ("log", "repair", "no-such", "--dry-run"),
     ],
 )
-def test_commands_that_fail(kq: Kq, topic: str, args: tuple[str, ...]) -> None:
+def test_failed_commands(kq: Kq, topic: str, args: tuple[str, ...]) -> None:
     result = kq(*(arg.format(topic=topic) for arg in args), input="x\n")
     assert result.exit_code != 0
     assert "Error: " in result.stderr

@@ -14,9 +14,7 @@ Done = Callable[..., str]
 
 @pytest.fixture
 def group(done: Done, topic: str) -> str:
-    """A group of the topic's name that has read six of nine records, two of three in each
-    partition, and has no members.
-    """
+    """A group, named like the topic, that has read six of nine records and has no members."""
     for partition in range(3):
         done("produce", topic, "-p", str(partition), input="a\nb\n")
     done("consume", topic, "-g", topic, "--from-beginning", "-n", "6")
@@ -61,13 +59,13 @@ def member(bootstrap: str, group: str) -> Iterator[KafkaConsumer]:
         group, bootstrap_servers=bootstrap, group_id=group, client_id="watcher", enable_auto_commit=False
     )
     while not consumer.assignment():
-        consumer.poll(1000)  # long enough for a join: kafka-python 3 drops one that its poll leaves in the middle
+        consumer.poll(1000)  # long enough for a join: kafka-python 3 drops a join that is incomplete when its poll ends
     yield consumer
     consumer.close(autocommit=False)
 
 
 @pytest.mark.usefixtures("member")
-def test_describe_shows_members_and_they_hinder_changes(kq: Kq, done: Done, group: str) -> None:
+def test_members_are_described_and_block_changes(kq: Kq, done: Done, group: str) -> None:
     rows = [line.split() for line in done("groups", "describe", group).splitlines()[1:]]
     assert [row[8] for row in rows] == ["watcher"] * 3
     assert all(row[7].startswith("/") for row in rows)
@@ -92,7 +90,7 @@ def test_delete(done: Done, group: str) -> None:
     assert group not in done("groups", "list").splitlines()
 
 
-def test_reset_shows_first_and_does_on_execute(kq: Kq, done: Done, group: str) -> None:
+def test_reset_previews_and_applies_on_execute(kq: Kq, done: Done, group: str) -> None:
     result = kq("groups", "reset-offsets", group, "-t", group, "--to-earliest")
     assert result.exit_code == 0
     assert "Nothing has changed" in result.stderr
@@ -127,7 +125,7 @@ def test_some_partitions(done: Done, group: str) -> None:
     assert offsets(done, group) == ["0", "2", "0"]
 
 
-def test_a_new_group_can_be_given_a_start(kq: Kq, done: Done, topic: str, fresh: str) -> None:
+def test_offsets_of_a_new_group_can_be_set(kq: Kq, done: Done, topic: str, fresh: str) -> None:
     done("produce", topic, "-p", "0", input="a\nb\n")
     name = f"{fresh}-new"
     done("groups", "reset-offsets", name, "-t", f"{topic}:0", "--to-offset", "1", "--execute")
@@ -185,11 +183,11 @@ def test_lag_is_never_negative() -> None:
 def test_offsets_can_be_reset_to_the_last_records(done: Done, topic: str, fresh: str) -> None:
     done("produce", topic, "--partition", "0", input="a\nb\nc\n")
     for wanted, offset in (("-1", 2), ("-99", 0)):
-        told = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-offset", wanted)
-        assert told.splitlines()[1].split()[-1] == str(offset)
+        output = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-offset", wanted)
+        assert output.splitlines()[1].split()[-1] == str(offset)
     done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--to-latest", "--execute")
-    told = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--shift-by", "-2")
-    assert told.splitlines()[1].split()[-1] == "1"
+    output = done("groups", "reset-offsets", fresh + "-g", "--topic", f"{topic}:0", "--shift-by", "-2")
+    assert output.splitlines()[1].split()[-1] == "1"
 
 
 def test_offsets_of_a_topic_can_be_deleted(kq: Kq, done: Done, topic: str, fresh: str) -> None:

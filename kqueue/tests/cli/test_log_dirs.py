@@ -41,7 +41,7 @@ def test_the_json_is_that_of_kafkas_tool(done: Done, topic: str) -> None:
     assert only["partitions"][0] == {"partition": f"{topic}-0", "size": 0, "offsetLag": 0, "isFuture": False}
 
 
-def test_only_the_brokers_that_are_asked(kq: Kq, done: Done) -> None:
+def test_only_the_named_brokers(kq: Kq, done: Done) -> None:
     number = json.loads(done("log-dirs", "--json"))["brokers"][0]["broker"]
     assert json.loads(done("log-dirs", "--json", "--broker", str(number)))["brokers"][0]["broker"] == number
     result = kq("log-dirs", "--broker", "777")
@@ -66,11 +66,11 @@ def test_a_topic_that_is_not_there_is_an_error_and_the_others_are_shown(kq: Kq, 
         ({"topics": []}, "Broker 3, /data: 0 partitions, 0 B; 2.0 kB free of 4.0 kB"),
     ],
 )
-def test_what_is_told_of_a_folder(fields: dict[str, Any], expected: str) -> None:
+def test_folder_description(fields: dict[str, Any], expected: str) -> None:
     assert _heading(3, folder(**fields)) == expected
 
 
-def test_a_folder_that_is_offline_is_told() -> None:
+def test_offline_folder_is_reported() -> None:
     lost = folder(error_code=STORAGE_ERROR, topics=[])
     assert _heading(3, lost).startswith("Broker 3, /data: ")
     assert "free" not in _heading(3, lost)

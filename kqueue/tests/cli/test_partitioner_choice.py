@@ -50,7 +50,7 @@ def test_by_name_and_by_path(module: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("module")
-def test_what_can_not_be_had_is_a_sentence(text: str, words: str) -> None:
+def test_unavailable_partitioner_is_one_sentence(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter) as refused:
         load_partitioner(text)
     assert words in refused.value.message
@@ -70,15 +70,15 @@ def test_brokers_that_have_no_such_setting_leave_the_default(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]
 ) -> None:
     with Broker() as broker:
-        told(monkeypatch, answer)
+        stub_settings(monkeypatch, answer)
         placing = as_client_partitioner()
         before = placing.partitioner
         follow_topic(placing, broker.bootstrap, "orders")
     assert placing.partitioner is before
 
 
-def told(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
-    """Have every broker give this answer when it is asked for settings."""
+def stub_settings(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
+    """Make every broker return this response to a request for settings."""
     from kafka import KafkaAdminClient
 
     monkeypatch.setattr(KafkaAdminClient, "describe_configs", lambda self, resources, **options: answer)
@@ -87,7 +87,7 @@ def told(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
 @pytest.mark.usefixtures("module")
 def test_a_broker_can_not_have_a_module_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     with Broker() as broker:
-        told(monkeypatch, {"topic": {"orders": {"kqueue.partitioner": {"value": "module_with_last:Last"}}}})
+        stub_settings(monkeypatch, {"topic": {"orders": {"kqueue.partitioner": {"value": "module_with_last:Last"}}}})
         with pytest.raises(
             click.ClickException, match="the partitioner 'module_with_last:Last' .* is not installed here"
         ):
@@ -95,10 +95,10 @@ def test_a_broker_can_not_have_a_module_imported(monkeypatch: pytest.MonkeyPatch
     assert "module_with_last" not in sys.modules
 
 
-def test_one_that_only_the_broker_has() -> None:
+def test_partitioner_of_the_broker_alone() -> None:
     with Broker(partitioners={"by-country": RoundRobinPartitioner}) as broker:
         broker.create_topic("orders", kqueue_partitioner="by-country")
-        # in a process of its own, because here the broker's partitioners are installed, too
+        # in its own process: this one has the broker's partitioners installed
         ran = subprocess.run(
             [sys.executable, "-m", "kqueue.cli", "produce", "orders", "-b", broker.bootstrap],
             input="a\n",
@@ -116,7 +116,7 @@ def test_one_that_only_the_broker_has() -> None:
     )
 
 
-def test_one_that_fails_to_load_here(tmp_path: Path) -> None:
+def test_partitioner_that_fails_to_load(tmp_path: Path) -> None:
     add_distribution(tmp_path, "half-done", "0.3", {"kqueue.partitioners": {"half": "no_such_module:Half"}})
     with Broker(partitioners={"half": RoundRobinPartitioner}) as broker:
         broker.create_topic("orders", kqueue_partitioner="half")

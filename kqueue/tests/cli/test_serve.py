@@ -18,7 +18,7 @@ ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
 
 
 class Served:
-    """A `kqueue serve` under way."""
+    """A running `kqueue serve`."""
 
     def __init__(self, process: subprocess.Popen[str], line: str) -> None:
         self.process = process
@@ -28,7 +28,7 @@ class Served:
         self.bootstrap, self.folder = match.groups()
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> str:
-        """Send the signal; returns what came on standard error after the first line."""
+        """Send the signal; return standard error after the first line."""
         self.process.send_signal(number)
         return self.process.communicate(timeout=20)[1]
 
@@ -57,7 +57,7 @@ def refused(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serves_stops_cleanly_and_keeps_what_it_was_given(tmp_path: Path, number: signal.Signals) -> None:
+def test_serves_stops_cleanly_and_keeps_its_data(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "data"
     for offset in range(2):
         with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT) as served:
@@ -78,7 +78,7 @@ def test_serves_stops_cleanly_and_keeps_what_it_was_given(tmp_path: Path, number
         consumer.close()
 
 
-def test_a_stop_does_not_wait_for_consumers_and_they_outlive_it(tmp_path: Path) -> None:
+def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> None:
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT) as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
         producer.send("orders", b"first").get(timeout=10)
@@ -144,8 +144,8 @@ def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
         status, text = refused("--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}")
     assert status == 1
     assert re.fullmatch(
@@ -177,14 +177,14 @@ def test_a_bad_variable_is_named() -> None:
     assert text.startswith("Error: environment variable KQUEUE_NUM_PARTITIONS: ")
 
 
-def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     status, text = refused("--set", f"log.dirs={tmp_path / 'file' / 'data'}", "--set", ANY_PORT)
     assert status == 1
     assert text.startswith("Error: ")
 
 
-def test_it_serves_as_a_certain_kafka(tmp_path: Path) -> None:
+def test_it_emulates_a_kafka_version(tmp_path: Path) -> None:
     with serving("--set", ANY_PORT, "--set", f"log.dirs={tmp_path}", "--as-version", "2.8") as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
         assert producer.config["api_version"] == (2, 8)
@@ -253,7 +253,7 @@ def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> No
         ("kqueue.partitioners=mine", "kqueue.partitioners=mine: expected name=module:Class"),
     ],
 )
-def test_a_plugin_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, pair: str, words: str) -> None:
+def test_unusable_plugin_is_reported_at_the_start(tmp_path: Path, pair: str, words: str) -> None:
     (tmp_path / "my_module.py").write_text(MY_MODULE)
     env = {"PYTHONPATH": str(tmp_path)}
     code, text = refused("--set", f"log.dirs={tmp_path / 'data'}", "--set", ANY_PORT, "--set", pair, env=env)
@@ -262,16 +262,16 @@ def test_a_plugin_that_can_not_be_used_is_told_at_the_start(tmp_path: Path, pair
 
 
 def test_a_busy_port_leaves_no_new_folder(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        code, told = refused(
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+        code, errors = refused(
             "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={tmp_path / 'a' / 'b'}"
         )
-    assert (code, "Address already in use" in told) == (1, True)
+    assert (code, "Address already in use" in errors) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_topics_are_made_at_the_start_where_they_are_not_there(tmp_path: Path) -> None:
+def test_missing_topics_are_created_at_the_start(tmp_path: Path) -> None:
     place = ("--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     for topics in (("--topic", "orders:3", "-t", "payments"), ("--topic", "orders:5")):
         with serving(*place, *topics) as served:
@@ -288,6 +288,6 @@ def test_topics_are_made_at_the_start_where_they_are_not_there(tmp_path: Path) -
     "wrong", ["orders:0", "orders:x", "orders:", "orders:-1", "or ders", ":3", "__consumer_offsets"]
 )
 def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
-    code, told = refused("--topic", wrong, "--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
+    code, errors = refused("--topic", wrong, "--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     assert code in (1, 2)
-    assert "Error: " in told
+    assert "Error: " in errors

@@ -1,4 +1,4 @@
-"""A topic that a mistyped name made is told, with the name that was meant."""
+"""Commands report a topic created from a mistyped name, and suggest the intended name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_so_does_collect(kq: Kq, broker: kqueue.Broker, tmp_path: Path) -> None:
     assert CREATED in result.stderr
 
 
-def test_where_the_broker_makes_none_the_name_is_offered_too(kq: Kq) -> None:
+def test_name_is_suggested_where_no_topic_is_created(kq: Kq) -> None:
     with kqueue.Broker(auto_create_topics_enable=False) as broker:
         broker.create_topic("orders")
         watch = TopicCreationNotice(broker.bootstrap, "ordres")
@@ -46,7 +46,7 @@ def test_where_the_broker_makes_none_the_name_is_offered_too(kq: Kq) -> None:
         assert "ordres" not in broker.topics
 
 
-def test_without_an_answer_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_without_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_creation, "ANSWER_TIMEOUT_MS", 50)
     watch = TopicCreationNotice("127.0.0.1:1", "orders")
     assert (watch.is_missing, watch.nearest) == (False, "")

@@ -1,4 +1,4 @@
-"""What is hard to bring about from outside; the rest is in test_consume.py, against a broker."""
+"""Reader states that are hard to reach from outside; test_consume.py covers the others."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class LostConsumer:
 
 
 def opened(consumer: object, out: object = None, **ends: int) -> TopicReader:
-    """A reading as it is after `open` in a group."""
-    made = TopicReader(
+    """Return a reader in the state after `open` in a group."""
+    reader = TopicReader(
         "orders", formatter("value"), out or io.BytesIO(), ends.get("max_messages"), ends.get("timeout_ms")
     )  # type: ignore[arg-type]
-    made._consumer, made._in_group = consumer, True
-    return made
+    reader._consumer, reader._in_group = consumer, True
+    return reader
 
 
-def test_what_could_not_be_committed_is_said() -> None:
+def test_failed_commit_is_reported() -> None:
     consumer = LostConsumer()
     lost = opened(consumer)
     lost._next[PLACE] = 7
@@ -66,8 +66,8 @@ class Message:
 
 
 class SlowGroup:
-    """A consumer that is given its partition at the third poll, under a clock that each poll moves
-    by a second.
+    """A consumer that gets its partition at the third poll; each poll advances the clock by one
+    second.
     """
 
     def __init__(self, clock: list[float], joins: bool = True) -> None:
@@ -98,7 +98,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now_s
 
 
-def test_joining_is_no_silence(clock: list[float]) -> None:
+def test_joining_does_not_count_as_idle(clock: list[float]) -> None:
     group, out = SlowGroup(clock), io.BytesIO()
     opened(group, out, timeout_ms=1500).run()
     assert out.getvalue() == b"4\n5\n"
@@ -106,7 +106,7 @@ def test_joining_is_no_silence(clock: list[float]) -> None:
     assert group.committed == [{PLACE: 4}, {PLACE: 6}], "where the group began, and what was printed"
 
 
-def test_a_member_that_is_given_nothing_ends_too(clock: list[float]) -> None:
+def test_member_without_partitions_ends_too(clock: list[float]) -> None:
     group = SlowGroup(clock, joins=False)
     opened(group, timeout_ms=1500).run()
     assert group.polls == topic_reader.JOIN_S + 1
@@ -122,7 +122,7 @@ class FullPipe(io.BytesIO):
             self.write(line)
 
 
-def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprinted_records_are_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Callable[[], None] | None] = []
     monkeypatch.setattr(topic_reader, "_discard_stdout", lambda: forgotten.append(None))
     group = SlowGroup(clock)
@@ -133,8 +133,8 @@ def test_what_could_not_be_printed_is_not_committed(clock: list[float], monkeypa
     assert group.committed == [{PLACE: 4}]
 
 
-def test_what_another_member_may_have_read_is_forgotten() -> None:
-    made = opened(LostConsumer())
-    made._next[PLACE] = made._committed[PLACE] = 7
-    made._commit_revoked([PLACE])
-    assert (made._next, made._committed) == ({}, {})
+def test_positions_of_revoked_partitions_are_dropped() -> None:
+    reader = opened(LostConsumer())
+    reader._next[PLACE] = reader._committed[PLACE] = 7
+    reader._commit_revoked([PLACE])
+    assert (reader._next, reader._committed) == ({}, {})

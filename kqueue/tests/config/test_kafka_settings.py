@@ -96,7 +96,7 @@ def test_each_setting_has_one_effect_and_a_reason() -> None:
         assert reason
 
 
-def test_no_pattern_is_there_for_nothing() -> None:
+def test_every_pattern_matches_a_setting() -> None:
     names = [*UNDECLARED, *REMOVED, *(f"{prefix}x" for prefix in _PREFIXES), "listener.name.x.max.connections"]
     names += ["listener.name.x.max.connection.creation.rate"]
     for pattern, _ in REASONS:
@@ -140,10 +140,7 @@ def test_guards_and_limits_are_refused_unless_they_ask_for_nothing(pair: str, re
 
 
 def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
-    """Return the strings in the source that may name a setting, and patterns of formatted ones.
-
-    Strings in declarations of settings are excluded.
-    """
+    """Return the string literals outside declarations that may name a setting."""
     plain: set[str] = set()
     patterns: list[re.Pattern[str]] = []
     for path in SOURCE.rglob("*.py"):

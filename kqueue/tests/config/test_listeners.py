@@ -41,7 +41,7 @@ def test_addresses_are_read_and_written(text: str, address: ListenerAddress) -> 
         "X://h:1/a",
     ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match=r"listeners: expected NAME://host:port"):
         parse_listener_address(text, "listeners")
 
@@ -58,16 +58,16 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ("broker", False),
     ],
 )
-def test_who_can_reach_an_address(host: str, loopback: bool) -> None:
+def test_reachability_of_an_address(host: str, loopback: bool) -> None:
     assert ListenerAddress("PLAINTEXT", host, 1).is_loopback == loopback
 
 
-def test_a_listener_tells_its_own_address_and_its_real_port() -> None:
+def test_listener_advertises_its_address_and_bound_port() -> None:
     [found] = plan(listeners="PLAINTEXT://127.0.0.1:0")
     assert found.endpoint(40404) == ("127.0.0.1", 40404)
 
 
-def test_an_advertised_address_is_told_instead() -> None:
+def test_advertised_address_takes_precedence() -> None:
     inside, outside = plan(
         listeners="INSIDE://127.0.0.1:0,OUTSIDE://0.0.0.0:9094",
         advertised_listeners="OUTSIDE://broker.example.com:19094,INSIDE://10.0.0.1:0",
@@ -77,7 +77,7 @@ def test_an_advertised_address_is_told_instead() -> None:
     assert outside.endpoint(9094) == ("broker.example.com", 19094)
 
 
-def test_an_empty_host_tells_the_name_of_this_machine() -> None:
+def test_empty_host_advertises_the_host_name() -> None:
     [found] = plan(listeners="PLAINTEXT://:9092")
     assert found.bind.is_wildcard
     assert found.endpoint(9092) == (socket.getfqdn(), 9092)
@@ -100,6 +100,6 @@ def test_an_empty_host_tells_the_name_of_this_machine() -> None:
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners must say"),
     ],
 )
-def test_listeners_that_contradict_each_other_are_refused_in_plain_words(values: dict[str, str], words: str) -> None:
+def test_contradictory_listeners_are_refused(values: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         plan(**values)

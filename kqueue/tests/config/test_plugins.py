@@ -51,7 +51,7 @@ def test_every_contract_has_its_registry_setting_and_checker() -> None:
     assert CONTRACTS[-1][1:] == ("kqueue.commands", None, None, None)
 
 
-def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
+def test_plugins_of_settings_are_registered_while_a_broker_runs() -> None:
     settings = config(
         kqueue_codecs=f"{HERE}:MARKED,{HERE}:NAMED_GZIP",
         kqueue_partitioners=f"last={HERE}:LastPartition",
@@ -72,7 +72,7 @@ def test_settings_bring_plugins_for_as_long_as_a_broker_lives() -> None:
         assert name not in registry.names()  # type: ignore[attr-defined]
 
 
-def test_objects_come_and_go_likewise() -> None:
+def test_objects_are_registered_while_a_broker_runs() -> None:
     objects = PluginObjects(codecs=[MARKED, NAMED_GZIP], partitioners={"last": LastPartition}, cleanup_policies=[NEVER])
     with register_plugins(config(), objects):
         assert CODECS.entry("gzip").title("codec") == "codec 'named-gzip' of Broker(...)"
@@ -81,7 +81,7 @@ def test_objects_come_and_go_likewise() -> None:
     assert CODECS.entry("gzip").origin == "kqueue"
 
 
-def test_what_fails_takes_back_what_came_before_it() -> None:
+def test_failed_registration_removes_earlier_ones() -> None:
     objects = PluginObjects(codecs=[MARKED], partitioners={"last": LastPartition, "murmur2": LastPartition})
     with (
         pytest.raises(PluginError, match="'murmur2' .* is already held by 'murmur2' of kqueue"),
@@ -110,7 +110,7 @@ def test_what_fails_takes_back_what_came_before_it() -> None:
         ("kqueue.cleanup.policies", "delet", "did you mean 'delete'"),
     ],
 )
-def test_what_can_not_be_used_is_told_with_its_setting(setting: str, value: str, words: str) -> None:
+def test_unusable_plugin_is_reported_with_its_setting(setting: str, value: str, words: str) -> None:
     with pytest.raises(SettingError, match=words), register_plugins(Config(CATALOG, {setting: value})):
         pass
 
@@ -149,7 +149,7 @@ def test_storages_and_stores_are_made_by_name_path_or_callable(tmp_path: Path) -
                 ask(Config(CATALOG, {setting: path}))("")  # type: ignore[operator]
 
 
-def test_topics_are_kept_where_the_logs_are_unless_it_is_said() -> None:
+def test_metadata_store_defaults_to_the_log_storage() -> None:
     assert metadata_store_name(config()) == "sqlite"
     assert metadata_store_name(config(kqueue_storage="memory")) == "memory"
     assert metadata_store_name(config(kqueue_storage="memory", kqueue_metadata="sqlite")) == "sqlite"
@@ -174,7 +174,7 @@ def test_two_brokers_of_a_process_can_not_serve_one_id_by_two_codecs() -> None:
     assert CODECS.get("gzip").name == "gzip"
 
 
-def test_no_plugin_is_read_where_none_is_asked_for() -> None:
+def test_no_plugin_is_loaded_without_a_setting() -> None:
     code = (
         "import importlib.metadata as m; asked = []; real = m.entry_points\n"
         "m.entry_points = lambda **named: asked.append(named) or real(**named)\n"

@@ -38,12 +38,12 @@ def parse(text: str) -> dict[str, str]:
         ("a=1\na=2", {"a": "2"}),
     ],
 )
-def test_the_file_format_is_that_of_java(text: str, found: dict[str, str]) -> None:
+def test_file_format_is_that_of_java(text: str, found: dict[str, str]) -> None:
     assert parse(text) == found
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6))
-def test_what_is_written_with_escapes_is_read_back(values: dict[str, str]) -> None:
+def test_escaped_text_is_read_back(values: dict[str, str]) -> None:
     def escaped(text: str) -> str:
         return "".join(f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else letter for letter in text)
 
@@ -51,7 +51,7 @@ def test_what_is_written_with_escapes_is_read_back(values: dict[str, str]) -> No
 
 
 @given(st.text(alphabet="ab=: \\\t\n\r#!u0", max_size=60))
-def test_any_text_is_read_as_something(text: str) -> None:
+def test_any_text_is_parsed(text: str) -> None:
     assert all(number >= 1 for number, _, _ in parse_properties(text))
 
 
@@ -99,14 +99,14 @@ def test_no_source_gives_the_defaults() -> None:
         ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
     ],
 )
-def test_mistakes_are_refused_with_their_line_and_what_would_be_right(content: str, words: str, tmp_path: Path) -> None:
+def test_mistakes_are_refused_with_line_and_expectation(content: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(content)
     with pytest.raises(SettingError, match=words):
         read_config(file)
 
 
-def test_mistakes_in_other_places_name_the_place() -> None:
+def test_mistakes_in_other_sources_name_the_source() -> None:
     with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
         read_config(pairs=["num.partitions=x"])
     with pytest.raises(
@@ -118,7 +118,7 @@ def test_mistakes_in_other_places_name_the_place() -> None:
         read_config(pairs=["log.dirs"])
 
 
-def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
+def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"
@@ -137,7 +137,7 @@ def test_settings_of_kafka_that_mean_nothing_are_warned_of_one_line_each(
     ]
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="none.properties can't be read: No such file"):
         read_config(tmp_path / "none.properties")
     (tmp_path / "binary").write_bytes(b"a=\xff")
@@ -159,7 +159,7 @@ def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelli
     }
 
 
-def test_variables_that_others_set_are_left_alone() -> None:
+def test_foreign_variables_are_ignored() -> None:
     others = [
         "KQUEUE_BOOTSTRAP",
         "KQUEUE_SERVICE_HOST",
@@ -171,7 +171,7 @@ def test_variables_that_others_set_are_left_alone() -> None:
     assert from_environment(dict.fromkeys(others, "x")) == {}
 
 
-def test_variables_of_installed_plugins_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_installed_plugins_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match=r"no setting is called 'sample.key'"):
         read_config(environment={"KQUEUE_SAMPLE_KEY": "x"})
     installed = tmp_path / "sample-1.0.dist-info"
@@ -256,7 +256,7 @@ def test_values_of_secrets_and_of_unknown_settings_are_never_shown(
 
 
 @pytest.mark.parametrize("pair", [SECRET, f"={SECRET}", f"ssl.key.password:{SECRET}", f"ssl.key.password {SECRET}"])
-def test_a_pair_that_is_none_is_not_shown(pair: str) -> None:
+def test_malformed_pair_is_not_shown(pair: str) -> None:
     with pytest.raises(SettingError, match="--set: expected name=value, found no name before a =") as caught:
         read_config(pairs=[pair])
     assert SECRET not in str(caught.value)

@@ -89,9 +89,7 @@ def test_indexes_are_checked_against_the_log(damaged: Path, name: str, args: lis
         ),
     ],
 )
-def test_a_damaged_log_is_shown_as_kafka_does_and_what_is_wrong_is_told_besides(
-    damaged: Path, name: str, wrong: list[str]
-) -> None:
+def test_damaged_log_is_printed_as_by_kafka_and_damage_is_reported(damaged: Path, name: str, wrong: list[str]) -> None:
     result = dump("--files", f"{name}-0/{ZERO}.log", "--print-data-log")
     assert result.stdout_bytes == told()[f"damaged-{name}.out"]
     assert (result.stderr.splitlines(), result.exit_code) == (
@@ -100,7 +98,7 @@ def test_a_damaged_log_is_shown_as_kafka_does_and_what_is_wrong_is_told_besides(
     )
 
 
-def test_records_that_can_not_be_read_do_not_end_the_dump(damaged: Path) -> None:
+def test_unreadable_records_do_not_end_the_dump(damaged: Path) -> None:
     path = damaged / "crc-0" / f"{ZERO}.log"
     put(path, (3180 + 61, b"\xff\xff\xff\xff\x7f"))
     result = dump(path, "--deep-iteration")
@@ -113,7 +111,7 @@ def test_records_that_can_not_be_read_do_not_end_the_dump(damaged: Path) -> None
 @pytest.mark.parametrize(
     ("position", "new"), [(8, b"\xff\xff\xff\xff"), (8, b"\x7f\xff\xff\xff"), (16, b"\x07"), (8, bytes(4))]
 )
-def test_a_hostile_length_or_magic_ends_the_log_there(damaged: Path, position: int, new: bytes) -> None:
+def test_invalid_length_or_magic_ends_the_log(damaged: Path, position: int, new: bytes) -> None:
     path = damaged / "crc-0" / f"{ZERO}.log"
     path.write_bytes((data_folder("4.3") / "v2-none-0" / f"{ZERO}.log").read_bytes())
     put(path, (3180 + position, new))
@@ -123,7 +121,7 @@ def test_a_hostile_length_or_magic_ends_the_log_there(damaged: Path, position: i
     assert result.exit_code == 1
 
 
-def test_what_a_start_would_rebuild_fails_its_sanity_check(damaged: Path) -> None:
+def test_index_that_a_start_would_rebuild_fails_its_sanity_check(damaged: Path) -> None:
     index = damaged / "idx-0" / "00000000000000000025.index"
     index.write_bytes(index.read_bytes() + b"abc")
     times = damaged / "tim-0" / "00000000000000000025.timeindex"

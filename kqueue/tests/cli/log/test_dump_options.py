@@ -22,7 +22,7 @@ from kqueue.tests.golden import data_folder
 from kqueue.tests.golden import expected as expected_of
 
 
-def test_a_folder_stands_for_its_files() -> None:
+def test_folder_means_its_files() -> None:
     folder = data_folder("4.3") / "txn-0"
     result = dump(folder)
     titles = [
@@ -69,7 +69,7 @@ def test_a_folder_stands_for_its_files() -> None:
         (["here", "--format", "new"], 2, "Error: Invalid value for '--format'"),
     ],
 )
-def test_wrong_names_get_one_sentence(
+def test_wrong_names_are_reported_in_one_sentence(
     args: list[str], status: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -103,7 +103,7 @@ def test_decoders_of_values(decoder: str, shown: str) -> None:
     assert result.exit_code == 0
 
 
-def test_what_a_decoder_can_not_read_is_told_and_the_rest_shown() -> None:
+def test_undecodable_values_are_reported_and_the_rest_printed() -> None:
     path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
     result = dump(path, "--value-decoder", "long")
     assert result.stdout.count("\n| offset: ") == 300
@@ -123,7 +123,7 @@ def test_defaults_are_those_of_kafka() -> None:
 # --- the legacy lines
 
 
-def test_the_line_that_the_documents_show(tmp_path: Path) -> None:
+def test_documented_legacy_line(tmp_path: Path) -> None:
     """S7.2: offset, position, isvalid, payload size, magic, codec, crc; the bytes and the line are
     of a Kafka 0.8.
     """
@@ -162,7 +162,7 @@ CODECS = {
     + [("4.3", f"v2-{codec}") for codec in CODECS]
     + [("4.3", "v2-logappend"), ("4.3", "txn"), ("4.3", "compacted")],
 )
-def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> None:
+def test_legacy_lines_match_the_messages_read_by_a_client(version: str, topic: str) -> None:
     """S7.2: for each message offset, position, time, validity, sizes, magic, codec, key and
     payload.
     """
@@ -191,7 +191,7 @@ def test_legacy_lines_of_all_that_a_client_read(version: str, topic: str) -> Non
             assert match["header_keys"] == ",".join(name for name, _ in told.headers)
 
 
-def test_the_default_of_max_bytes_means_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_max_bytes_is_unlimited_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log may exceed 2 GiB; here with a limit of 2000 bytes."""
     monkeypatch.setattr(dump_options, "MAX_BYTES", 2000)
     path = data_folder("4.3") / "v2-none-0" / f"{ZERO}.log"
@@ -218,7 +218,7 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_large_file_takes_little_memory(large: Path) -> None:
+def test_large_file_needs_little_memory(large: Path) -> None:
     problems = Problems(lambda sentence: None)
     tracemalloc.start()
     try:

@@ -72,7 +72,7 @@ def test_times() -> None:
     assert run(FOLDER, "--to", "-", "--since", "yesterday").exit_code == 2
 
 
-def test_damage_stops_or_is_told(tmp_path: Path) -> None:
+def test_damage_stops_the_export_or_is_reported(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     flip(folder / f"{NONE}.log", 3300)
     result = run(folder, "--to", tmp_path / "x.jsonl")
@@ -85,7 +85,7 @@ def test_damage_stops_or_is_told(tmp_path: Path) -> None:
     assert "position 3180" in result.stderr
 
 
-def test_misuse_is_one_sentence(tmp_path: Path) -> None:
+def test_wrong_usage_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").touch()
     for status, args in (
         (1, (FOLDER, "--to", tmp_path / "x.jsonl")),

@@ -34,14 +34,14 @@ def test_nothing_is_shown_without_a_terminal(
     assert capsys.readouterr().out == ""
 
 
-def test_a_terminal_is_shown_how_far_it_is_and_is_clean_afterwards(
+def test_terminal_shows_progress_and_is_cleared_afterwards(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = shown(monkeypatch, Terminal())
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
     assert "Checking [all]" in plain
     assert "2.5/5.0 MB" in plain
-    assert text.endswith("\x1b[2K"), "the line of the progress_bar is taken away"
+    assert text.endswith("\x1b[2K"), "the progress bar is cleared"
     assert capsys.readouterr().out == ""
 
 

@@ -23,7 +23,7 @@ def damaged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_says_what_was_lost_and_done(tmp_path: Path) -> None:
+def test_it_reports_losses_and_repairs(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     result = run(folder, "--copy-to", tmp_path / "copy")
     assert result.exit_code == 0, result.output
@@ -34,7 +34,7 @@ def test_it_says_what_was_lost_and_done(tmp_path: Path) -> None:
     assert "Nothing is damaged" in run(folder, "--copy-to", tmp_path / "again").stdout
 
 
-def test_a_trial(tmp_path: Path) -> None:
+def test_dry_run(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     result = run(folder, "--dry-run")
     assert result.exit_code == 1
@@ -42,7 +42,7 @@ def test_a_trial(tmp_path: Path) -> None:
     assert (folder / f"{NONE}.log").stat().st_size == 24560
 
 
-def test_never_without_a_copy(tmp_path: Path) -> None:
+def test_repair_requires_a_copy(tmp_path: Path) -> None:
     result = run(damaged(tmp_path))
     assert result.exit_code == 2
     assert "--copy-to DIR" in result.stderr
@@ -60,7 +60,7 @@ def test_refusals_are_one_sentence(tmp_path: Path) -> None:
     assert run(tmp_path / "none", "--dry-run").exit_code == 2
 
 
-def test_what_cannot_be_mended_is_told(tmp_path: Path) -> None:
+def test_irreparable_damage_is_reported(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     replace(folder / "meta.properties", "cluster.id=", "other=")
     result = run(folder, "--copy-to", tmp_path / "copy")

@@ -1,6 +1,4 @@
-"""Distributions that look installed to whoever has their folder on the path: what pip writes for
-`importlib.metadata`, and no more.
-"""
+"""Fake installed distributions: the metadata that pip writes for `importlib.metadata`."""
 
 from __future__ import annotations
 
@@ -24,6 +22,6 @@ def add_distribution(folder: Path, name: str, version: str, entry_points: Mappin
 
 
 def add_project(folder: Path) -> None:
-    """Make the distribution whose pyproject.toml is in `folder` known, with its modules beside it."""
+    """Register the distribution of the pyproject.toml in `folder`, with its modules."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     add_distribution(folder, project["name"], project["version"], project["entry-points"])

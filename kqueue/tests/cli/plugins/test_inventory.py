@@ -78,7 +78,7 @@ def test_origins_and_states() -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_who_is_preferred_at_the_broker_serves_the_id_and_its_topics() -> None:
+def test_preferred_plugin_of_the_broker_serves_the_id_and_its_topics() -> None:
     found = rows(Usage({"thing": {"zip": {"b", "a"}, "fast": {"c"}}}, {"thing": {"fast": {2, 1}}}, frozenset({"fast"})))
     assert (found["fast"].state, found["fast"].topics, found["fast"].brokers) == ("in use", ("a", "b", "c"), (1, 2))
     assert (found["zip"].state, found["zip"].topics) == ("waits", ())
@@ -86,7 +86,7 @@ def test_who_is_preferred_at_the_broker_serves_the_id_and_its_topics() -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_what_only_the_broker_has_is_named() -> None:
+def test_plugins_of_the_broker_alone_are_listed() -> None:
     found = rows(
         Usage(
             {"thing": {"far": {"a"}, "broken": {"b"}}}, {"thing": {"mine:THING": {1}}, "other": {"x": {1}}}, frozenset()
@@ -99,7 +99,7 @@ def test_what_only_the_broker_has_is_named() -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_commands_of_others() -> None:
+def test_foreign_commands() -> None:
     found = {plugin.name: plugin for plugin in plugins_of(Contract("command", "test.commands"))}
     assert list(found) == ["greet", "odd", "topics"]
     assert found["greet"] == Plugin("command", "greet", None, "many-things 1.5", "ready", "")

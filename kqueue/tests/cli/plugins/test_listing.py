@@ -33,7 +33,7 @@ def in_a_process(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_broken_plugin_is_shown_and_harms_nobody(tmp_path: Path) -> None:
+def test_broken_plugin_is_listed_and_affects_no_other(tmp_path: Path) -> None:
     add_distribution(tmp_path, "half-done", "0.3", {"kqueue.codecs": {"half": "no_such_module:CODEC"}})
     with Broker() as broker:
         broker.create_topic("orders", compression_type="gzip")
@@ -87,7 +87,7 @@ def test_without_a_broker_one_line_says_so(kq: Kq) -> None:
     assert json.loads(kq("plugins", "-b", gone, "--json").output)["broker"] is None
 
 
-def test_an_address_that_is_none_is_refused(kq: Kq) -> None:
+def test_invalid_address_is_refused(kq: Kq) -> None:
     assert kq("plugins", "-b", "here:there").exit_code == 2
 
 

@@ -14,18 +14,18 @@ def test_topics_and_brokers_by_what_they_use() -> None:
     with Broker(node_id=7) as broker:
         broker.create_topic("a", compression_type="zstd", cleanup_policy="compact,delete")
         broker.create_topic("b", compression_type="uncompressed", kqueue_partitioner="sticky")
-        broker.create_topic("c")  # compressed as producers do, which is nobody's
-        found = ask(broker.bootstrap)
-    assert found.topics["codec"] == {"zstd": {"a"}, "none": {"b"}}
-    assert found.topics["cleanup-policy"] == {"compact": {"a"}, "delete": {"a", "b", "c"}}
-    assert found.topics["partitioner"]["sticky"] == {"b"}
-    assert found.topics["partitioner"]["murmur2"] == {"a", "c"}
-    assert found.brokers["storage"] == {"memory": {7}}
-    assert found.brokers["metadata-store"] == {"memory": {7}}
-    assert found.preferred == frozenset()
+        broker.create_topic("c")  # compressed by its producers: uses no codec
+        usage = ask(broker.bootstrap)
+    assert usage.topics["codec"] == {"zstd": {"a"}, "none": {"b"}}
+    assert usage.topics["cleanup-policy"] == {"compact": {"a"}, "delete": {"a", "b", "c"}}
+    assert usage.topics["partitioner"]["sticky"] == {"b"}
+    assert usage.topics["partitioner"]["murmur2"] == {"a", "c"}
+    assert usage.brokers["storage"] == {"memory": {7}}
+    assert usage.brokers["metadata-store"] == {"memory": {7}}
+    assert usage.preferred == frozenset()
 
 
-def test_what_a_broker_says_can_not_steer_a_terminal() -> None:
+def test_control_characters_of_a_broker_are_escaped() -> None:
     users: Users = defaultdict(lambda: defaultdict(set))
     _note(users, TOPIC_SETTINGS, {"cleanup.policy": "compact, \x1b[2J"}, "t")
     assert users == {"cleanup-policy": {"compact": {"t"}, r"'\x1b[2J'": {"t"}}}
@@ -33,11 +33,11 @@ def test_what_a_broker_says_can_not_steer_a_terminal() -> None:
 
 def test_where_no_metadata_store_is_named_the_storage_decides(tmp_path: Path) -> None:
     with Broker(path=tmp_path) as broker:
-        found = ask(broker.bootstrap)
-    assert found.brokers == {"storage": {"local": {1}}, "metadata-store": {"sqlite": {1}}}
+        usage = ask(broker.bootstrap)
+    assert usage.brokers == {"storage": {"local": {1}}, "metadata-store": {"sqlite": {1}}}
 
 
-def test_nobody_answers() -> None:
+def test_no_broker_is_an_error() -> None:
     with Broker() as broker:
         where = broker.bootstrap
     with pytest.raises(click.ClickException, match="no broker answers") as none:
