@@ -103,11 +103,11 @@ def _registered(contract: Contract, registry: Registry[Any], usage: Usage) -> It
 
 def _holders(entries: Iterable[RegistryEntry[Any]], preferred: Iterable[str]) -> dict[int, RegistryEntry[Any]]:
     """Return the entry that serves each id: the first with it, unless settings prefer another."""
-    found: dict[int, RegistryEntry[Any]] = {}
+    holders: dict[int, RegistryEntry[Any]] = {}
     for entry in entries:
-        if entry.id is not None and (entry.name in preferred or entry.id not in found):
-            found[entry.id] = entry
-    return found
+        if entry.id is not None and (entry.name in preferred or entry.id not in holders):
+            holders[entry.id] = entry
+    return holders
 
 
 def _by_holder(
@@ -115,11 +115,11 @@ def _by_holder(
 ) -> dict[str, set[str]]:
     """Return the users by the name of the serving entry: a plugin may serve a topic's ``gzip``."""
     ids = {entry.name: entry.id for entry in entries}
-    found: dict[str, set[str]] = {}
+    users_by_holder: dict[str, set[str]] = {}
     for name, topics in users.items():
         id = ids.get(name)
-        found.setdefault(name if id is None else holders[id].name, set()).update(topics)
-    return found
+        users_by_holder.setdefault(name if id is None else holders[id].name, set()).update(topics)
+    return users_by_holder
 
 
 def _state(contract: Contract, entry: RegistryEntry[Any], holders: dict[int, RegistryEntry[Any]]) -> tuple[str, str]:

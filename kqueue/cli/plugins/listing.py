@@ -72,7 +72,7 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
 
 
 def as_dict(found: list[Section], bootstrap: str | None, trouble: str | None) -> dict[str, Any]:
-    """All rows; ``broker`` is null where none answered, and ``broker_error`` says why."""
+    """Return all rows; ``broker`` is None if none answered, and ``broker_error`` says why."""
     plugins = [
         {
             "kind": plugin.kind,
@@ -115,7 +115,7 @@ def _print(found: list[Section], trouble: str | None) -> None:
 
 
 def _table(section: Section, widths: list[int], *, with_users: bool) -> Table:
-    """The columns of all sections are as wide, so that they stand under each other."""
+    """Return the table of a section. All sections have equal column widths, so they align."""
     from rich.table import Table
     from rich.text import Text
 
