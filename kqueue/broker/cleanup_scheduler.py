@@ -54,8 +54,8 @@ class CommittedOffsets:
 
     def committed(self, group: str, topic: str, partition: int) -> int | None:
         """Return the offset that the group committed; None: none."""
-        found = self._offsets(group).get(topic, {}).get(partition)
-        return None if found is None else found.offset
+        offset = self._offsets(group).get(topic, {}).get(partition)
+        return None if offset is None else offset.offset
 
 
 class CleanupScheduler:
@@ -195,13 +195,13 @@ class CleanupScheduler:
             self._slices.add_once("compact", self._compact_most_urgent())
 
     def _compact_most_urgent(self) -> SlicedWork[None]:
-        found: list[CompactionCandidate] = []
+        candidates: list[CompactionCandidate] = []
         for candidate in self._candidates():
             if candidate is not None:
-                found.append(candidate)
+                candidates.append(candidate)
             yield None
         # other tasks may have started on some of the logs
-        self.cleaner.begin(one for one in found if not self.pre_delete_tasks.is_busy(one.key))
+        self.cleaner.begin(candidate for candidate in candidates if not self.pre_delete_tasks.is_busy(candidate.key))
 
     def _candidates(self) -> Iterator[CompactionCandidate | None]:
         """Yield the logs that can be compacted, and None for each other open one."""

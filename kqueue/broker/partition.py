@@ -172,8 +172,8 @@ class Partition:
         """
         if epoch == -1 or epoch == self.leader_epoch:
             return
-        found = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
-        raise FencedLeaderEpoch(found) if epoch < self.leader_epoch else UnknownLeaderEpoch(found)
+        message = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
+        raise FencedLeaderEpoch(message) if epoch < self.leader_epoch else UnknownLeaderEpoch(message)
 
     def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> AppendResult:
         """Append one validated batch; writes offsets and leader epoch into `batch`.

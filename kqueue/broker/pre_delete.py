@@ -59,7 +59,7 @@ class _Task:
     def remaining(self) -> list[Segment]:
         """Return the segments that the log still has."""
         gone = self.log.segments.sealed_below(self.end_offset)
-        return [segment for segment in self.segments if any(segment is one for one in gone)]
+        return [segment for segment in self.segments if any(segment is deleted for deleted in gone)]
 
     def is_current(self) -> bool:
         """Return whether all segments to drop were given to the task and are unchanged."""

@@ -65,7 +65,9 @@ def _handle_sliced(
 
 
 def _grow(requested: CreatePartitionsTopic, context: RequestContext, *, validate_only: bool) -> Outcome:
-    assignments = None if requested.assignments is None else [one.broker_ids for one in requested.assignments]
+    assignments = (
+        None if requested.assignments is None else [assignment.broker_ids for assignment in requested.assignments]
+    )
     try:
         if validate_only:
             context.broker.topics.check_growth(requested.name, requested.count, assignments)

@@ -97,7 +97,7 @@ def _create(requested: CreatableTopic, context: RequestContext, validated: _Conf
 
 
 def _new_topic(requested: CreatableTopic) -> NewTopic:
-    assignments = {one.partition_index: one.broker_ids for one in requested.assignments}
+    assignments = {assignment.partition_index: assignment.broker_ids for assignment in requested.assignments}
     if len(assignments) != len(requested.assignments):
         raise InvalidReplicaAssignment(f"topic {requested.name!r}: a partition is assigned twice")
     configs = {config.name: config.value for config in requested.configs}

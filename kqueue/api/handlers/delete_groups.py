@@ -61,7 +61,7 @@ def _delete(group_id: str, context: RequestContext) -> Outcome:
 
 def _respond(outcomes: dict[str, Outcome]) -> SlicedWork[DeleteGroupsResponse]:
     results = yield from collect(
-        lambda one: DeletableGroupResult(group_id=one[0], error_code=_code(one[1])), outcomes.items()
+        lambda outcome: DeletableGroupResult(group_id=outcome[0], error_code=_code(outcome[1])), outcomes.items()
     )
     return DeleteGroupsResponse(results=results)
 

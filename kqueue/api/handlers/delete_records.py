@@ -49,7 +49,8 @@ def error_response(request: DeleteRecordsRequest, version: int, error: BaseExcep
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_result(one.partition_index, UNKNOWN, error) for one in topic.partitions]
+                name=topic.name,
+                partitions=[_result(partition.partition_index, UNKNOWN, error) for partition in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -63,8 +64,10 @@ def _handle_sliced(
     deletions: list[Deletion] = []
     for requested in request.topics:
         topic = topics.setdefault(requested.name, DeleteRecordsTopicResult(name=requested.name))
-        for one in requested.partitions:
-            topic.partitions.append(_delete(requested.name, one.partition_index, one.offset, context, deletions))
+        for partition in requested.partitions:
+            topic.partitions.append(
+                _delete(requested.name, partition.partition_index, partition.offset, context, deletions)
+            )
             yield None
         yield None
     response = DeleteRecordsResponse(topics=list(topics.values()))

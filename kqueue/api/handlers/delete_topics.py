@@ -70,8 +70,8 @@ def _handle_sliced(
     request: DeleteTopicsRequest, context: RequestContext
 ) -> SlicedWork[DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]]:
     counts = Counter(_asked(request, context.api_version))
-    outcomes = yield from collect(lambda one: _delete(one, context, once=counts[one] == 1), list(counts))
-    promises = tuple(one[1] for one in outcomes if isinstance(one, tuple))
+    outcomes = yield from collect(lambda key: _delete(key, context, once=counts[key] == 1), list(counts))
+    promises = tuple(outcome[1] for outcome in outcomes if isinstance(outcome, tuple))
     return wait_for_all(
         promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
     )
@@ -100,7 +100,8 @@ def _delete(named: TopicReference, context: RequestContext, *, once: bool) -> Ou
 
 def _respond(outcomes: list[Outcome]) -> SlicedWork[DeleteTopicsResponse]:
     results = yield from collect(
-        lambda one: _result(one[0], error_of(one[1], LATE)) if isinstance(one, tuple) else one, outcomes
+        lambda outcome: _result(outcome[0], error_of(outcome[1], LATE)) if isinstance(outcome, tuple) else outcome,
+        outcomes,
     )
     return DeleteTopicsResponse(responses=results)
 

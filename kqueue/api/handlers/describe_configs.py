@@ -61,7 +61,8 @@ def error_response(request: DescribeConfigsRequest, version: int, error: BaseExc
 
 def _handle_sliced(request: DescribeConfigsRequest, context: RequestContext) -> SlicedWork[DescribeConfigsResponse]:
     once = {
-        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources
+        (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
+        for resource in request.resources
     }
     results = yield from collect(_Describer(request, context).describe, once.values())
     return DescribeConfigsResponse(results=results)
@@ -115,7 +116,8 @@ class _Describer:
     def _build(self, row: ConfigEntry, *, read_only: bool) -> DescribeConfigsResourceResult:
         request = self.request
         synonyms = [
-            DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source.value) for one in row.synonyms
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source.value)
+            for synonym in row.synonyms
         ]
         return DescribeConfigsResourceResult(
             name=row.setting.name,

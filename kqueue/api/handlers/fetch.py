@@ -74,8 +74,10 @@ def error_response(request: FetchRequest, version: int, error: BaseException) ->
             FetchableTopicResponse(
                 topic=topic.topic,
                 partitions=[
-                    PartitionData(partition_index=one.partition, error_code=code, high_watermark=UNKNOWN, records=b"")
-                    for one in topic.partitions
+                    PartitionData(
+                        partition_index=partition.partition, error_code=code, high_watermark=UNKNOWN, records=b""
+                    )
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -87,14 +89,14 @@ def _fetches(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
     return [
         PartitionFetch(
             topic.topic_id if by_id else topic.topic,
-            one.partition,
-            one.fetch_offset,
-            one.partition_max_bytes,
-            one.current_leader_epoch,
-            one.last_fetched_epoch,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
         )
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 

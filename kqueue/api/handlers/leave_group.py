@@ -27,7 +27,7 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
     """Remove the members; from version 3 on each has an error of its own."""
     several = context.api_version >= VERSION_SEVERAL
     leaving = (
-        [LeavingMember(one.member_id, one.group_instance_id) for one in request.members]
+        [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
         if several
         else [LeavingMember(request.member_id)]
     )
@@ -39,7 +39,9 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
         return LeaveGroupResponse(error_code=code_of(outcomes[0]))
     return LeaveGroupResponse(
         members=[
-            MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code_of(outcome))
-            for one, outcome in zip(leaving, outcomes, strict=True)
+            MemberResponse(
+                member_id=member.member_id, group_instance_id=member.instance_id, error_code=code_of(outcome)
+            )
+            for member, outcome in zip(leaving, outcomes, strict=True)
         ]
     )

@@ -96,11 +96,11 @@ def _handle_sliced(
 def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestContext) -> Iterator[Partition]:
     """Yield the partitions whose requested offset depends on the high watermark."""
     for topic in request.topics:
-        found = context.broker.topics.find(topic.name)
-        for one in topic.partitions:
-            depends = one.timestamp >= 0 or one.timestamp in (LATEST, GREATEST_TIME)
-            if depends and found is not None and 0 <= one.partition_index < len(found.partitions):
-                yield found.partitions[one.partition_index]
+        known_topic = context.broker.topics.find(topic.name)
+        for partition in topic.partitions:
+            depends = partition.timestamp >= 0 or partition.timestamp in (LATEST, GREATEST_TIME)
+            if depends and known_topic is not None and 0 <= partition.partition_index < len(known_topic.partitions):
+                yield known_topic.partitions[partition.partition_index]
 
 
 def _respond(
@@ -117,7 +117,9 @@ def error_response(request: ListOffsetsRequest, version: int, error: BaseExcepti
     """Return `error` for every partition."""
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, error) for one in topic.partitions])
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_failed(partition, error) for partition in topic.partitions]
+            )
             for topic in request.topics
         ]
     )
@@ -130,19 +132,19 @@ def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffset
 def _topic_response(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
 ) -> SlicedWork[ListOffsetsTopicResponse]:
-    counts = Counter(one.partition_index for one in topic.partitions)
+    counts = Counter(partition.partition_index for partition in topic.partitions)
     responses = []
-    for one in topic.partitions:
+    for partition in topic.partitions:
         try:
-            if counts[one.partition_index] > 1:
-                raise InvalidRequest(f"partition {topic.name}-{one.partition_index} is twice in the request")
-            responses.append((yield from _partition_response(topic.name, one, request, context, ends)))
+            if counts[partition.partition_index] > 1:
+                raise InvalidRequest(f"partition {topic.name}-{partition.partition_index} is twice in the request")
+            responses.append((yield from _partition_response(topic.name, partition, request, context, ends)))
         except OffsetNotAvailable as error:
-            responses.append(_failed(one, error))
+            responses.append(_failed(partition, error))
             if context.api_version < VERSION_NOT_AVAILABLE:
                 responses[-1].error_code = ErrorCode.LEADER_NOT_AVAILABLE
         except KqueueError as error:
-            responses.append(_failed(one, error))
+            responses.append(_failed(partition, error))
         yield None
     return ListOffsetsTopicResponse(name=topic.name, partitions=responses)
 
@@ -174,14 +176,14 @@ def _partition_response(
 
 def _find_offset(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[TimestampAndOffset]:
     if timestamp >= 0:
-        found = yield from partition.log.offset_for_time(timestamp, end_offset)
-        return TimestampAndOffset(*found) if found is not None else TimestampAndOffset()
+        entry = yield from partition.log.offset_for_time(timestamp, end_offset)
+        return TimestampAndOffset(*entry) if entry is not None else TimestampAndOffset()
     version_min, position = _SPECIAL_TIMESTAMPS.get(timestamp, (VERSIONS[1] + 1, _no_offset))
     if version < version_min:
         raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {version}")
     if timestamp == GREATEST_TIME:
-        found = yield from partition.log.latest_timestamp(end_offset)
-        return TimestampAndOffset(*found) if found is not None else TimestampAndOffset()
+        entry = yield from partition.log.latest_timestamp(end_offset)
+        return TimestampAndOffset(*entry) if entry is not None else TimestampAndOffset()
     return position(partition, end_offset)
 
 

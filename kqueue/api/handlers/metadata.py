@@ -66,8 +66,8 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 def error_response(request: MetadataRequest, version: int, error: BaseException) -> MetadataResponse:
     """Return `error`, for every topic too."""
     topics = [
-        MetadataResponseTopic(error_code=code_of(error), name=one.name or "", topic_id=one.topic_id)
-        for one in request.topics or ()
+        MetadataResponseTopic(error_code=code_of(error), name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
     ]
     return MetadataResponse(topics=topics, error_code=code_of(error))
 
@@ -92,12 +92,14 @@ def _find_all(
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return [(MetadataRequestTopic(name=topic.name), topic) for topic in context.broker.topics]
     if context.api_version < VERSION_IDS and any(
-        one.topic_id != UUID_ZERO or one.name is None for one in request.topics
+        requested.topic_id != UUID_ZERO or requested.name is None for requested in request.topics
     ):
         raise InvalidRequest(f"topics are requested by id from version {VERSION_IDS} on, this is {context.api_version}")
     creates = request.allow_auto_topic_creation or context.api_version < VERSION_AUTO_CREATION_FLAG
-    once = {(one.name, one.topic_id): one for one in request.topics}
-    return (yield from collect(lambda one: (one, _find(one, context, creates=creates)), once.values()))
+    once = {(requested.name, requested.topic_id): requested for requested in request.topics}
+    return (
+        yield from collect(lambda requested: (requested, _find(requested, context, creates=creates)), once.values())
+    )
 
 
 def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: bool) -> TopicOutcome:

@@ -60,22 +60,23 @@ def _handle_sliced(
     for requested in request.topics:
         topic = _find_topic(requested, context)
         partitions = [
-            OffsetCommitResponsePartition(partition_index=one.partition_index) for one in requested.partitions
+            OffsetCommitResponsePartition(partition_index=partition.partition_index)
+            for partition in requested.partitions
         ]
         response.topics.append(
             OffsetCommitResponseTopic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
         )
-        for one, result in zip(requested.partitions, partitions, strict=True):
+        for partition, result in zip(requested.partitions, partitions, strict=True):
             if topic is None:
                 result.error_code = (
                     ErrorCode.UNKNOWN_TOPIC_ID
                     if context.api_version >= VERSION_IDS
                     else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
-            elif not 0 <= one.partition_index < len(topic.partitions):
+            elif not 0 <= partition.partition_index < len(topic.partitions):
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                commits.append(_commit(topic, one))
+                commits.append(_commit(topic, partition))
                 results.append(result)
             yield None
         yield None
@@ -108,8 +109,8 @@ def error_response(request: OffsetCommitRequest, version: int, error: BaseExcept
                 name=requested.name,
                 topic_id=requested.topic_id,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                    for one in requested.partitions
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in requested.partitions
                 ],
             )
             for requested in request.topics

@@ -40,15 +40,16 @@ def _handle_sliced(
     for requested in request.topics:
         topic = context.broker.topics.find(requested.name)
         partitions = [
-            OffsetDeleteResponsePartition(partition_index=one.partition_index) for one in requested.partitions
+            OffsetDeleteResponsePartition(partition_index=partition.partition_index)
+            for partition in requested.partitions
         ]
         response.topics.append(OffsetDeleteResponseTopic(name=requested.name, partitions=partitions))
-        for one in partitions:
-            if topic is None or not 0 <= one.partition_index < len(topic.partitions):
-                one.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for partition in partitions:
+            if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                keys.append((requested.name, one.partition_index))
-                results.append(one)
+                keys.append((requested.name, partition.partition_index))
+                results.append(partition)
             yield None
         yield None
     try:
@@ -66,6 +67,6 @@ def _respond(
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if promise.error is not None:
         return OffsetDeleteResponse(error_code=code_of(promise.error))
-    for one, error in zip(results, promise.result(), strict=True):
-        one.error_code = code_of(error)
+    for result, error in zip(results, promise.result(), strict=True):
+        result.error_code = code_of(error)
     return response

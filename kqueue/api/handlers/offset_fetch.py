@@ -114,18 +114,18 @@ def _response_topics(
 ) -> SlicedWork[list[T]]:
     """Build the topics of one group in the response; `none_code`: for offsets not committed."""
     topics: list[T] = []
-    for found in (yield from _find_offsets(group, context)):
-        topic = topic_class(name=found.name)
+    for topic_offsets in (yield from _find_offsets(group, context)):
+        topic = topic_class(name=topic_offsets.name)
         if isinstance(topic, OffsetFetchResponseTopics):
-            topic.topic_id = found.topic_id
+            topic.topic_id = topic_offsets.topic_id
         topics.append(topic)
-        for index, committed in found.offsets.items():
+        for index, committed in topic_offsets.offsets.items():
             partition: Any = partition_class(
                 partition_index=index,
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=found.code or (none_code if committed is NONE else ErrorCode.NONE),
+                error_code=topic_offsets.code or (none_code if committed is NONE else ErrorCode.NONE),
             )
             topic.partitions.append(partition)
             yield None

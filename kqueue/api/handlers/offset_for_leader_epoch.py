@@ -59,7 +59,8 @@ def error_response(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    EpochEndOffset(error_code=code_of(error), partition=one.partition) for one in topic.partitions
+                    EpochEndOffset(error_code=code_of(error), partition=partition.partition)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -128,14 +128,19 @@ def _handle_large(
 
     def keep() -> bool:
         nonlocal kept_bytes
-        remaining = [one for data in request.topic_data for one in data.partition_data if one.records is not None]
-        size = sum(len(one.records or b"") for one in remaining)
+        remaining = [
+            partition
+            for data in request.topic_data
+            for partition in data.partition_data
+            if partition.records is not None
+        ]
+        size = sum(len(partition.records or b"") for partition in remaining)
         if broker.kept_record_bytes + size > KEPT_BYTES_MAX:
             return False
         kept_bytes = size
         broker.kept_record_bytes += kept_bytes
-        for one in remaining:
-            one.records = memoryview(bytearray(one.records))  # type: ignore[arg-type]
+        for partition in remaining:
+            partition.records = memoryview(bytearray(partition.records))  # type: ignore[arg-type]
         return True
 
     return in_slices(context, append_all(), keep)
@@ -150,7 +155,7 @@ def _respond(
     if produce.unappended:
         return produce.wait_for_appends(request.timeout_ms)
     if produce.uncommitted and not produce.is_committed():
-        keys = tuple(one.partition for one in produce.uncommitted)
+        keys = tuple(append.partition for append in produce.uncommitted)
         return DelayedOperation(keys, context.change_deadline_ms(request.timeout_ms), produce.try_complete)
     return produce.response
 
@@ -166,7 +171,7 @@ def error_response(request: ProduceRequest, version: int, error: BaseException) 
             TopicProduceResponse(
                 name=data.name,
                 topic_id=data.topic_id,
-                partition_responses=[partition_error(one.index, error) for one in data.partition_data],
+                partition_responses=[partition_error(partition.index, error) for partition in data.partition_data],
             )
             for data in request.topic_data
         ]
@@ -212,10 +217,10 @@ class DelayedProduce:
         try:
             topic = self._topic(data)
         except KqueueError as error:
-            responses += [partition_error(one.index, error) for one in data.partition_data]
+            responses += [partition_error(partition.index, error) for partition in data.partition_data]
         else:
-            for one in data.partition_data:
-                responses.append(self._append(topic, one))
+            for partition in data.partition_data:
+                responses.append(self._append(topic, partition))
         self.response.responses.append(
             TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=responses)
         )
@@ -228,25 +233,26 @@ class DelayedProduce:
             self.response.responses.append(
                 TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=responses)
             )
-            for one in data.partition_data:
-                header = bytes(one.records[:BATCH_OVERHEAD]) if one.records else b""  # an append overwrites it
-                response = self._append_by_name(data, one)
+            for partition in data.partition_data:
+                # An append overwrites the header.
+                header = bytes(partition.records[:BATCH_OVERHEAD]) if partition.records else b""
+                response = self._append_by_name(data, partition)
                 while self.no_file and pauses:
                     pauses -= 1
                     yield PAUSE_MS
-                    if one.records:
-                        one.records[: len(header)] = header
-                    response = self._append_by_name(data, one)
+                    if partition.records:
+                        partition.records[: len(header)] = header
+                    response = self._append_by_name(data, partition)
                 responses.append(response)
-                one.records = None
+                partition.records = None
                 yield None
 
-    def _append_by_name(self, data: TopicProduceData, one: PartitionProduceData) -> PartitionProduceResponse:
+    def _append_by_name(self, data: TopicProduceData, partition: PartitionProduceData) -> PartitionProduceResponse:
         self.no_file = False  # whether this append could not open its file
         try:
-            return self._append(self._topic(data), one)
+            return self._append(self._topic(data), partition)
         except KqueueError as error:
-            return partition_error(one.index, error)
+            return partition_error(partition.index, error)
 
     def _topic(self, data: TopicProduceData) -> Topic:
         topics = self.context.broker.topics
@@ -303,14 +309,17 @@ class DelayedProduce:
 
         Source: Kafka also reads all records before the request's time begins to count.
         """
-        promises, partitions = [one.promise for one in self.unappended], [one.partition for one in self.unappended]
-        keys = (*promises, *partitions, *(one.partition for one in self.uncommitted))
+        promises, partitions = (
+            [append.promise for append in self.unappended],
+            [append.partition for append in self.unappended],
+        )
+        keys = (*promises, *partitions, *(append.partition for append in self.uncommitted))
         self.operation = DelayedOperation(keys, None, lambda expired: self._try_complete_appends(expired, timeout_ms))
         return self.operation
 
     def _try_complete_appends(self, expired: bool, timeout_ms: int) -> ProduceResponse | None:
         if self.unappended:
-            self.unappended = [one for one in self.unappended if not self._complete_append(one)]
+            self.unappended = [append for append in self.unappended if not self._complete_append(append)]
             if self.unappended:
                 return None
             self.operation.deadline_ms = self.context.change_deadline_ms(timeout_ms)
@@ -382,6 +391,6 @@ def _record_errors(error: BaseException) -> list[BatchIndexAndErrorMessage]:
     if not isinstance(error, (InvalidRecord, InvalidTimestamp)):
         return []
     return [
-        BatchIndexAndErrorMessage(batch_index=one.batch_index, batch_index_error_message=one.message)
-        for one in error.record_errors
+        BatchIndexAndErrorMessage(batch_index=record_error.batch_index, batch_index_error_message=record_error.message)
+        for record_error in error.record_errors
     ]

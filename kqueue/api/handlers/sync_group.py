@@ -37,7 +37,7 @@ def handle(
             request.generation_id,
             request.member_id,
             request.group_instance_id,
-            {one.member_id: one.assignment for one in request.assignments},
+            {assignment.member_id: assignment.assignment for assignment in request.assignments},
             request.protocol_type,
             request.protocol_name,
         )

@@ -23,26 +23,26 @@ def want(index: int = 0, offset: int = 0, size: int = 1 << 20, **fields: int) ->
 
 
 def request(
-    asker: SimulatedClient, version: int, *wanted: FetchPartition, topic: str = "t", **fields: Any
+    client: SimulatedClient, version: int, *requested: FetchPartition, topic: str = "t", **fields: Any
 ) -> FetchRequest:
-    topics = [_named(asker, FetchTopic(partitions=list(wanted)), topic, version)] if wanted else []
+    topics = [_named(client, FetchTopic(partitions=list(requested)), topic, version)] if requested else []
     forget = fields.pop("forget", ())
-    forgotten = [_named(asker, ForgottenTopic(partitions=list(forget)), topic, version)] if forget else []
+    forgotten = [_named(client, ForgottenTopic(partitions=list(forget)), topic, version)] if forget else []
     defaults: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1}
     return FetchRequest(topics=topics, forgotten_topics_data=forgotten, **{**defaults, **fields})
 
 
-def _named(asker: SimulatedClient, data: Any, topic: str, version: int) -> Any:
+def _named(client: SimulatedClient, data: Any, topic: str, version: int) -> Any:
     if version >= 13:
-        found = asker.sim.broker.topics.find(topic)
-        data.topic_id = found.id if found is not None else b"\x07" * 16
+        existing = client.sim.broker.topics.find(topic)
+        data.topic_id = existing.id if existing is not None else b"\x07" * 16
     else:
         data.topic = topic
     return data
 
 
-def fetch(asker: SimulatedClient, version: int, *wanted: FetchPartition, **fields: Any) -> FetchResponse:
-    response: FetchResponse = asker.ask(request(asker, version, *wanted, **fields), version)
+def fetch(client: SimulatedClient, version: int, *requested: FetchPartition, **fields: Any) -> FetchResponse:
+    response: FetchResponse = client.ask(request(client, version, *requested, **fields), version)
     return response
 
 
@@ -63,12 +63,12 @@ def transaction(value: bytes, producer: int, sequence: int = 0) -> bytes:
     return batch(value, producer_id=producer, epoch=0, base_sequence=sequence, transactional=True)
 
 
-def append(asker: SimulatedClient, raw: bytes) -> None:
+def append(client: SimulatedClient, raw: bytes) -> None:
     buf = memoryview(bytearray(raw))
-    asker.sim.broker.topics.partition("t", 0).append(buf, read_header(buf), client=False)
+    client.sim.broker.topics.partition("t", 0).append(buf, read_header(buf), client=False)
 
 
-def end_transaction(asker: SimulatedClient, producer: int, *, commits: bool) -> None:
+def end_transaction(client: SimulatedClient, producer: int, *, commits: bool) -> None:
     builder = BatchBuilder(producer_id=producer, epoch=0, transactional=True, control=True)
     builder.append(1, *control_key_value(COMMIT if commits else ABORT, 0))
-    append(asker, bytes(builder.build()))
+    append(client, bytes(builder.build()))

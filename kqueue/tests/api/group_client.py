@@ -20,11 +20,11 @@ RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
 def world(**settings: Any) -> SimulatedClient:
     """A broker with topic ``t`` of two partitions, whose groups don't wait for more members."""
-    asker = SimulatedClient(
+    client = SimulatedClient(
         {"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}}
     )
-    asker.sim.topic("t", 2)
-    return asker
+    client.sim.topic("t", 2)
+    return client
 
 
 def join_request(version: int, member_id: str = "", **fields: Any) -> JoinGroupRequest:
@@ -38,24 +38,26 @@ def join_request(version: int, member_id: str = "", **fields: Any) -> JoinGroupR
     return JoinGroupRequest(member_id=member_id, **{**given, **fields})
 
 
-def join(asker: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
+def join(client: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:
     """Join as a client does: again with the id, if one was given."""
-    started = start_join(asker, version, member_id, **fields)
-    asker.sim.advance(0)
+    started = start_join(client, version, member_id, **fields)
+    client.sim.advance(0)
     response: JoinGroupResponse = started.response
     return response
 
 
-def start_join(asker: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> PendingRequest:
-    started = asker.start(join_request(version, member_id, **fields), version)
-    asker.sim.settle()
+def start_join(client: SimulatedClient, version: int = 9, member_id: str = "", **fields: Any) -> PendingRequest:
+    started = client.start(join_request(version, member_id, **fields), version)
+    client.sim.settle()
     if started.response is not None and started.response.error_code == 79:
-        started = asker.start(join_request(version, started.response.member_id, **fields), version)
-        asker.sim.settle()
+        started = client.start(join_request(version, started.response.member_id, **fields), version)
+        client.sim.settle()
     return started
 
 
-def sync_request(version: int, joined: Any, made: dict[str, bytes] | None = None, **fields: Any) -> SyncGroupRequest:
+def sync_request(
+    version: int, joined: Any, assignments: dict[str, bytes] | None = None, **fields: Any
+) -> SyncGroupRequest:
     given = {
         "group_id": "g",
         "generation_id": joined.generation_id,
@@ -63,45 +65,45 @@ def sync_request(version: int, joined: Any, made: dict[str, bytes] | None = None
         "protocol_type": "consumer" if version >= 5 else None,
         "protocol_name": "range" if version >= 5 else None,
         "assignments": [
-            SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (made or {}).items()
+            SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (assignments or {}).items()
         ],
     }
     return SyncGroupRequest(**{**given, **fields})
 
 
 def sync(
-    asker: SimulatedClient, joined: Any, made: dict[str, bytes] | None = None, version: int = 5, **fields: Any
+    client: SimulatedClient, joined: Any, assignments: dict[str, bytes] | None = None, version: int = 5, **fields: Any
 ) -> SyncGroupResponse:
-    response: SyncGroupResponse = asker.ask(sync_request(version, joined, made, **fields), version)
+    response: SyncGroupResponse = client.ask(sync_request(version, joined, assignments, **fields), version)
     return response
 
 
-def stable(asker: SimulatedClient, **fields: Any) -> JoinGroupResponse:
+def stable(client: SimulatedClient, **fields: Any) -> JoinGroupResponse:
     """A group of one member, whose assignment is ``mine``."""
-    joined = join(asker, **fields)
-    sync(asker, joined, {joined.member_id: b"mine"}, group_id=fields.get("group_id", "g"))
+    joined = join(client, **fields)
+    sync(client, joined, {joined.member_id: b"mine"}, group_id=fields.get("group_id", "g"))
     return joined
 
 
-def heartbeat(asker: SimulatedClient, joined: Any, version: int = 4, **fields: Any) -> int:
+def heartbeat(client: SimulatedClient, joined: Any, version: int = 4, **fields: Any) -> int:
     given = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
-    code: int = asker.ask(HeartbeatRequest(**{**given, **fields}), version).error_code
+    code: int = client.ask(HeartbeatRequest(**{**given, **fields}), version).error_code
     return code
 
 
-def leave(asker: SimulatedClient, *members: MemberIdentity, version: int = 5, group_id: str = "g") -> Any:
-    return asker.ask(LeaveGroupRequest(group_id=group_id, members=list(members)), version)
+def leave(client: SimulatedClient, *members: MemberIdentity, version: int = 5, group_id: str = "g") -> Any:
+    return client.ask(LeaveGroupRequest(group_id=group_id, members=list(members)), version)
 
 
 def commit_request(
-    asker: SimulatedClient, version: int, offsets: dict[tuple[str, int], int], metadata: str | None = "", **fields: Any
+    client: SimulatedClient, version: int, offsets: dict[tuple[str, int], int], metadata: str | None = "", **fields: Any
 ) -> OffsetCommitRequest:
     """Topics that are not there have an id of their own from version 10 on."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, partition), offset in offsets.items():
         if name not in topics:
-            found = asker.sim.broker.topics.find(name)
-            named = {"topic_id": found.id if found else b"\x07" * 16} if version >= 10 else {"name": name}
+            stored = client.sim.broker.topics.find(name)
+            named = {"topic_id": stored.id if stored else b"\x07" * 16} if version >= 10 else {"name": name}
             topics[name] = OffsetCommitRequestTopic(**named)
         topics[name].partitions.append(
             OffsetCommitRequestPartition(
@@ -112,23 +114,23 @@ def commit_request(
 
 
 def commit(
-    asker: SimulatedClient, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any
+    client: SimulatedClient, offsets: dict[tuple[str, int], int], version: int = 9, **fields: Any
 ) -> dict[tuple[int, int], int]:
     """Position of the topic in the request and partition -> error code."""
-    response = asker.ask(commit_request(asker, version, offsets, **fields), version)
+    response = client.ask(commit_request(client, version, offsets, **fields), version)
     return codes(response)
 
 
 def codes(response: Any) -> dict[tuple[int, int], int]:
     return {
-        (number, one.partition_index): one.error_code
+        (number, partition.partition_index): partition.error_code
         for number, topic in enumerate(response.topics)
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
-def committed(asker: SimulatedClient, group_id: str = "g") -> dict[tuple[str, int], int]:
-    found = asker.sim.broker.groups.offsets(group_id)
+def committed(client: SimulatedClient, group_id: str = "g") -> dict[tuple[str, int], int]:
+    stored = client.sim.broker.groups.offsets(group_id)
     return {
-        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
+        (topic, partition): one.offset for topic, partitions in stored.items() for partition, one in partitions.items()
     }

@@ -90,7 +90,7 @@ class SimulatedClient:
 
 
 def produce_request(
-    asker: SimulatedClient,
+    client: SimulatedClient,
     topic: str,
     records: bytes | None,
     version: int = 9,
@@ -102,8 +102,8 @@ def produce_request(
     """One partition's records; from version 13 on with the topic's id in place of its name."""
     data = TopicProduceData(partition_data=[PartitionProduceData(index=partition, records=records)])
     if version >= 13:
-        found = asker.sim.broker.topics.find(topic)
-        data.topic_id = found.id if found is not None else b"\x07" * 16
+        known_topic = client.sim.broker.topics.find(topic)
+        data.topic_id = known_topic.id if known_topic is not None else b"\x07" * 16
     else:
         data.name = topic
     return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data])
@@ -124,16 +124,16 @@ def old_set(magic: int, *values: bytes, codec_id: int = 0) -> bytes:
     )
 
 
-def stored(asker: SimulatedClient, topic: str = "t", partition: int = 0) -> list[Record]:
+def stored(client: SimulatedClient, topic: str = "t", partition: int = 0) -> list[Record]:
     """Every record of the log, committed or not."""
-    log = asker.sim.broker.topics.partition(topic, partition).log
+    log = client.sim.broker.topics.partition(topic, partition).log
     data = log.read(0, 1 << 30, end_offset=log.end_offset, min_one_batch=True).read() if log.end_offset else b""
     return [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
 
 
-def values(asker: SimulatedClient, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+def values(client: SimulatedClient, topic: str = "t", partition: int = 0) -> list[bytes | None]:
     """The values of `stored`."""
-    return [record.value for record in stored(asker, topic, partition)]
+    return [record.value for record in stored(client, topic, partition)]
 
 
 def versions_of(module: str) -> Iterable[int]:

@@ -73,18 +73,18 @@ def structs(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
 
 
 def _of(field: Field, version: int) -> st.SearchStrategy[Any]:
-    found = st.sampled_from(COLUMNS[field.name]) if field.name in COLUMNS else values(field.kind, version)
-    return st.none() | found if version in field.nullable else found
+    strategy = st.sampled_from(COLUMNS[field.name]) if field.name in COLUMNS else values(field.kind, version)
+    return st.none() | strategy if version in field.nullable else strategy
 
 
 def world() -> SimulatedClient:
-    asker = SimulatedClient(
+    client = SimulatedClient(
         {"kqueue.max.partitions": 60, "offsets.topic.num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
     )
     for name in ("t", "u"):
-        asker.sim.topic(name, 2)
-        asker.produce(name, batch(b"a", b"b"))
-    return asker
+        client.sim.topic(name, 2)
+        client.produce(name, batch(b"a", b"b"))
+    return client
 
 
 IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same ids
@@ -94,15 +94,15 @@ IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same id
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
-    asker = world()
+    client = world()
     for _ in range(2):
         version = data.draw(st.integers(*row.versions), label="version")
         request = data.draw(structs(row.api.request_class, version), label="request")
         try:
-            asker.ask(request, version)
+            client.ask(request, version)
         except KqueueError as error:  # what a handler may leave to the table, as the server does
             try:
                 encode(handler_table.error_response(request, version, error), version)
             except AnswerNotExpected:
                 assert request.acks == 0
-        asker.sim.advance(50)
+        client.sim.advance(50)

@@ -33,7 +33,7 @@ def test_rows_come_by_name() -> None:
     ]
 
 
-def test_a_secret_is_never_told() -> None:
+def test_a_secret_value_is_never_returned() -> None:
     row = broker_config_entries(config(secret="geheim"))[-1]
     assert (row.value, row.is_sensitive, row.source) == (None, True, ConfigSource.STATIC_BROKER)
     assert row.synonyms == [("secret", None, ConfigSource.STATIC_BROKER)]
@@ -50,5 +50,5 @@ def test_synonyms_have_their_own_units() -> None:
     ]
 
 
-def test_a_setting_without_synonyms_tells_none() -> None:
+def test_a_setting_without_synonyms_returns_none() -> None:
     assert TopicConfigEntries(config()).of(config().for_topic({}))[0].synonyms == []

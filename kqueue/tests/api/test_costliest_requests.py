@@ -55,38 +55,40 @@ class CallCounter:
 
 
 def world() -> tuple[SimulatedClient, Topic]:
-    asker = SimulatedClient(
+    client = SimulatedClient(
         sim=Simulation(
             {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1, "kqueue.max.partitions": 50}
         )
     )
-    topic = asker.sim.topic("t", 2)
-    asker.produce("t", batch(b"a"))
-    return asker, topic
+    topic = client.sim.topic("t", 2)
+    client.produce("t", batch(b"a"))
+    return client, topic
 
 
 def longest_turn(
-    asker: SimulatedClient, row: handler_table.ApiHandler, version: int, body: bytes, items_max: int
+    client: SimulatedClient, row: handler_table.ApiHandler, version: int, body: bytes, items_max: int
 ) -> int:
     """Calls in the turn that took most, from the decoded request to the response."""
     request, _ = counted_reader(row.api.request_class, version)(memoryview(bytearray(body)), 0, items_max)
-    waiting, answers, turn = asker.sim.broker.purgatory, list[Any](), CallCounter()
+    waiting, responses, turn = client.sim.broker.purgatory, list[Any](), CallCounter()
     with turn:
         try:
-            outcome = row.handle(request, RequestContext(asker.sim.broker, version, "tester", "/127.0.0.1"))
+            outcome = row.handle(request, RequestContext(client.sim.broker, version, "tester", "/127.0.0.1"))
         except KqueueError as error:  # the dispatcher asks the table for a response then
             outcome = row.error_response(request, version, error)
     longest = turn.count
     if isinstance(outcome, DelayedOperation):
-        waiting.add(outcome, answers.append, lambda error: answers.append(row.error_response(request, version, error)))
+        waiting.add(
+            outcome, responses.append, lambda error: responses.append(row.error_response(request, version, error))
+        )
     elif outcome is not None:
-        answers.append(outcome)
-    while not answers and (waiting.ready or asker.sim.jobs.run_all()):
+        responses.append(outcome)
+    while not responses and (waiting.ready or client.sim.jobs.run_all()):
         with turn:
             waiting.run_ready()
         longest = max(longest, turn.count)
-    for answer in answers:
-        writer(row.api.response_class, version)(answer, [])
+    for response in responses:
+        writer(row.api.response_class, version)(response, [])
     return longest
 
 
@@ -100,32 +102,32 @@ def test_no_turn_is_long(row: handler_table.ApiHandler, version: int, monkeypatc
     monkeypatch.setattr(fetch, "SLICE_ITEMS", SLICE_ITEMS)
     monkeypatch.setattr(produce, "SLICE_ITEMS", SLICE_ITEMS)
     items_max = ITEMS // row.item_weight
-    asker, topic = world()
+    client, topic = world()
     found: dict[Case, int] = {}
     for case in cases(row.api.request_class, version):
         if case.mode not in (LONG, TAGS):
             body = Body(
                 row.api.request_class, version, case, size_max=SIZE, items_max=items_max - 3, topic_id=topic.id
             ).bytes()
-            found[case] = longest_turn(asker, row, version, body, items_max)
+            found[case] = longest_turn(client, row, version, body, items_max)
     assert {str(case): calls for case, calls in found.items() if calls > CALLS_MAX} == {}
 
 
 @pytest.mark.parametrize(
     ("name", "version", "make"),
     [
-        ("metadata", 12, lambda asker: [asker.sim.topic(f"many-{index}", 500) for index in range(4)]),
-        ("describe_log_dirs", 4, lambda asker: [asker.sim.topic(f"many-{index}", 500) for index in range(4)]),
+        ("metadata", 12, lambda client: [client.sim.topic(f"many-{index}", 500) for index in range(4)]),
+        ("describe_log_dirs", 4, lambda client: [client.sim.topic(f"many-{index}", 500) for index in range(4)]),
     ],
 )
 def test_a_small_request_for_everything_is_answered_in_slices(
     name: str, version: int, make: Callable[[SimulatedClient], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
-    asker = SimulatedClient({"kqueue.max.partitions": 10_000})
-    make(asker)
+    client = SimulatedClient({"kqueue.max.partitions": 10_000})
+    make(client)
     row = handler_table.load(name)
     request = row.api.request_class(topics=None)
-    outcome = row.handle(request, RequestContext(asker.sim.broker, version, "tester", "/127.0.0.1"))
+    outcome = row.handle(request, RequestContext(client.sim.broker, version, "tester", "/127.0.0.1"))
     assert isinstance(outcome, DelayedOperation)
-    assert sum(len(topic.partitions) for topic in getattr(asker.sim.answer(outcome), "topics", [])) in (0, 2000)
+    assert sum(len(topic.partitions) for topic in getattr(client.sim.answer(outcome), "topics", [])) in (0, 2000)

@@ -17,10 +17,10 @@ MAGIC = {0: 0, 1: 0, 2: 1, 3: 1}
 
 
 @pytest.fixture
-def asker() -> SimulatedClient:
-    asker = SimulatedClient()
-    asker.sim.topic("t", 3)
-    return asker
+def client() -> SimulatedClient:
+    client = SimulatedClient()
+    client.sim.topic("t", 3)
+    return client
 
 
 def magics(raw: bytes) -> set[int]:
@@ -29,10 +29,10 @@ def magics(raw: bytes) -> set[int]:
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_below_4_batches_become_message_sets(asker: SimulatedClient, version: int, codec: str) -> None:
-    asker.produce("t", batch(b"a" * 50, b"b" * 50, codec=codec))
-    asker.produce("t", batch(b"c" * 50, codec=codec))
-    raw = bytes(one(fetch(asker, version, want())).records or b"")
+def test_below_4_batches_become_message_sets(client: SimulatedClient, version: int, codec: str) -> None:
+    client.produce("t", batch(b"a" * 50, b"b" * 50, codec=codec))
+    client.produce("t", batch(b"c" * 50, codec=codec))
+    raw = bytes(one(fetch(client, version, want())).records or b"")
     assert magics(raw) == {MAGIC[version]}
     records = list(iter_any_records(raw))
     assert [(record.offset, record.key, record.value) for record in records] == [
@@ -46,74 +46,74 @@ def test_below_4_batches_become_message_sets(asker: SimulatedClient, version: in
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_records_before_the_offset_are_left_out(asker: SimulatedClient, version: int) -> None:
-    asker.produce("t", batch(b"a", b"b", b"c"))
-    assert values(one(fetch(asker, version, want(offset=1)))) == [b"b", b"c"]
+def test_records_before_the_offset_are_left_out(client: SimulatedClient, version: int) -> None:
+    client.produce("t", batch(b"a", b"b", b"c"))
+    assert values(one(fetch(client, version, want(offset=1)))) == [b"b", b"c"]
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_below_3_sizes_are_hard_and_a_message_is_cut(asker: SimulatedClient, version: int) -> None:
+def test_below_3_sizes_are_hard_and_a_message_is_cut(client: SimulatedClient, version: int) -> None:
     for partition in (0, 1):
-        asker.produce("t", batch(b"x" * 1000), partition=partition)
-    for data in parts(fetch(asker, version, want(0, size=100), want(1, size=100))):
+        client.produce("t", batch(b"x" * 1000), partition=partition)
+    for data in parts(fetch(client, version, want(0, size=100), want(1, size=100))):
         raw = bytes(data.records or b"")
         assert len(raw) == 100
         assert list(iter_any_batches(raw)) == []  # no whole message: the client sees that its size is too small
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_below_4_zstd_comes_uncompressed(asker: SimulatedClient, version: int) -> None:
-    asker.produce("t", batch(b"a" * 100))
-    asker.produce("t", batch(b"b" * 100, codec="zstd"))
-    data = one(fetch(asker, version, want()))
+def test_below_4_zstd_comes_uncompressed(client: SimulatedClient, version: int) -> None:
+    client.produce("t", batch(b"a" * 100))
+    client.produce("t", batch(b"b" * 100, codec="zstd"))
+    data = one(fetch(client, version, want()))
     assert values(data) == [b"a" * 100, b"b" * 100]
     assert {unit.codec_id for _, unit in iter_any_batches(bytes(data.records or b""))} == {0}
 
 
 @pytest.mark.parametrize("version", [4, 9, 10])
-def test_from_4_on_it_is(asker: SimulatedClient, version: int) -> None:
+def test_from_4_on_it_is(client: SimulatedClient, version: int) -> None:
     """kafka-python 2.0 asks with 4 and reads zstd; Kafka sends it."""
-    asker.produce("t", batch(b"b" * 100, codec="zstd"))
-    assert values(one(fetch(asker, version, want()))) == [b"b" * 100]
+    client.produce("t", batch(b"b" * 100, codec="zstd"))
+    assert values(one(fetch(client, version, want()))) == [b"b" * 100]
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_control_batches_are_skipped_so_that_clients_proceed(asker: SimulatedClient, version: int) -> None:
+def test_control_batches_are_skipped_so_that_clients_proceed(client: SimulatedClient, version: int) -> None:
     for _ in range(3):
         builder = BatchBuilder(producer_id=1, epoch=0, transactional=True, control=True)
         builder.append(1, *control_key_value(COMMIT, 0))
-        append(asker, bytes(builder.build()))
-    assert values(one(fetch(asker, version, want()))) == []
-    asker.produce("t", batch(b"after"))
-    data = one(fetch(asker, version, want(size=80)))
+        append(client, bytes(builder.build()))
+    assert values(one(fetch(client, version, want()))) == []
+    client.produce("t", batch(b"after"))
+    data = one(fetch(client, version, want(size=80)))
     assert [(record.offset, record.value) for record in iter_any_records(bytes(data.records or b""))] == [(3, b"after")]
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_from_4_on_batches_stay_as_they_are(asker: SimulatedClient, version: int) -> None:
-    asker.produce("t", batch(b"a", b"b", codec="gzip"))
-    assert magics(bytes(one(fetch(asker, version, want())).records or b"")) == {2}
+def test_from_4_on_batches_stay_as_they_are(client: SimulatedClient, version: int) -> None:
+    client.produce("t", batch(b"a", b"b", codec="gzip"))
+    assert magics(bytes(one(fetch(client, version, want())).records or b"")) == {2}
 
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_many_records_are_converted_in_slices(asker: SimulatedClient, version: int, codec: str) -> None:
+def test_many_records_are_converted_in_slices(client: SimulatedClient, version: int, codec: str) -> None:
     count = SLICE_ITEMS * STEP_MESSAGES + 1
-    asker.sim.topic("long", max_message_bytes="10000000")
+    client.sim.topic("long", max_message_bytes="10000000")
     builder = BatchBuilder(codec)
     for _ in range(count):
         builder.append(NOW_MS, None, b"v")
-    asker.produce("long", bytes(builder.build()))
-    started = asker.start(request(asker, version, want(size=1 << 24), topic="long"), version)
+    client.produce("long", bytes(builder.build()))
+    started = client.start(request(client, version, want(size=1 << 24), topic="long"), version)
     assert started.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert len(values(one(started.response))) == count
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_answer_converts_a_bounded_number_of_bytes(asker: SimulatedClient, version: int) -> None:
+def test_one_answer_converts_a_bounded_number_of_bytes(client: SimulatedClient, version: int) -> None:
     size = BYTES_MAX // 5
     for _ in range(7):
-        asker.produce("t", batch(b"x" * size))
-    answer = values(one(fetch(asker, version, want(size=1 << 30))))
-    assert len(answer) == 4
+        client.produce("t", batch(b"x" * size))
+    converted = values(one(fetch(client, version, want(size=1 << 30))))
+    assert len(converted) == 4

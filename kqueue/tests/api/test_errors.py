@@ -10,7 +10,7 @@ from kqueue.wire.error_codes import ErrorCode
 
 
 def subclasses(kind: type[BaseException]) -> list[type[BaseException]]:
-    return [found for child in kind.__subclasses__() for found in (child, *subclasses(child))]
+    return [subclass for child in kind.__subclasses__() for subclass in (child, *subclasses(child))]
 
 
 @pytest.mark.parametrize("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))
@@ -36,7 +36,7 @@ def test_an_unlisted_class_takes_the_code_of_its_nearest_base() -> None:
     assert code_of(None) is ErrorCode.NONE
 
 
-def test_only_what_was_raised_on_purpose_tells_its_words() -> None:
+def test_only_kqueue_errors_return_their_message() -> None:
     assert message_of(errors.InvalidTopic("a topic name must not be empty")) == "a topic name must not be empty"
     assert "secret" not in str(message_of(ValueError("secret")))
     for kind in (errors.PluginError, errors.StorageFailed):

@@ -71,12 +71,12 @@ def test_kqueue_serves_every_version_of_its_apis_that_the_clients_sent() -> None
 
 @of("Metadata")
 def test_metadata(exchange: Exchange) -> None:
-    asker = world()
+    client = world()
     kafkas = exchange.response
-    asker.sim.broker.endpoints = lambda listener: (kafkas.brokers[0].host, kafkas.brokers[0].port)
+    client.sim.broker.endpoints = lambda listener: (kafkas.brokers[0].host, kafkas.brokers[0].port)
     for topic in kafkas.topics:
-        asker.sim.topic(topic.name, len(topic.partitions))
-    ours = asker.ask(exchange.request, exchange.version)
+        client.sim.topic(topic.name, len(topic.partitions))
+    ours = client.ask(exchange.request, exchange.version)
     for response in (kafkas, ours):
         response.topics.sort(key=lambda topic: topic.name)
         for topic in response.topics:
@@ -89,9 +89,12 @@ def test_metadata(exchange: Exchange) -> None:
 
 @of("DescribeCluster")
 def test_describe_cluster(exchange: Exchange) -> None:
-    asker = world()
-    asker.sim.broker.endpoints = lambda listener: (exchange.response.brokers[0].host, exchange.response.brokers[0].port)
-    ours = asker.ask(exchange.request, exchange.version)
+    client = world()
+    client.sim.broker.endpoints = lambda listener: (
+        exchange.response.brokers[0].host,
+        exchange.response.brokers[0].port,
+    )
+    ours = client.ask(exchange.request, exchange.version)
     ours.cluster_id = exchange.response.cluster_id
     assert ours == exchange.response
 
@@ -105,18 +108,20 @@ def test_create_topics(exchange: Exchange) -> None:
             topic.topic_id = bytes(16)
             # Kafka 4.3 sets the one for the whole cluster when it starts, and has not the others
             topic.configs = [
-                one for one in topic.configs if one.name != "min.insync.replicas" and not one.name.startswith("kqueue.")
+                config
+                for config in topic.configs
+                if config.name != "min.insync.replicas" and not config.name.startswith("kqueue.")
             ]
     assert ours == exchange.response
 
 
 @of("DeleteTopics")
 def test_delete_topics(exchange: Exchange) -> None:
-    asker = world()
+    client = world()
     for result in exchange.response.responses:
         if result.error_code == ErrorCode.NONE:
-            asker.sim.topic(result.name)
-    ours = asker.ask(exchange.request, exchange.version)
+            client.sim.topic(result.name)
+    ours = client.ask(exchange.request, exchange.version)
     for response in (ours, exchange.response):
         response.responses.sort(key=lambda result: result.name)
         for result in response.responses:
@@ -127,11 +132,11 @@ def test_delete_topics(exchange: Exchange) -> None:
 
 @of("CreatePartitions")
 def test_create_partitions(exchange: Exchange) -> None:
-    asker = world()
-    for asked, result in zip(exchange.request.topics, exchange.response.results, strict=True):
-        added = len(asked.assignments or [None]) if result.error_code == ErrorCode.NONE else 0
-        asker.sim.topic(asked.name, asked.count - added)
-    ours = asker.ask(exchange.request, exchange.version)
+    client = world()
+    for requested, result in zip(exchange.request.topics, exchange.response.results, strict=True):
+        added = len(requested.assignments or [None]) if result.error_code == ErrorCode.NONE else 0
+        client.sim.topic(requested.name, requested.count - added)
+    ours = client.ask(exchange.request, exchange.version)
     for response in (ours, exchange.response):
         for result in response.results:
             result.error_message = result.error_message and "in our own words"
@@ -140,15 +145,15 @@ def test_create_partitions(exchange: Exchange) -> None:
 
 @of("DescribeConfigs")
 def test_describe_configs(exchange: Exchange) -> None:
-    asker = world()
+    client = world()
     (kafkas,) = exchange.response.results
     own = {config.name: config.value for config in kafkas.configs if config.config_source == 1}
-    asker.sim.result(asker.sim.broker.topics.create(NewTopic(kafkas.resource_name, configs=own)))
-    (ours,) = asker.ask(exchange.request, exchange.version).results
+    client.sim.result(client.sim.broker.topics.create(NewTopic(kafkas.resource_name, configs=own)))
+    (ours,) = client.ask(exchange.request, exchange.version).results
     assert (ours.error_code, ours.error_message) == (kafkas.error_code, kafkas.error_message)
-    told = {config.name: config for config in ours.configs}
+    values = {config.name: config for config in ours.configs}
     for config in kafkas.configs:
-        mine = told[config.name]
+        mine = values[config.name]
         assert (mine.value, mine.read_only, mine.is_sensitive, mine.config_type) == (
             config.value,
             False,
@@ -173,50 +178,58 @@ def test_init_producer_id(exchange: Exchange) -> None:
 @of("Produce")
 def test_produce(exchange: Exchange) -> None:
     """What real clients send passes our checks."""
-    asker = world()
+    client = world()
     expected = []
-    for data, answer in zip(exchange.request.topic_data, exchange.response.responses, strict=True):
-        topic = asker.sim.topic(data.name or "by-id", 1 + max(one.index for one in data.partition_data))
+    for data, topic_response in zip(exchange.request.topic_data, exchange.response.responses, strict=True):
+        topic = client.sim.topic(data.name or "by-id", 1 + max(partition.index for partition in data.partition_data))
         data.topic_id = topic.id if exchange.version >= 13 else data.topic_id
-        for one in data.partition_data:
-            header = read_header(one.records)
-            asker.sim.clock.set_wall(max(header.max_timestamp, 0))
+        for partition in data.partition_data:
+            header = read_header(partition.records)
+            client.sim.clock.set_wall(max(header.max_timestamp, 0))
             refused = header.is_transactional or exchange.request.transactional_id is not None
-            expected.append((one.index, ErrorCode.UNSUPPORTED_VERSION if refused else ErrorCode.NONE))
-        assert {one.error_code for one in answer.partition_responses} == {0}
-    ours = asker.ask(exchange.request, exchange.version)
-    got = [(one.index, one.error_code) for topic in ours.responses for one in topic.partition_responses]
-    assert got == expected
+            expected.append((partition.index, ErrorCode.UNSUPPORTED_VERSION if refused else ErrorCode.NONE))
+        assert {partition.error_code for partition in topic_response.partition_responses} == {0}
+    ours = client.ask(exchange.request, exchange.version)
+    codes = [
+        (partition.index, partition.error_code) for topic in ours.responses for partition in topic.partition_responses
+    ]
+    assert codes == expected
 
 
 @of("ListOffsets")
 def test_list_offsets_of_empty_partitions(exchange: Exchange) -> None:
-    asker = world()
+    client = world()
     for topic in exchange.request.topics:
-        asker.sim.topic(topic.name, 1 + max(one.partition_index for one in topic.partitions))
-    ours = asker.ask(exchange.request, exchange.version)
-    for asked, mine, kafkas in zip(exchange.request.topics, ours.topics, exchange.response.topics, strict=True):
-        timestamps = {one.partition_index: one.timestamp for one in asked.partitions}
-        theirs = {one.partition_index: one for one in kafkas.partitions}
-        for one in mine.partitions:
-            if theirs[one.partition_index].offset == 0 and timestamps[one.partition_index] < 0:
-                assert one == theirs[one.partition_index]
+        client.sim.topic(topic.name, 1 + max(partition.partition_index for partition in topic.partitions))
+    ours = client.ask(exchange.request, exchange.version)
+    for requested, mine, kafkas in zip(exchange.request.topics, ours.topics, exchange.response.topics, strict=True):
+        timestamps = {partition.partition_index: partition.timestamp for partition in requested.partitions}
+        theirs = {partition.partition_index: partition for partition in kafkas.partitions}
+        for partition in mine.partitions:
+            if theirs[partition.partition_index].offset == 0 and timestamps[partition.partition_index] < 0:
+                assert partition == theirs[partition.partition_index]
 
 
 @of("Fetch")
 def test_fetch_of_empty_partitions(exchange: Exchange) -> None:
-    asker = world()
-    wanted = exchange.request.topics
-    if exchange.request.session_epoch > 0 or any(one.fetch_offset for topic in wanted for one in topic.partitions):
-        ours = asker.ask(exchange.request, exchange.version)  # of a session that we never had, or past our end
+    client = world()
+    topics = exchange.request.topics
+    if exchange.request.session_epoch > 0 or any(
+        partition.fetch_offset for topic in topics for partition in topic.partitions
+    ):
+        ours = client.ask(exchange.request, exchange.version)  # of a session that we never had, or past our end
         assert ours is None or ours.error_code in (0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return
-    for number, topic in enumerate(wanted):
-        made = asker.sim.topic(topic.topic or f"by-id-{number}", 1 + max(one.partition for one in topic.partitions))
-        topic.topic_id = made.id if exchange.version >= 13 else topic.topic_id
-    started = asker.start(exchange.request, exchange.version)
-    asker.sim.advance(exchange.request.max_wait_ms)
-    kafkas = {one.partition_index: one for topic in exchange.response.responses for one in topic.partitions}
+    for number, topic in enumerate(topics):
+        created = client.sim.topic(
+            topic.topic or f"by-id-{number}", 1 + max(partition.partition for partition in topic.partitions)
+        )
+        topic.topic_id = created.id if exchange.version >= 13 else topic.topic_id
+    started = client.start(exchange.request, exchange.version)
+    client.sim.advance(exchange.request.max_wait_ms)
+    kafkas = {
+        partition.partition_index: partition for topic in exchange.response.responses for partition in topic.partitions
+    }
     for topic in started.response.responses:
         for mine in topic.partitions:
             theirs = kafkas.get(mine.partition_index)

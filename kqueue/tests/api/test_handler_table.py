@@ -51,7 +51,7 @@ def test_what_is_advertised_begins_at_0_and_is_stable(row: handler_table.ApiHand
     assert row.versions == (0, last)
 
 
-def test_rows_stand_in_order_of_their_keys() -> None:
+def test_rows_are_ordered_by_api_key() -> None:
     keys = [row.api.key for row in ROWS]
     assert keys == sorted(set(keys))
     assert {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 37, 60} <= set(keys)

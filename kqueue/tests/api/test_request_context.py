@@ -10,20 +10,20 @@ from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 
 
-def test_a_settled_ticket_is_answered_at_once() -> None:
+def test_a_settled_promise_is_answered_at_once() -> None:
     promise: Promise[int] = Promise()
     promise.resolve(7)
     assert wait_for(promise, lambda done: done.result() + 1) == 8
 
 
-def test_a_failed_ticket_raises_where_its_result_is_asked() -> None:
+def test_a_failed_promise_raises_when_its_result_is_read() -> None:
     promise: Promise[int] = Promise()
     promise.fail(InvalidTopic("no"))
     with pytest.raises(InvalidTopic):
         wait_for(promise, lambda done: done.result())
 
 
-def test_an_open_ticket_is_waited_for_by_its_own_key() -> None:
+def test_an_open_promise_is_the_key_of_its_wait() -> None:
     promise: Promise[int] = Promise()
     wait = wait_for(promise, lambda done: done.result(), 50.0)
     assert isinstance(wait, DelayedOperation)
@@ -34,16 +34,16 @@ def test_an_open_ticket_is_waited_for_by_its_own_key() -> None:
 
 
 def test_at_the_deadline_the_answer_is_made_with_what_there_is() -> None:
-    one: Promise[int] = Promise()
+    first: Promise[int] = Promise()
     two: Promise[int] = Promise()
-    one.resolve(1)
-    wait = wait_for_all((one, two), lambda: [promise.done for promise in (one, two)], 50.0)
+    first.resolve(1)
+    wait = wait_for_all((first, two), lambda: [promise.done for promise in (first, two)], 50.0)
     assert isinstance(wait, DelayedOperation)
     assert wait.try_complete(False) is None
     assert wait.try_complete(True) == [True, False]
 
 
-def test_what_went_wrong_is_told_at_each_stage() -> None:
+def test_errors_are_reported_at_each_stage() -> None:
     refused = InvalidTopic("no")
     promise: Promise[int] = Promise()
     late = error_of(promise, "too late")

@@ -78,13 +78,13 @@ def test_every_served_api_whose_requests_have_topics_is_known(module: str) -> No
 
 
 def _lists(cls: type[Any]) -> set[str]:
-    found = set()
+    lists = set()
     for field in schema_of(cls).fields:
         if isinstance(field.kind, ArrayType):
-            found.add(field.name)
+            lists.add(field.name)
             inner = getattr(field.kind.of, "schema", None)
-            found |= _lists(inner.cls) if inner is not None else set()
-    return found
+            lists |= _lists(inner.cls) if inner is not None else set()
+    return lists
 
 
 class Topics:

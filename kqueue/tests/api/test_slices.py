@@ -33,16 +33,16 @@ def test_work_of_one_slice_is_answered_at_once(sim: Simulation) -> None:
 
 
 def test_more_work_is_done_slice_by_slice_in_turns(sim: Simulation) -> None:
-    first, second, answers = list[int](), list[int](), list[str]()
+    first, second, responses = list[int](), list[int](), list[str]()
     for done in (first, second):
         wait = in_slices(call(sim), counted(3 * SLICE_ITEMS - 1, done))
         assert isinstance(wait, DelayedOperation)
         assert len(done) == SLICE_ITEMS
-        sim.broker.purgatory.add(wait, answers.append)
+        sim.broker.purgatory.add(wait, responses.append)
     for slices in ((2, 1), (2, 2), (3, 2), (3, 3)):
         sim.broker.purgatory.run_ready()
         assert (len(first), len(second)) == tuple(min(3 * SLICE_ITEMS - 1, count * SLICE_ITEMS) for count in slices)
-    assert answers == ["done", "done"]
+    assert responses == ["done", "done"]
     assert not sim.broker.purgatory.ready
 
 
@@ -64,7 +64,7 @@ def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
 
 
 def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
-    done, answers = list[int](), list[str]()
+    done, responses = list[int](), list[str]()
 
     def work() -> SlicedWork[str]:
         for number in range(3):
@@ -74,14 +74,14 @@ def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
 
     wait = in_slices(call(sim), work())
     assert isinstance(wait, DelayedOperation)
-    sim.broker.purgatory.add(wait, answers.append)
+    sim.broker.purgatory.add(wait, responses.append)
     for count in (1, 2, 3):
         sim.broker.purgatory.run_ready()
         assert done == list(range(count)), "nothing is done before its time"
         sim.clock.advance(50)
         sim.broker.timers.run_due(sim.clock.monotonic_ms())
     sim.broker.purgatory.run_ready()
-    assert answers == ["done"]
+    assert responses == ["done"]
 
 
 def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_further(sim: Simulation) -> None:
@@ -105,13 +105,13 @@ def test_work_may_end_with_a_wait(sim: Simulation) -> None:
         yield from counted(SLICE_ITEMS, [])
         return DelayedOperation(("key",), None, lambda expired: "woken")
 
-    answers = list[str]()
-    sim.broker.purgatory.add(in_slices(call(sim), work()), answers.append)  # type: ignore[arg-type]
+    responses = list[str]()
+    sim.broker.purgatory.add(in_slices(call(sim), work()), responses.append)  # type: ignore[arg-type]
     sim.settle()
-    assert answers == []
+    assert responses == []
     sim.broker.purgatory.wake("key")
     sim.settle()
-    assert answers == ["woken"]
+    assert responses == ["woken"]
 
 
 def test_collect_keeps_the_order(sim: Simulation) -> None:

@@ -25,11 +25,11 @@ from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 
-def _create(asker: SimulatedClient, version: int) -> Any:
+def _create(client: SimulatedClient, version: int) -> Any:
     return CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
 
 
-def _delete(asker: SimulatedClient, version: int) -> Any:
+def _delete(client: SimulatedClient, version: int) -> Any:
     return (
         DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
         if version >= 6
@@ -37,46 +37,46 @@ def _delete(asker: SimulatedClient, version: int) -> Any:
     )
 
 
-def _delete_records(asker: SimulatedClient, version: int) -> Any:
+def _delete_records(client: SimulatedClient, version: int) -> Any:
     return DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])]
     )
 
 
-def _fetch(asker: SimulatedClient, version: int) -> Any:
+def _fetch(client: SimulatedClient, version: int) -> Any:
     topic = FetchTopic(partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)])
     if version >= 13:
-        topic.topic_id = asker.sim.broker.topics.get("t").id
+        topic.topic_id = client.sim.broker.topics.get("t").id
     else:
         topic.topic = "t"
     return FetchRequest(topics=[topic], min_bytes=1000)
 
 
-def _list_offsets(asker: SimulatedClient, version: int) -> Any:
+def _list_offsets(client: SimulatedClient, version: int) -> Any:
     return ListOffsetsRequest(
         topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
     )
 
 
 REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
-    "CreatePartitions": lambda asker, version: CreatePartitionsRequest(
+    "CreatePartitions": lambda client, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
     ),
     "CreateTopics": _create,
     "DeleteRecords": _delete_records,
     "DeleteTopics": _delete,
     "Fetch": _fetch,
-    "InitProducerId": lambda asker, version: InitProducerIdRequest(transactional_id=None),
-    "JoinGroup": lambda asker, version: join_request(version),
+    "InitProducerId": lambda client, version: InitProducerIdRequest(transactional_id=None),
+    "JoinGroup": lambda client, version: join_request(version),
     "ListOffsets": _list_offsets,
-    "Produce": lambda asker, version: produce_request(asker, "t", batch(b"c"), version),
+    "Produce": lambda client, version: produce_request(client, "t", batch(b"c"), version),
 }
 DONE: dict[str, Callable[[SimulatedClient], object]] = {
-    "CreatePartitions": lambda asker: len(asker.sim.broker.topics.get("t").partitions) == 2,
-    "CreateTopics": lambda asker: asker.sim.broker.topics.find("new"),
-    "DeleteRecords": lambda asker: asker.sim.broker.topics.partition("t", 0).log_start_offset == 1,
-    "DeleteTopics": lambda asker: not asker.sim.broker.topics.find("t"),
-    "Produce": lambda asker: asker.sim.broker.topics.partition("t", 0).high_watermark == 3,
+    "CreatePartitions": lambda client: len(client.sim.broker.topics.get("t").partitions) == 2,
+    "CreateTopics": lambda client: client.sim.broker.topics.find("new"),
+    "DeleteRecords": lambda client: client.sim.broker.topics.partition("t", 0).log_start_offset == 1,
+    "DeleteTopics": lambda client: not client.sim.broker.topics.find("t"),
+    "Produce": lambda client: client.sim.broker.topics.partition("t", 0).high_watermark == 3,
 }
 REFUSED_BY_KAFKA = {"session_timeout_ms"}
 """Checked against the broker's bounds."""
@@ -118,19 +118,19 @@ def codes(part: Any) -> Iterator[int]:
 def test_a_request_without_time_is_served(
     row: handler_table.ApiHandler, version: int, field: str, time_ms: int
 ) -> None:
-    asker = SimulatedClient(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
-    asker.sim.topic("t")
-    asker.produce("t", batch(b"a", b"b"))
-    request = REQUESTS[row.api.name](asker, version)
+    client = SimulatedClient(sim=Simulation({"group.initial.rebalance.delay.ms": 0}))
+    client.sim.topic("t")
+    client.produce("t", batch(b"a", b"b"))
+    request = REQUESTS[row.api.name](client, version)
     setattr(request, field, time_ms)
-    started = asker.start(request, version)
-    asker.sim.clock.advance(CHANGE_WAIT_MS_MIN / 2)  # what the disk takes
-    asker.sim.broker.timers.run_due(asker.sim.clock.monotonic_ms())
-    asker.sim.settle()
-    asker.sim.advance(0)
+    started = client.start(request, version)
+    client.sim.clock.advance(CHANGE_WAIT_MS_MIN / 2)  # what the disk takes
+    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    client.sim.settle()
+    client.sim.advance(0)
     assert started.response is not None
     assert set(codes(started.response)) <= {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}
-    assert DONE.get(row.api.name, lambda asker: True)(asker)
+    assert DONE.get(row.api.name, lambda client: True)(client)
 
 
 def test_every_field_of_time_is_covered() -> None:

@@ -19,15 +19,15 @@ def ranges(version: str) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_tells_of_what_both_have_and_of_nothing_else(version: str) -> None:
+def test_a_profile_advertises_the_intersection_of_both_ranges(version: str) -> None:
     column = VERSIONS.index(version)
     ours = {row.api.name: row.versions for row in handler_table.all_handlers()}
-    told = ranges(version)
-    for name, (low, high) in told.items():
+    advertised = ranges(version)
+    for name, (low, high) in advertised.items():
         theirs = KAFKA[name][column]
         assert theirs is not None
         assert (low, high) == (max(theirs[0], ours[name][0]), min(theirs[1], ours[name][1]))
-    unused = {name for name in ours if name not in told}
+    unused = {name for name in ours if name not in advertised}
     assert all(KAFKA[name][column] is None for name in unused)
     keys = [row.key for row in VersionProfile(version).advertised]
     assert keys == sorted(keys)
@@ -44,29 +44,29 @@ def test_what_each_kafka_is_known_for() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_lookup_finds_what_is_told_and_refuses_the_rest(version: str) -> None:
+def test_lookup_serves_advertised_versions_and_refuses_others(version: str) -> None:
     profile = VersionProfile(version)
     for row in profile.advertised:
         for number in range(row.low, row.high + 1):
             if (version, BY_KEY[row.key].name) in version_profiles.ACCEPTED_FROM and number < 3:
                 continue
-            found = profile.lookup(row.key, number)
-            assert found.api is BY_KEY[row.key]
-            assert found.versions[0] <= number <= found.versions[1]
-            assert profile.lookup(row.key, number) is found
+            row_found = profile.lookup(row.key, number)
+            assert row_found.api is BY_KEY[row.key]
+            assert row_found.versions[0] <= number <= row_found.versions[1]
+            assert profile.lookup(row.key, number) is row_found
         if BY_KEY[row.key].name != "ApiVersions":
             for number in {row.low - 1, row.high + 1, 32767}:
                 with pytest.raises(
                     UnsupportedVersion, match=f"{BY_KEY[row.key].name} is served from version .* as version {version}"
                 ):
                     profile.lookup(row.key, number)
-    told = {row.key for row in profile.advertised}
-    for key in (*(api.key for api in ALL if api.key not in told), 999, -1):
+    advertised = {row.key for row in profile.advertised}
+    for key in (*(api.key for api in ALL if api.key not in advertised), 999, -1):
         with pytest.raises(UnsupportedVersion, match="not served"):
             profile.lookup(key, 0)
 
 
-def test_4_tells_of_produce_from_0_and_takes_it_from_3() -> None:
+def test_profile_4_advertises_produce_from_0_and_serves_it_from_3() -> None:
     profile = VersionProfile("4.3")
     for number in range(3):
         with pytest.raises(UnsupportedVersion):
@@ -76,14 +76,14 @@ def test_4_tells_of_produce_from_0_and_takes_it_from_3() -> None:
 
 
 @pytest.mark.parametrize(("version", "high"), [("2.8", 3), ("3.9", 4), ("4.3", 4)])
-def test_a_newer_api_versions_is_told_that_kafkas_range(version: str, high: int) -> None:
+def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str, high: int) -> None:
     profile = VersionProfile(version)
     broker = SimulatedClient().sim.broker
-    answer = profile.lookup(18, high + 1).handle(ApiVersionsRequest(), RequestContext(broker, high + 1))
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, high)]
-    answer = profile.lookup(18, high).handle(NAMED, RequestContext(broker, high))
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
+    response = profile.lookup(18, high + 1).handle(ApiVersionsRequest(), RequestContext(broker, high + 1))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, high)]
+    response = profile.lookup(18, high).handle(NAMED, RequestContext(broker, high))
+    assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [
         tuple(row) for row in profile.advertised
     ]
 
@@ -96,21 +96,21 @@ def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_told_and_missing_together_are_that_kafka(version: str) -> None:
+def test_advertised_and_missing_versions_are_those_of_the_kafka(version: str) -> None:
     whole = {
-        name: set(range(found[0], found[1] + 1))
+        name: set(range(row_found[0], row_found[1] + 1))
         for name, row in KAFKA.items()
-        if (found := row[VERSIONS.index(version)])
+        if (row_found := row[VERSIONS.index(version)])
     }
-    told = {name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items()}
+    advertised = {name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items()}
     missing = version_profiles.missing(version)
     assert MissingVersions("EndTxn", *KAFKA["EndTxn"][VERSIONS.index(version)]) in missing  # type: ignore[misc]
-    for one in missing:
-        numbers = set(range(one.low, one.high + 1))
+    for missing_range in missing:
+        numbers = set(range(missing_range.low, missing_range.high + 1))
         assert numbers
-        assert not numbers & told.get(one.api, set())
-        told.setdefault(one.api, set()).update(numbers)
-    assert told == whole
+        assert not numbers & advertised.get(missing_range.api, set())
+        advertised.setdefault(missing_range.api, set()).update(numbers)
+    assert advertised == whole
 
 
 def test_only_the_missing_versions_of_an_api_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_the_table_names_apis_as_the_protocol_does() -> None:
     assert set(KAFKA) - {api.name for api in ALL} == between_brokers | share_state | unserved
     for columns in KAFKA.values():
         assert any(columns)
-        assert all(found is None or 0 <= found[0] <= found[1] for found in columns)
+        assert all(row_found is None or 0 <= row_found[0] <= row_found[1] for row_found in columns)
 
 
 def test_a_profile_keeps_the_weight_of_items() -> None:

@@ -63,10 +63,10 @@ def test_a_known_id_is_written_as_kafka_does() -> None:
 
 def test_random_ids_are_version_4_and_do_not_start_with_a_dash() -> None:
     rng = random.Random(1)
-    made = [names.random_uuid(rng) for _ in range(500)]
-    assert len(set(made)) == 500
-    assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 for uuid in made)
-    assert not any(names.uuid_text(uuid).startswith("-") for uuid in made)
+    ids = [names.random_uuid(rng) for _ in range(500)]
+    assert len(set(ids)) == 500
+    assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 for uuid in ids)
+    assert not any(names.uuid_text(uuid).startswith("-") for uuid in ids)
 
 
 def test_nearest_name() -> None:

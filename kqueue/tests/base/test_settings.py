@@ -92,7 +92,7 @@ def test_topic_values_come_from_the_topic_then_the_broker_then_the_default(catal
     config = Config(catalog, {"log.retention.hours": "2", "log.segment.bytes": 4096})
     topic = config.for_topic({"segment.bytes": "100"})
     assert topic["segment.bytes"] == 100
-    assert [(found.name, found.value, found.source) for found in topic.chain("segment.bytes")] == [
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in topic.chain("segment.bytes")] == [
         ("segment.bytes", 100, ConfigSource.TOPIC),
         ("log.segment.bytes", 4096, ConfigSource.STATIC_BROKER),
         ("log.segment.bytes", 2**30, ConfigSource.DEFAULT),

@@ -28,13 +28,13 @@ def fail() -> object:
 
 def asking(ask: Callable[[], object]) -> SlicedWork[str]:
     """Work that yields `ask` once and returns what came back."""
-    answer: object
+    outcome: object
     try:
-        answer = yield ask
+        outcome = yield ask
     except OSError as error:
-        answer = error
+        outcome = error
     yield None
-    return repr(answer)
+    return repr(outcome)
 
 
 def test_a_slice_ends_after_its_steps(clock: ManualClock) -> None:

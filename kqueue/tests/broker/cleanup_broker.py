@@ -51,17 +51,17 @@ def fill(
 
 def records(partition: Partition) -> list[Record]:
     """What a consumer that begins at the log start sees."""
-    found: list[Record] = []
+    result: list[Record] = []
     offset = partition.log_start_offset
     while data := (fetched := partition.read_now(offset, 1 << 20)).read():
-        found += [
+        result += [
             record
             for position, _ in iter_batches(data)
             for record in iter_records(data, position)
             if record.offset >= offset
         ]
         offset = fetched.next_offset
-    return found
+    return result
 
 
 def offsets(partition: Partition) -> list[int]:
@@ -104,22 +104,22 @@ def check_restart(sim: Simulation, name: str) -> Simulation:
     without one.
     """
     partition = sim.broker.topics.partition(name, 0)
-    found, start = records(partition), partition.log_start_offset
+    all_records, start = records(partition), partition.log_start_offset
     sim.settle()
     if isinstance(sim.storage, FaultyStorage):
         for remains in Remains:
             left = sim.storage.after_cut(remains, random.Random(1))
             other = Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock)
             again = other.broker.topics.partition(name, 0)
-            assert (records(again), again.log_start_offset) == (found, start)
+            assert (records(again), again.log_start_offset) == (all_records, start)
         return sim
     sim.stop()
     restarted = sim.restarted()
     again = restarted.broker.topics.partition(name, 0)
     assert (records(again), again.log_start_offset, again.log_end_offset) == (
-        found,
+        all_records,
         start,
-        found[-1].offset + 1 if found else start,
+        all_records[-1].offset + 1 if all_records else start,
     )
     return restarted
 

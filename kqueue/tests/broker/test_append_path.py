@@ -80,7 +80,7 @@ def test_several_batches_of_an_old_client_are_appended_one_after_another() -> No
 
 @pytest.mark.parametrize("records", [None, memoryview(b"")])
 @pytest.mark.parametrize("version", [2, 9])
-def test_nothing_is_refused(records: memoryview | None, version: int) -> None:
+def test_an_append_without_records_is_refused(records: memoryview | None, version: int) -> None:
     with pytest.raises(InvalidRecord):
         append(Simulation().topic("t"), records, version)
 

@@ -42,7 +42,7 @@ def start(sim: Simulation, steps: SlicedWork[str]) -> Promise[str]:
     return promise
 
 
-def test_works_take_turns_slice_by_slice(sim: Simulation) -> None:
+def test_work_items_alternate_by_slice(sim: Simulation) -> None:
     first, second = list[int](), list[int]()
     promises = [start(sim, counting(sim, done, 3 * SLICE_MS)) for done in (first, second)]
     for slices in ((1, 0), (1, 1), (2, 1), (2, 2)):
@@ -53,17 +53,17 @@ def test_works_take_turns_slice_by_slice(sim: Simulation) -> None:
     assert not sim.broker.purgatory.ready
 
 
-def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: Simulation) -> None:
+def test_a_yielded_callable_runs_as_a_job_and_its_outcome_is_sent_back(sim: Simulation) -> None:
     def failing() -> None:
         raise InvalidRecord("no")
 
     def work() -> SlicedWork[str]:
-        found = [(yield partial(int, "42"))]
+        outcomes = [(yield partial(int, "42"))]
         try:
             yield failing
         except InvalidRecord as error:
-            found.append(str(error))
-        return repr(found)
+            outcomes.append(str(error))
+        return repr(outcomes)
 
     promise = start(sim, work())
     sim.broker.purgatory.run_ready()
@@ -75,9 +75,7 @@ def test_what_is_yielded_runs_as_a_job_and_its_result_or_error_comes_back(sim: S
 @pytest.mark.parametrize(
     ("error", "words"), [(InvalidRecord("bad"), "bad"), (ZeroDivisionError("oh"), "ZeroDivisionError")]
 )
-def test_work_that_fails_fails_its_ticket_and_the_next_has_its_turn(
-    sim: Simulation, error: Exception, words: str
-) -> None:
+def test_failed_work_fails_its_promise_and_the_next_work_runs(sim: Simulation, error: Exception, words: str) -> None:
     def work() -> SlicedWork[str]:
         yield None
         raise error
@@ -142,7 +140,7 @@ def test_a_long_batch_is_appended_later_as_a_short_one_is_at_once(
     assert isinstance(appended, Promise) or len(make()) < 60_000
 
 
-def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) -> None:
+def test_later_batches_wait_behind_a_long_batch(sim: Simulation) -> None:
     topic, other = sim.topic("t", cleanup_policy="compact"), sim.topic("other", cleanup_policy="compact")
     producer = {"producer_id": 5, "epoch": 0}
     long = batch(LONG, base_sequence=0, **producer)
@@ -156,13 +154,13 @@ def test_what_comes_later_waits_behind_a_batch_that_takes_long(sim: Simulation) 
     assert isinstance(append(other, batch(1)), AppendResult), "other partitions do not wait"
     sim.settle()
     results = [promise.result() for promise in promises if isinstance(promise, Promise)]
-    assert [(one.base_offset, one.duplicate) for one in results] == [(0, False), (LONG, False), (0, True)]
+    assert [(result.base_offset, result.duplicate) for result in results] == [(0, False), (LONG, False), (0, True)]
     assert topic.partition(0).appends is None
     assert isinstance(append(topic, batch(1)), AppendResult)
     assert [record.offset for record in stored(topic)] == list(range(LONG + 2))
 
 
-def test_a_batch_that_is_refused_later_holds_nothing_up(sim: Simulation) -> None:
+def test_a_deferred_refused_batch_does_not_block_the_queue(sim: Simulation) -> None:
     topic = sim.topic("t", cleanup_policy="compact")
     builder = BatchBuilder()
     for number in range(LONG):
@@ -173,11 +171,11 @@ def test_a_batch_that_is_refused_later_holds_nothing_up(sim: Simulation) -> None
     sim.settle()
     with pytest.raises(InvalidRecord) as caught:
         refused.result()
-    assert [one.batch_index for one in caught.value.record_errors] == [LONG - 1]
+    assert [record_error.batch_index for record_error in caught.value.record_errors] == [LONG - 1]
     assert after.result().base_offset == 0
 
 
-def test_what_waits_to_be_read_has_a_bound(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_queued_for_validation_are_bounded(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(batch(LONG))
     monkeypatch.setattr(append_queue, "HELD_BYTES_MAX", 2 * size)
     topic, other = sim.topic("t", cleanup_policy="compact"), sim.topic("other", cleanup_policy="compact")

@@ -73,7 +73,7 @@ def test_committed_offsets_outlive_a_restart() -> None:
     assert "orders" not in again.broker.groups.offsets("readers")
 
 
-def test_recovery_points_are_written_now_and_then() -> None:
+def test_recovery_points_are_written_periodically() -> None:
     sim = Simulation({"log.flush.offset.checkpoint.interval.ms": 1000})
     partition = sim.topic("orders").partition(0)
     append(partition, b"a", b"b")

@@ -110,8 +110,8 @@ def test_tombstones_go_after_their_time() -> None:
     put(sim, partition, b"key-0", None)
     fill(sim, partition, 5, keys=100)
     sim.advance(2000)
-    found = {record.key: record.value for record in records(partition)}
-    assert found[b"key-0"] is None, "whoever reads from the start hears of the deletion"
+    values = {record.key: record.value for record in records(partition)}
+    assert values[b"key-0"] is None, "whoever reads from the start hears of the deletion"
     sim.advance(70_000)
     fill(sim, partition, 4, keys=100)
     sim.advance(2000)
@@ -128,10 +128,10 @@ def test_open_transactions_hold_compaction_back() -> None:
         one = Record(0, sim.clock.wall_ms(), b"key-0", b"transactional" + b"." * 100)
         if marker is not None:
             one = Record(0, sim.clock.wall_ms(), *control_key_value(marker, 0))
-        made = build_batch(
+        raw = build_batch(
             [one], producer_id=producer, epoch=0, base_sequence=0, transactional=True, control=marker is not None
         )
-        partition.append(memoryview(made), read_header(made), client=False)
+        partition.append(memoryview(raw), read_header(raw), client=False)
         sim.settle()
 
     fill(sim, partition, 4, keys=2)

@@ -86,10 +86,10 @@ def is_not_forgotten(record: Record) -> bool:
 
 
 def test_a_plugins_policy_rewrites_with_a_filter_of_its_own() -> None:
-    asked = []
+    calls = []
 
     def forget(log: LogView, groups: CommittedOffsets, config: TopicConfig, now_ms: int) -> Compact:
-        asked.append(log)
+        calls.append(log)
         return Compact(keep=is_not_forgotten, why="somebody asked to be forgotten")
 
     with policy("forget", forget):
@@ -101,7 +101,7 @@ def test_a_plugins_policy_rewrites_with_a_filter_of_its_own() -> None:
         assert offsets(partition) == [offset for offset in range(10) if offset % 3 != 1 or offset >= active]
         assert sim.logs.checkpoints.cleaner_offset(("t", 0)) == active
         sim = check_restart(sim, "t")
-        assert len(asked) < 10, "it is not done over and over"
+        assert len(calls) < 10, "it is not done over and over"
 
 
 @pytest.mark.parametrize("greed", [Drop(10**12, "all of it", roll_active=True), Drop(10**12, "all of it")])

@@ -50,8 +50,8 @@ def test_a_log_that_cannot_be_opened_does_not_affect_others(clean: bool) -> None
 
 
 def test_groups_whose_records_cant_be_read_are_refused_and_not_taken_for_new() -> None:
-    lost = partition_of("g0", 2)
-    sim = restart_with(stopped(), f"{OFFSETS_TOPIC}-{lost}", clean=True)
+    offline = partition_of("g0", 2)
+    sim = restart_with(stopped(), f"{OFFSETS_TOPIC}-{offline}", clean=True)
     groups = sim.broker.groups
     assert groups.offsets("g1")["a"][0].offset == 1
     for ask in (

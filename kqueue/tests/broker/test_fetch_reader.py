@@ -68,7 +68,7 @@ def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error", "missing", "urgent"),
+    ("requested", "error", "missing", "urgent"),
     [
         (fetch(7), UnknownTopicOrPartition, 1, False),
         (fetch(0, topic="nobody"), UnknownTopicOrPartition, 1, False),
@@ -78,10 +78,10 @@ def test_the_limit_is_for_all_together_and_one_batch_comes_first(sim: Simulation
         (fetch(0, last_fetched_epoch=99), OffsetOutOfRange, 0, True),
     ],
 )
-def test_errors_stand_with_their_partition(
-    sim: Simulation, wanted: PartitionFetch, error: type[KqueueError], missing: int, urgent: bool
+def test_errors_are_reported_per_partition(
+    sim: Simulation, requested: PartitionFetch, error: type[KqueueError], missing: int, urgent: bool
 ) -> None:
-    result = read_partitions(sim.broker.topics, [wanted, fetch(0)], PLENTY)
+    result = read_partitions(sim.broker.topics, [requested, fetch(0)], PLENTY)
     assert type(result.results[0].error) is error
     assert (result.missing, result.urgent) == (missing, urgent)
     assert sizes(result)[1] > 0
@@ -101,33 +101,33 @@ def test_a_divergence_is_urgent_and_gives_no_records(sim: Simulation) -> None:
 
 
 def test_a_partition_is_looked_up_once_and_again_after_its_topic_went(sim: Simulation) -> None:
-    wanted = fetch(0)
-    partition = find_partition(sim.broker.topics, wanted)
-    assert wanted.partition is partition is find_partition(sim.broker.topics, wanted)
+    requested = fetch(0)
+    partition = find_partition(sim.broker.topics, requested)
+    assert requested.partition is partition is find_partition(sim.broker.topics, requested)
     sim.result(sim.broker.topics.delete("t"))
-    assert find_partition(sim.broker.topics, wanted) is None
+    assert find_partition(sim.broker.topics, requested) is None
     again = sim.topic("t").partition(0)
-    assert find_partition(sim.broker.topics, wanted) is again
+    assert find_partition(sim.broker.topics, requested) is again
 
 
 def test_a_partition_that_is_where_its_client_is_is_idle_the_second_time(sim: Simulation) -> None:
     partition = sim.broker.topics.partition("t", 0)
-    wanted = fetch(0, 2)
+    requested = fetch(0, 2)
     for expected in (0, 1, 1):
-        result = read_partitions(sim.broker.topics, [wanted, fetch(1)], PLENTY)
+        result = read_partitions(sim.broker.topics, [requested, fetch(1)], PLENTY)
         assert len(result.idle) == expected
         assert set(result.partitions()) == {partition, sim.broker.topics.partition("t", 1)}
     append(partition, b"c")
-    assert read_partitions(sim.broker.topics, [wanted], PLENTY).size > 0
+    assert read_partitions(sim.broker.topics, [requested], PLENTY).size > 0
 
 
 @pytest.mark.parametrize("fields", [{"leader_epoch": 99}, {"last_fetched_epoch": 99}])
-def test_nothing_is_idle_that_has_an_error_to_tell(sim: Simulation, fields: dict[str, int]) -> None:
-    wanted = fetch(0, 2)
-    read_partitions(sim.broker.topics, [wanted], PLENTY)
+def test_a_partition_with_an_error_is_not_idle(sim: Simulation, fields: dict[str, int]) -> None:
+    requested = fetch(0, 2)
+    read_partitions(sim.broker.topics, [requested], PLENTY)
     for name, value in fields.items():
-        setattr(wanted, name, value)
-    result = read_partitions(sim.broker.topics, [wanted], PLENTY)
+        setattr(requested, name, value)
+    result = read_partitions(sim.broker.topics, [requested], PLENTY)
     assert (result.idle, result.urgent) == ([], True)
 
 

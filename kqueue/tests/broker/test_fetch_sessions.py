@@ -33,7 +33,7 @@ def begin(sessions: FetchSessions, count: int = 2, *, high_watermark: int = 5, b
     return context.finish()
 
 
-def told(
+def session_response(
     context: FetchContext, *, high_watermark: int = 5, records: set[int] | None = None, errors: set[int] | None = None
 ) -> list[int]:
     context.check()
@@ -50,25 +50,25 @@ def told(
     ]
 
 
-def test_a_full_fetch_without_a_session_tells_all_and_keeps_nothing() -> None:
+def test_a_full_fetch_without_a_session_returns_all_and_stores_nothing() -> None:
     sessions, _ = make()
     context = sessions.open(0, -1, [want(0), want(1)], by_id=False)
-    assert told(context) == [0, 1]
+    assert session_response(context) == [0, 1]
     assert context.finish() == 0
     assert len(sessions) == 0
 
 
-def test_an_incremental_fetch_tells_only_what_changed() -> None:
+def test_an_incremental_fetch_returns_only_changes() -> None:
     sessions, _ = make()
     id = begin(sessions, 3)
     assert id > 0
-    assert told(sessions.open(id, 1, [], by_id=False)) == []
-    assert told(sessions.open(id, 2, [], by_id=False), records={1}) == [1]
-    assert told(sessions.open(id, 3, [], by_id=False), high_watermark=6) == [0, 2, 1]
-    assert told(sessions.open(id, 4, [], by_id=False), high_watermark=6) == []
+    assert session_response(sessions.open(id, 1, [], by_id=False)) == []
+    assert session_response(sessions.open(id, 2, [], by_id=False), records={1}) == [1]
+    assert session_response(sessions.open(id, 3, [], by_id=False), high_watermark=6) == [0, 2, 1]
+    assert session_response(sessions.open(id, 4, [], by_id=False), high_watermark=6) == []
 
 
-def test_a_moved_log_start_is_told() -> None:
+def test_a_moved_log_start_is_reported() -> None:
     sessions, _ = make()
     id = begin(sessions, 1)
     context = sessions.open(id, 1, [], by_id=False)
@@ -77,19 +77,19 @@ def test_a_moved_log_start_is_told() -> None:
     assert not context.must_respond(context.fetches[0], 5, 3, has_records=False, always=False)
 
 
-def test_an_error_is_told_while_it_lasts_and_its_end_is_told_once() -> None:
+def test_an_error_is_reported_while_it_lasts_and_its_end_is_reported_once() -> None:
     sessions, _ = make()
     id = begin(sessions)
     for epoch in (1, 2):
-        assert told(sessions.open(id, epoch, [], by_id=False), errors={0}) == [0]
-    assert told(sessions.open(id, 3, [], by_id=False)) == [0]
-    assert told(sessions.open(id, 4, [], by_id=False)) == []
+        assert session_response(sessions.open(id, epoch, [], by_id=False), errors={0}) == [0]
+    assert session_response(sessions.open(id, 3, [], by_id=False)) == [0]
+    assert session_response(sessions.open(id, 4, [], by_id=False)) == []
 
 
 def test_a_partition_that_gave_records_goes_to_the_end_of_the_line() -> None:
     sessions, _ = make()
     id = begin(sessions, 3)
-    told(sessions.open(id, 1, [], by_id=False), records={0})
+    session_response(sessions.open(id, 1, [], by_id=False), records={0})
     assert [fetch.index for fetch in sessions.open(id, 2, [], by_id=False).fetches] == [1, 2, 0]
 
 
@@ -101,7 +101,7 @@ def test_requests_change_add_and_forget_partitions() -> None:
     assert [fetch.key for fetch in context.fetches] == [("t", 1), ("t", 2), ("t", 9)]
     one = context.fetches[0]
     assert (one.offset, one.max_bytes, one.leader_epoch, one.last_fetched_epoch, one.high_watermark) == (77, 9, 4, 3, 5)
-    assert told(context) == [9]
+    assert session_response(context) == [9]
     assert context.finish() == id
     assert sessions.partition_count == 3
 
@@ -125,7 +125,7 @@ def test_wrong_ids_and_epochs_are_refused() -> None:
             sessions.open(id, epoch, [], by_id=False)
     with pytest.raises(FetchSessionTopicIdError):
         sessions.open(id, 1, [], by_id=True)
-    assert told(sessions.open(id, 1, [], by_id=False)) == []
+    assert session_response(sessions.open(id, 1, [], by_id=False)) == []
 
 
 def test_a_request_that_another_overtook_is_refused_when_it_answers() -> None:
@@ -199,7 +199,7 @@ def test_all_sessions_together_remember_a_bounded_number_of_partitions(monkeypat
     id = begin(sessions, 6)
     assert begin(sessions, 5) == 0
     context = sessions.open(id, 1, [want(index) for index in range(6, 11)], by_id=False)
-    assert told(context) == list(range(11))  # served, but as the last of its session
+    assert session_response(context) == list(range(11))  # served, but as the last of its session
     assert context.finish() == 0
     assert sessions.partition_count == 0
 

@@ -20,7 +20,7 @@ from kqueue.tests.broker.test_kafka_metadata import ID, partition, removed, sett
 from kqueue.tests.broker.test_partition import append, values
 
 
-def test_opening_a_data_folder_whose_store_is_new_takes_over_what_is_there() -> None:
+def test_a_data_folder_with_a_new_store_is_imported() -> None:
     sim = Simulation()
     topic = sim.topic("orders", 2)
     append(topic.partition(1), b"a", b"b")
@@ -91,7 +91,7 @@ def test_all_records_of_topics_with_unknown_settings_are_kept(tmp_path: Path) ->
     sim.stop()
 
 
-def test_who_says_how_long_records_are_kept_means_topics_that_are_taken_over_too(tmp_path: Path) -> None:
+def test_a_configured_retention_applies_to_imported_topics(tmp_path: Path) -> None:
     folder = golden.copy_folder("2.8", tmp_path / "data")
     sim = Simulation(
         {"node.id": 0, "log.retention.hours": 24}, storage=LocalStorage(folder), clock=ManualClock(1_900_000_000_000)
@@ -123,7 +123,7 @@ def test_a_damaged_record_of_a_topic_is_named() -> None:
         sim.restarted()
 
 
-def test_the_settings_of_kafkas_topics_are_taken_over(tmp_path: Path) -> None:
+def test_topic_settings_of_kafka_are_imported(tmp_path: Path) -> None:
     """S5.2, S3.6: a compacted topic stays one, and LogAppendTime goes on."""
     folder = golden.copy_folder("4.3", tmp_path / "data")
     topics = Simulation(storage=LocalStorage(folder), clock=ManualClock(1_800_000_000_000)).broker.topics
@@ -185,7 +185,7 @@ def test_what_kafka_does_to_topics_between_two_starts_is_followed() -> None:
     assert later.restarted().broker.topics.names() == ["a", "anew", "new", "ours"]
 
 
-def test_nothing_is_taken_over_again_unless_kafka_was_there() -> None:
+def test_nothing_is_imported_again_unless_kafka_ran() -> None:
     storage = MemoryStorage()
     visit_of_kafka(storage, [topic("a"), partition(0)], {"a-0": ID})
     sim = Simulation(storage=storage)

@@ -61,7 +61,7 @@ def test_a_deleted_partition_is_not_waited_for() -> None:
     assert ends.all_committed()
 
 
-def test_n_partitions_are_looked_at_2n_times_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n_partitions_are_checked_2n_times_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = Simulation()
     topic = sim.topic("t", 100)
     for partition in topic.partitions:

@@ -156,8 +156,8 @@ def test_the_mark_changes_with_every_record_and_every_segment() -> None:
 
 def test_kafkas_own_metadata_is_read() -> None:
     """S3.6: as Kafka 4.3 left it."""
-    found = read_topics(LocalStorage(golden.data_folder("4.3")), FOLDER).by_id.values()
-    topics = {one.name: one for one in found}
+    stored_topics = read_topics(LocalStorage(golden.data_folder("4.3")), FOLDER).by_id.values()
+    topics = {candidate.name: candidate for candidate in stored_topics}
     assert topics["v2-three-partitions"].count == 3
     assert topics["empty"].count == 2
     assert topics["compacted"].configs["cleanup.policy"] == "compact"

@@ -46,7 +46,7 @@ def test_a_change_by_another_is_noticed() -> None:
         second.metadata.commit_now({"/a": b"second"})
 
 
-def test_any_failure_is_told_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_commit_is_reported_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = Setup()
 
     def fail(*args: object) -> None:
@@ -60,7 +60,7 @@ def test_any_failure_is_told_and_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert setup.metadata.get("/a") is None
 
 
-def test_tickets_are_settled_and_woken() -> None:
+def test_promises_are_settled_and_their_waiters_woken() -> None:
     setup = Setup()
     woken = list[object]()
     setup.metadata._purgatory.wake = woken.append  # type: ignore[method-assign]

@@ -94,14 +94,14 @@ def test_replay_takes_transactions_at_their_commit_and_leaves_out_the_aborted_an
 
     def write(key: bytes, producer: int = -1, marker: int | None = None) -> None:
         records = [Record(0, 1, key, b"v")] if marker is None else [Record(0, 1, *control_key_value(marker, 0))]
-        made = build_batch(
+        raw = build_batch(
             records,
             producer_id=producer,
             epoch=0 if producer >= 0 else -1,
             transactional=producer >= 0,
             control=marker is not None,
         )
-        partition.append(memoryview(made), read_header(made), client=False)
+        partition.append(memoryview(raw), read_header(raw), client=False)
 
     write(b"kept", producer=1)
     write(b"dropped", producer=2)

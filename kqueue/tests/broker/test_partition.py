@@ -25,17 +25,17 @@ def append(partition: Partition, *values: bytes) -> int:
 
 def values(partition: Partition, offset: int = 0, *, read_committed: bool = False) -> list[bytes | None]:
     """All values that a consumer would see from `offset` on."""
-    found: list[bytes | None] = []
+    result: list[bytes | None] = []
     while (fetched := partition.read(offset, 1 << 20, read_committed=read_committed).fetched).region is not None:
         data = fetched.region.read()
-        found += [
+        result += [
             record.value
             for position, _ in iter_batches(data)
             for record in iter_records(data, position)
             if record.offset >= offset
         ]
         offset = fetched.next_offset
-    return found
+    return result
 
 
 def test_group_mode_shows_nothing_before_it_is_flushed() -> None:
@@ -123,22 +123,22 @@ def test_kafka_mode_flushes_a_segment_that_was_ended() -> None:
     assert partition.log.flushed_offset == 3
 
 
-def test_who_waits_at_the_partition_is_woken_when_the_high_watermark_moves() -> None:
+def test_operations_waiting_on_a_partition_are_woken_when_the_high_watermark_moves() -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     end = append(partition, b"a")
-    answers = list[str]()
+    responses = list[str]()
     sim.broker.purgatory.add(
         DelayedOperation((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None),
-        answers.append,
+        responses.append,
     )
     sim.broker.purgatory.run_ready()
-    assert answers == []
+    assert responses == []
     sim.settle()
-    assert answers == ["seen"]
+    assert responses == ["seen"]
 
 
-def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fsync_makes_the_log_read_only_and_fails_waiters(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     append(partition, b"a")
@@ -151,7 +151,7 @@ def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch:
         raise StorageFailed("I/O error on fsync")
 
     monkeypatch.setattr(type(partition.log.segments.active.log), "sync", fail)
-    answers = list[str]()
+    responses = list[str]()
 
     def retry(expired: bool) -> str | None:
         try:
@@ -159,10 +159,10 @@ def test_a_failed_fsync_makes_the_log_read_only_and_tells_who_waits(monkeypatch:
         except StorageFailed as error:
             return str(error)
 
-    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), answers.append)
+    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
     sim.settle()
-    assert len(answers) == 1
-    assert "I/O error on fsync" in answers[0]
+    assert len(responses) == 1
+    assert "I/O error on fsync" in responses[0]
     with pytest.raises(StorageFailed, match="I/O error on fsync"):
         append(partition, b"c")
     region = partition.read(0, 1000).fetched.region
@@ -207,11 +207,11 @@ def test_batches_carry_the_leader_epoch() -> None:
     assert partition.log.epochs.end_offset_for(3, partition.log.end_offset) == (3, 1)
 
 
-def test_a_deleted_partition_says_so_and_wakes_who_waits() -> None:
+def test_a_deleted_partition_raises_and_wakes_waiting_operations() -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     end = append(partition, b"a")
-    answers = list[str]()
+    responses = list[str]()
 
     def retry(expired: bool) -> str | None:
         try:
@@ -219,11 +219,11 @@ def test_a_deleted_partition_says_so_and_wakes_who_waits() -> None:
         except UnknownTopicOrPartition:
             return "deleted"
 
-    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), answers.append)
+    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
     sim.broker.topics.delete("orders")
     assert sim.jobs.step(), "the commit, before the flush was even asked for"
     sim.broker.purgatory.run_ready()
-    assert answers == ["deleted"]
+    assert responses == ["deleted"]
     sim.settle()
 
 

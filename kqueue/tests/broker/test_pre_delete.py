@@ -43,10 +43,12 @@ class Keeping:
     def first(self, segments: SealedSegments) -> None:
         self.handed.append(segments)
         self.fail()
-        kept = self.kept.setdefault((segments.topic, segments.partition), {})
+        archived = self.kept.setdefault((segments.topic, segments.partition), {})
         for record in segments.records():
-            assert kept.get(record.offset, record.value) == record.value, "the same offset is the same record, always"
-            kept[record.offset] = record.value
+            assert archived.get(record.offset, record.value) == record.value, (
+                "the same offset is the same record, always"
+            )
+            archived[record.offset] = record.value
         self.fail()
 
     def of(self, partition: Partition) -> list[int]:
@@ -106,8 +108,15 @@ def test_only_the_segments_of_a_finished_task_are_deleted(policy: Keeping) -> No
     sim.settle()
     assert (bases(partition), partition.log_start_offset) == ([4], 4)
     [handed] = policy.handed
-    found = (handed.topic, handed.partition, handed.topic_id, handed.folder, handed.start_offset, handed.end_offset)
-    assert found == ("t", 0, sim.broker.topics.get("t").id, "t-0", 0, 4)
+    description = (
+        handed.topic,
+        handed.partition,
+        handed.topic_id,
+        handed.folder,
+        handed.start_offset,
+        handed.end_offset,
+    )
+    assert description == ("t", 0, sim.broker.topics.get("t").id, "t-0", 0, 4)
     sim.advance(CHECK_MS * 3)
     assert len(policy.handed) == 1, "what is left is left alone"
 
@@ -122,7 +131,7 @@ def test_the_active_segment_is_rolled_where_it_is_to_go_too() -> None:
         assert len(policy.handed) == 1
 
 
-def test_memory_hands_over_too() -> None:
+def test_pre_delete_works_with_memory_storage() -> None:
     with keeping() as policy:
         sim = sim_with(kqueue_storage="memory")
         partition = topic(sim)
@@ -130,7 +139,7 @@ def test_memory_hands_over_too() -> None:
         assert (policy.of(partition), bases(partition)) == ([0, 1, 2, 3], [4])
 
 
-def test_what_appends_do_meanwhile_is_no_matter(policy: Keeping) -> None:
+def test_concurrent_appends_do_not_disturb_a_pre_delete_task(policy: Keeping) -> None:
     sim = sim_with()
     partition = topic(sim)
     policy.fail = lambda: fill_now(partition)
@@ -153,7 +162,7 @@ def test_a_log_start_in_the_middle_of_a_segment_is_where_it_begins(policy: Keepi
     assert policy.handed[0].start_offset == 3
 
 
-def test_much_goes_piece_by_piece_at_once(policy: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_segments_are_deleted_in_consecutive_pieces(policy: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pre_delete, "TASK_BYTES_MAX", 900)
     sim = sim_with()
     partition = topic(sim, count=20)
@@ -174,7 +183,7 @@ def test_a_segment_above_the_measure_goes_alone(policy: Keeping, monkeypatch: py
     assert bases(partition) == [4]
 
 
-def test_what_an_open_transaction_may_still_take_back_stays(policy: Keeping) -> None:
+def test_records_of_open_transactions_are_not_deleted(policy: Keeping) -> None:
     sim = sim_with()
     partition = topic(sim)
     open_at = partition.log_end_offset
@@ -196,7 +205,7 @@ def test_what_an_open_transaction_may_still_take_back_stays(policy: Keeping) -> 
     assert open_at + 1 in policy.of(partition)
 
 
-def test_what_is_not_flushed_is_flushed_before_anybody_is_given_it() -> None:
+def test_segments_are_flushed_before_a_pre_delete_task() -> None:
     """Else a power cut would give offsets that were handed over to other records."""
     with keeping() as policy:
         disk = FaultyStorage()
@@ -211,7 +220,7 @@ def test_what_is_not_flushed_is_flushed_before_anybody_is_given_it() -> None:
 # --- what fails
 
 
-def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(
+def test_a_failure_is_logged_once_changes_nothing_and_is_retried(
     policy: Keeping, caplog: pytest.LogCaptureFixture
 ) -> None:
     sim = sim_with()
@@ -224,9 +233,9 @@ def test_a_failure_is_told_once_leaves_all_as_it_is_and_is_tried_again(
     sim.advance(CHECK_MS * 5)
     assert len(policy.handed) == 5
     assert (bases(partition), partition.log_start_offset) == ([0, 2, 4], 0)
-    [told] = errors(caplog)
-    assert "t-0: cleanup policy 'keeping' of a test failed on offsets 0 to 3, nothing is dropped" in told
-    assert "OSError: no room in the cellar" in told
+    [message] = errors(caplog)
+    assert "t-0: cleanup policy 'keeping' of a test failed on offsets 0 to 3, nothing is dropped" in message
+    assert "OSError: no room in the cellar" in message
     policy.fail = lambda: None
     sim.advance(CHECK_MS)
     assert (bases(partition), policy.of(partition)) == ([4], [0, 1, 2, 3])
@@ -243,8 +252,8 @@ def test_damage_keeps_the_segments(policy: Keeping, caplog: pytest.LogCaptureFix
     data[100] ^= 1
     sim.advance(CHECK_MS * 3)
     assert bases(partition) == [0, 2, 4]
-    [told] = errors(caplog)
-    assert "t-0/00000000000000000002.log, batch at position 0: expected checksum" in told
+    [message] = errors(caplog)
+    assert "t-0/00000000000000000002.log, batch at position 0: expected checksum" in message
 
 
 def test_a_plan_whose_before_delete_is_no_function_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,15 +268,15 @@ def test_a_plan_whose_before_delete_is_no_function_is_refused(caplog: pytest.Log
         partition = topic(sim, policies="wrong")
         sim.advance(CHECK_MS * 2)
         assert bases(partition) == [0, 2, 4]
-        [told] = errors(caplog)
-        assert "cleanup policy 'wrong' of a test failed" in told
-        assert "expected a function or None as before_delete, found 'archive'" in told
+        [message] = errors(caplog)
+        assert "cleanup policy 'wrong' of a test failed" in message
+        assert "expected a function or None as before_delete, found 'archive'" in message
 
 
 # --- how many
 
 
-def test_one_at_a_time_and_who_waits_is_next_without_delay(policy: Keeping) -> None:
+def test_tasks_run_one_at_a_time_and_the_next_starts_without_delay(policy: Keeping) -> None:
     sim = sim_with()
     partitions = [topic(sim, name) for name in "abc"]
     for partition in partitions:
@@ -305,7 +314,7 @@ def test_a_failure_does_not_stop_other_tasks(policy: Keeping) -> None:
     assert [bases(partition) for partition in partitions] == [[0, 2, 4], [4]]
 
 
-def test_work_that_takes_an_hour_is_told_of_once(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_of_an_hour_is_logged_once(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
     sim = sim_with()
     partition = topic(sim)
     ask(sim, partition)
@@ -313,8 +322,8 @@ def test_work_that_takes_an_hour_is_told_of_once(policy: Keeping, caplog: pytest
     sim.advance(3_500_000)
     assert caplog.records == []
     sim.advance(7_200_000)
-    [told] = [record.getMessage() for record in caplog.records]
-    assert told == "t-0: cleanup policy 'keeping' of a test has been running for an hour"
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message == "t-0: cleanup policy 'keeping' of a test has been running for an hour"
     sim.jobs.submit(job)
     sim.settle()
     assert bases(partition) == [4]
@@ -323,7 +332,7 @@ def test_work_that_takes_an_hour_is_told_of_once(policy: Keeping, caplog: pytest
 # --- what comes between
 
 
-def test_compaction_keeps_away_meanwhile(policy: Keeping) -> None:
+def test_a_log_is_not_compacted_during_its_pre_delete_task(policy: Keeping) -> None:
     sim = sim_with(log_cleaner_threads=2)
     partition = topic(sim, count=12, policies="compact,keeping", min_cleanable_dirty_ratio="0.01")
     key = ("t", 0)
@@ -358,7 +367,7 @@ def test_records_deleted_during_a_task_are_no_error(
     assert set(policy.of(partition)) >= set(range(upto, 4)), "nothing goes unseen that was not deleted on purpose"
 
 
-def test_another_policy_does_not_wait(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_policies_do_not_wait(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
     sim = sim_with()
     partition = topic(sim, policies="keeping,delete", retention_bytes="500")
     sim.broker.cleanup.retain(partition)
@@ -468,9 +477,9 @@ def test_power_cut_at_every_step(remains: Remains) -> None:
                 SETTINGS, storage=disk.after_cut(remains, random.Random(cut_at)), store=sim.store, clock=sim.clock
             )
             partition = sim.broker.topics.partition("t", 0)
-            there = set(offsets(partition))
-            assert there | set(policy.of(partition)) == set(range(9)), f"cut at step {cut_at}"
-            assert there in ({8}, set(range(9)))
+            remaining = set(offsets(partition))
+            assert remaining | set(policy.of(partition)) == set(range(9)), f"cut at step {cut_at}"
+            assert remaining in ({8}, set(range(9)))
             sim.advance(CHECK_MS + 2000)
             assert (offsets(partition), policy.of(partition)) == ([8], list(range(8)))
     assert steps > 5, "the cuts came to an end, after the checkpoint and the renames"

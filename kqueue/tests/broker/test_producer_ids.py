@@ -18,7 +18,7 @@ def test_every_id_is_given_once_over_blocks_and_restarts() -> None:
     assert min(given) >= 0
 
 
-def test_those_who_ask_while_a_block_is_being_stored_are_all_served_in_order() -> None:
+def test_requests_during_the_store_of_a_block_are_served_in_order() -> None:
     sim = Simulation()
     promises = [sim.broker.producer_ids.allocate() for _ in range(2 * BLOCK_COUNT + 1)]
     assert not promises[0].done
@@ -35,7 +35,7 @@ class BrokenStore(MemoryStore):
         return super().commit(guards, puts, deletes)
 
 
-def test_a_block_that_can_not_be_stored_is_not_given() -> None:
+def test_ids_of_a_block_that_is_not_stored_are_not_allocated() -> None:
     store = BrokenStore()
     sim = Simulation(store=store)
     store.broken = True

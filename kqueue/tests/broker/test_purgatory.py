@@ -32,70 +32,72 @@ def waiting(timers: Timers) -> Purgatory:
 
 
 def test_a_wait_is_answered_when_its_key_is_woken_and_its_retry_has_an_answer(waiting: Purgatory) -> None:
-    there, answers = list[str](), list[str]()
-    waiting.add(DelayedOperation(("a", "b"), None, lambda expired: there[0] if there else None), answers.append)
+    completed, responses = list[str](), list[str]()
+    waiting.add(
+        DelayedOperation(("a", "b"), None, lambda expired: completed[0] if completed else None), responses.append
+    )
     waiting.wake("b")
     assert waiting.run_ready() == 1
-    assert answers == []
-    there.append("done")
+    assert responses == []
+    completed.append("done")
     assert waiting.run_ready() == 0, "nothing woke it"
     waiting.wake("a")
     waiting.wake("b")
     assert waiting.run_ready() == 1, "woken twice, retried once"
-    assert answers == ["done"]
+    assert responses == ["done"]
     assert len(waiting) == 0
 
 
 def test_a_deadline_must_answer_and_comes_once(waiting: Purgatory, timers: Timers) -> None:
-    answers = list[str]()
-    waiting.add(DelayedOperation(("a",), 100, lambda expired: "late" if expired else None), answers.append)
+    responses = list[str]()
+    waiting.add(DelayedOperation(("a",), 100, lambda expired: "late" if expired else None), responses.append)
     timers.run_due(99)
-    assert answers == []
+    assert responses == []
     timers.run_due(100)
-    assert answers == ["late"]
+    assert responses == ["late"]
     waiting.wake("a")
     assert waiting.run_ready() == 0
     assert len(waiting) == 0
 
 
 def test_an_answered_wait_has_no_timer_left(waiting: Purgatory, timers: Timers) -> None:
-    waiting.add(DelayedOperation(("a",), 100, lambda expired: "now"), lambda answer: None)
+    waiting.add(DelayedOperation(("a",), 100, lambda expired: "now"), lambda response: None)
     waiting.wake("a")
     waiting.run_ready()
     assert timers.next_deadline_ms() is None
 
 
 def test_a_cancelled_wait_is_never_answered(waiting: Purgatory, timers: Timers) -> None:
-    answers = list[str]()
-    waiter = waiting.add(DelayedOperation(("a",), 100, lambda expired: "x"), answers.append)
+    responses = list[str]()
+    waiter = waiting.add(DelayedOperation(("a",), 100, lambda expired: "x"), responses.append)
     waiting.wake("a")
     waiter.cancel()
     waiter.cancel()
     waiting.run_ready()
     timers.run_due(200)
-    assert answers == []
+    assert responses == []
     assert len(waiting) == 0
 
 
 def test_a_retry_that_raises_harms_no_other(waiting: Purgatory) -> None:
-    answers, errors = list[str](), list[Exception]()
+    responses, errors = list[str](), list[Exception]()
 
     def broken(expired: bool) -> str | None:
         raise RuntimeError("boom")
 
-    waiting.add(DelayedOperation(("a",), None, broken), answers.append, errors.append)
-    waiting.add(DelayedOperation(("a",), None, lambda expired: "fine"), answers.append, errors.append)
+    waiting.add(DelayedOperation(("a",), None, broken), responses.append, errors.append)
+    waiting.add(DelayedOperation(("a",), None, lambda expired: "fine"), responses.append, errors.append)
     waiting.wake("a")
     waiting.run_ready()
-    assert answers == ["fine"]
+    assert responses == ["fine"]
     assert [str(error) for error in errors] == ["boom"]
     assert len(waiting) == 0
 
 
-def test_the_owner_is_told_once_that_something_is_ready(waiting: Purgatory) -> None:
+def test_the_owner_is_notified_once_when_an_operation_is_ready(waiting: Purgatory) -> None:
     calls = list[str]()
     waiting.on_ready = lambda: calls.append("ready")
-    waiting.add(DelayedOperation(("a",), None, lambda expired: None), lambda answer: None)
+    waiting.add(DelayedOperation(("a",), None, lambda expired: None), lambda response: None)
     waiting.wake("nobody")
     assert calls == []
     waiting.wake("a")
@@ -108,19 +110,19 @@ def test_the_owner_is_told_once_that_something_is_ready(waiting: Purgatory) -> N
 
 
 def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Purgatory) -> None:
-    answers = list[str]()
+    responses = list[str]()
     done = list[bool]()
-    waiting.add(DelayedOperation(("second",), None, lambda expired: "second" if done else None), answers.append)
+    waiting.add(DelayedOperation(("second",), None, lambda expired: "second" if done else None), responses.append)
 
     def first(expired: bool) -> str:
         done.append(True)
         waiting.wake("second")
         return "first"
 
-    waiting.add(DelayedOperation(("first",), None, first), answers.append)
+    waiting.add(DelayedOperation(("first",), None, first), responses.append)
     waiting.wake("first")
     waiting.run_ready()
-    assert answers == ["first", "second"]
+    assert responses == ["first", "second"]
 
 
 @given(
@@ -128,15 +130,15 @@ def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Purgatory) -> None:
     st.lists(st.sampled_from("abc"), max_size=5),
 )
 def test_exactly_those_woken_are_answered(plan: list[tuple[str, bool]], woken: list[str]) -> None:
-    waiting, answers = Purgatory(Timers(), StillClock()), list[int]()
+    waiting, responses = Purgatory(Timers(), StillClock()), list[int]()
     for index, (key, cancel) in enumerate(plan):
-        waiter = waiting.add(DelayedOperation((key,), None, lambda expired, index=index: index + 1), answers.append)
+        waiter = waiting.add(DelayedOperation((key,), None, lambda expired, index=index: index + 1), responses.append)
         if cancel:
             waiter.cancel()
     for key in woken:
         waiting.wake(key)
     waiting.run_ready()
-    assert sorted(answers) == [index + 1 for index, (key, cancel) in enumerate(plan) if key in woken and not cancel]
+    assert sorted(responses) == [index + 1 for index, (key, cancel) in enumerate(plan) if key in woken and not cancel]
 
 
 def test_keys_for_later_turns_are_woken_one_in_each(waiting: Purgatory) -> None:
@@ -155,9 +157,9 @@ def test_keys_for_later_turns_are_woken_one_in_each(waiting: Purgatory) -> None:
 
 
 def test_a_retry_may_return_another_operation(waiting: Purgatory, timers: Timers) -> None:
-    answers = list[str]()
+    responses = list[str]()
     second = DelayedOperation(("b",), 5.0, lambda expired: "late" if expired else "done")
-    waiter = waiting.add(DelayedOperation(("a",), None, lambda expired: second), answers.append)
+    waiter = waiting.add(DelayedOperation(("a",), None, lambda expired: second), responses.append)
     waiting.wake("a")
     waiting.run_ready()
     assert waiter.pending
@@ -165,5 +167,5 @@ def test_a_retry_may_return_another_operation(waiting: Purgatory, timers: Timers
     waiting.wake("a")
     assert waiting.run_ready() == 0, "the first wait's keys are forgotten"
     timers.run_due(5.0)
-    assert answers == ["late"]
+    assert responses == ["late"]
     assert len(waiting) == 0

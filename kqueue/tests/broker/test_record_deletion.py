@@ -23,15 +23,15 @@ def append(partition: Partition, offset: int, time_ms: int = NOW_MS) -> None:
 
 def records(partition: Partition) -> list[Record]:
     """What a consumer from the beginning gets."""
-    found: list[Record] = []
+    remaining: list[Record] = []
     offset = partition.log_start_offset
     while offset < partition.high_watermark:
         data = partition.read_now(offset, 1 << 20).read()
         for position, header in iter_batches(data):
             check_crc(data, position, header)
-            found += [record for record in iter_records(data, position) if record.offset >= offset]
+            remaining += [record for record in iter_records(data, position) if record.offset >= offset]
             offset = header.next_offset
-    return found
+    return remaining
 
 
 @dataclass
@@ -106,9 +106,11 @@ class World:
         partition = sim.broker.topics.partition("t", 0)
         assert self.seen <= partition.log_start_offset <= self.appended
         assert not deletes or partition.log_start_offset <= max(self.asked, self.seen)
-        found = records(partition)
-        assert [record.offset for record in found] == list(range(partition.log_start_offset, partition.high_watermark))
-        assert all(record.value == b"%d" % record.offset * 20 for record in found)
+        remaining = records(partition)
+        assert [record.offset for record in remaining] == list(
+            range(partition.log_start_offset, partition.high_watermark)
+        )
+        assert all(record.value == b"%d" % record.offset * 20 for record in remaining)
         assert not [entry for entry in self.storage.list("t-0") if entry.name.endswith(".deleted")]
         append(partition, partition.log_end_offset)
         sim.settle()
@@ -134,7 +136,7 @@ def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, rema
 
 @pytest.mark.parametrize("mode", ["group", "kafka"])
 @pytest.mark.parametrize("remains", [Remains.LOST, Remains.TORN])
-def test_nor_does_it_where_records_became_too_old(mode: str, remains: Remains) -> None:
+def test_the_log_start_never_goes_back_after_retention(mode: str, remains: Remains) -> None:
     """S5.1"""
     whole = World(FaultyStorage(), mode)
     whole.expire()

@@ -143,8 +143,8 @@ def test_what_is_no_snapshot_is_named(broker: kqueue.Broker, tmp_path: Path) -> 
     broker.snapshot(whole)
 
     def refused(folder: Path, words: str) -> None:
-        for place in (None, tmp_path / "copy"):
-            other = kqueue.Broker(place, snapshot=folder)
+        for destination in (None, tmp_path / "copy"):
+            other = kqueue.Broker(destination, snapshot=folder)
             with pytest.raises(SnapshotRefused, match=words):
                 other.start()
             assert not other.is_running
@@ -190,7 +190,7 @@ def test_data_that_is_there_is_not_overwritten(broker: kqueue.Broker, tmp_path: 
         Snapshot(tmp_path / "snapshot").fill([MemoryStorage(), LocalStorage(tmp_path / "two")], 1)
 
 
-def test_a_place_that_can_not_be_written_is_not_the_snapshots_fault(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_an_unwritable_destination_is_not_reported_as_a_snapshot_error(broker: kqueue.Broker, tmp_path: Path) -> None:
     broker.snapshot(tmp_path)
     with pytest.raises(StorageFailed, match="No space left"):
         Snapshot(tmp_path).fill([FaultyStorage(capacity_bytes=100)], 1)
@@ -198,17 +198,17 @@ def test_a_place_that_can_not_be_written_is_not_the_snapshots_fault(broker: kque
 
 def test_many_begin_with_one(broker: kqueue.Broker, tmp_path: Path) -> None:
     broker.snapshot(tmp_path)
-    others = [kqueue.Broker(snapshot=tmp_path) for _ in range(4)]
+    brokers = [kqueue.Broker(snapshot=tmp_path) for _ in range(4)]
     try:
-        for number, one in enumerate(others):
+        for number, one in enumerate(brokers):
             one.start()
             one.topics["orders"].produce(f"of {number}", key="k0")
-        for number, one in enumerate(others):
+        for number, one in enumerate(brokers):
             values = {record.value for record in one.topics["orders"].records()}
             assert values == {b"v%d" % n for n in range(10)} | {b"of %d" % number}
     finally:
-        for one in others:
-            one.stop()
+        for broker_data in brokers:
+            broker_data.stop()
 
 
 def test_names_that_are_no_partitions_are_left_behind(broker: kqueue.Broker, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_store_that_fails_changes_nothing() -> None:
     sim.topic("other")
 
 
-def test_of_two_changes_at_once_the_second_hears_of_the_first() -> None:
+def test_the_second_of_two_concurrent_changes_sees_the_first() -> None:
     sim = Simulation()
     sim.topic("orders", 2)
     first = sim.broker.topics.add_partitions("orders", 3)

@@ -33,21 +33,21 @@ def batch(values: Iterable[bytes], base_offset: int = 0, **settings: Any) -> byt
 
 def values_of(fetched: FetchedRecords, begin: int = 0) -> list[bytes | None]:
     """The values of all whole batches, from an offset on."""
-    found = []
+    result = []
     for position, _ in iter_batches(fetched.records):
-        found += [record.value for record in iter_records(fetched.records, position) if record.offset >= begin]
-    return found
+        result += [record.value for record in iter_records(fetched.records, position) if record.offset >= begin]
+    return result
 
 
 def read_all(client: Client, topic_partition: TopicPartition, offset: int = 0, **how: Any) -> list[bytes | None]:
     """All values from an offset to the end, in as many fetches as it takes."""
-    found: list[bytes | None] = []
+    result: list[bytes | None] = []
     while True:
         fetched = client.fetch({topic_partition: offset}, max_wait_ms=0, **how)[topic_partition]
         after = fetched.next_offset
         if after is None:
-            return found
-        found += values_of(fetched, offset)
+            return result
+        result += values_of(fetched, offset)
         offset = after
 
 
@@ -87,12 +87,12 @@ class Impostor:
     def _run(self) -> None:
         while True:
             try:
-                taken, _ = self._listener.accept()
+                accepted, _ = self._listener.accept()
             except OSError:
                 return
-            self._taken.append(taken)
-            with taken, taken.makefile("rb") as stream:
-                self._serve(taken, stream)
+            self._taken.append(accepted)
+            with accepted, accepted.makefile("rb") as stream:
+                self._serve(accepted, stream)
 
     def _serve(self, sock: socket.socket, stream: Any) -> None:
         try:

@@ -70,13 +70,13 @@ def test_each_request_goes_in_the_highest_version_that_both_know(broker: kqueue.
 
 
 def test_metadata_tells_of_brokers_topics_and_leaders(broker: kqueue.Broker, client: Client) -> None:
-    found = client.metadata()
-    assert {"orders", "three", "empty"} <= found.topics.keys()
-    (node,) = found.brokers.values()
+    result = client.metadata()
+    assert {"orders", "three", "empty"} <= result.topics.keys()
+    (node,) = result.brokers.values()
     assert (node.host, node.port, node.rack) == ("127.0.0.1", broker.port, "r1")
-    assert found.topics["three"].topic_partitions == THREE
-    assert [one.leader for one in found.topics["three"].partitions.values()] == [node.id] * 3
-    assert found.topics["three"].id != bytes(16)
+    assert result.topics["three"].topic_partitions == THREE
+    assert [partition.leader for partition in result.topics["three"].partitions.values()] == [node.id] * 3
+    assert result.topics["three"].id != bytes(16)
     assert list(client.metadata(["orders"]).topics) == ["orders"]
     assert client.metadata([]).topics == {}
 
@@ -92,9 +92,9 @@ def test_a_pattern_matches_whole_names_and_no_internal_topics(client: Client) ->
 
 def test_offsets_by_place_and_by_time(client: Client) -> None:
     assert client.offsets({ORDERS: EARLIEST})[ORDERS].offset == 0
-    places = [*THREE, ORDERS, TopicPartition("empty", 0)]
-    latest = client.offsets(dict.fromkeys(places, LATEST))
-    assert [latest[topic_partition].offset for topic_partition in places] == [1, 2, 3, 30, 0]
+    partitions = [*THREE, ORDERS, TopicPartition("empty", 0)]
+    latest = client.offsets(dict.fromkeys(partitions, LATEST))
+    assert [latest[topic_partition].offset for topic_partition in partitions] == [1, 2, 3, 30, 0]
     at = client.offsets({ORDERS: TIME_MS + 2_500})[ORDERS]
     assert (at.offset, at.timestamp) == (3, TIME_MS + 3_000)
     assert client.offsets({ORDERS: TIME_MS + 10**9})[ORDERS].offset is None
@@ -120,11 +120,11 @@ def test_a_fetch_hands_out_whole_batches_as_they_lie_there(client: Client) -> No
 
 
 def test_a_fetch_of_many_partitions_gives_something_for_each(client: Client) -> None:
-    found = client.fetch({**dict.fromkeys(THREE, 0), ("empty", 0): 0}, max_wait_ms=0)
-    assert list(found) == [*THREE, ("empty", 0)]
-    assert [values_of(found[topic_partition]) for topic_partition in THREE] == [[b"0"], [b"1"] * 2, [b"2"] * 3]
-    assert found[TopicPartition("empty", 0)].records == b""
-    assert found[TopicPartition("empty", 0)].next_offset is None
+    result = client.fetch({**dict.fromkeys(THREE, 0), ("empty", 0): 0}, max_wait_ms=0)
+    assert list(result) == [*THREE, ("empty", 0)]
+    assert [values_of(result[topic_partition]) for topic_partition in THREE] == [[b"0"], [b"1"] * 2, [b"2"] * 3]
+    assert result[TopicPartition("empty", 0)].records == b""
+    assert result[TopicPartition("empty", 0)].next_offset is None
 
 
 def test_a_limit_of_bytes_ends_a_fetch_after_a_batch(client: Client) -> None:
@@ -174,16 +174,16 @@ def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(
 
 def test_produce_appends_what_it_is_given(client: Client) -> None:
     client.create_topics([NewTopic("written", 2)])
-    places = [TopicPartition("written", index) for index in range(2)]
+    partitions = [TopicPartition("written", index) for index in range(2)]
     producer = client.init_producer()
     for number, acks in enumerate((-1, 1)):
         sent = batch([b"%d" % number], producer_id=producer.id, epoch=producer.epoch, base_sequence=number)
-        made = client.produce(dict.fromkeys(places, sent), acks=acks)
-        assert [(topic_partition, one.base_offset) for topic_partition, one in made.items()] == [
-            (topic_partition, number) for topic_partition in places
+        produced = client.produce(dict.fromkeys(partitions, sent), acks=acks)
+        assert [(topic_partition, one.base_offset) for topic_partition, one in produced.items()] == [
+            (topic_partition, number) for topic_partition in partitions
         ]
-    assert client.produce({places[0]: bytearray(batch([b"2"]))}, acks=0)[places[0]].base_offset == -1
-    assert values_of(client.fetch({places[0]: 2}, max_wait_ms=2_000)[places[0]], 2) == [b"2"]
+    assert client.produce({partitions[0]: bytearray(batch([b"2"]))}, acks=0)[partitions[0]].base_offset == -1
+    assert values_of(client.fetch({partitions[0]: 2}, max_wait_ms=2_000)[partitions[0]], 2) == [b"2"]
     assert client.init_producer() != producer
 
 
@@ -217,17 +217,17 @@ def test_a_group_without_members_keeps_offsets(client: Client) -> None:
 def test_all_groups_are_named_those_without_members_too(client: Client) -> None:
     for name in ("b listed", "a listed"):
         client.commit(name, {ORDERS: 1})
-    found = client.groups()
-    assert [name for name in found if name.endswith(" listed")] == ["a listed", "b listed"]
-    assert found["a listed"].name == "a listed"
-    assert found["a listed"].state in ("Empty", "")  # brokers as old as 2.5 do not tell
+    result = client.groups()
+    assert [name for name in result if name.endswith(" listed")] == ["a listed", "b listed"]
+    assert result["a listed"].name == "a listed"
+    assert result["a listed"].state in ("Empty", "")  # brokers as old as 2.5 do not tell
 
 
 def test_topics_are_made_and_their_settings_told(client: Client) -> None:
-    found = client.create_topics(
+    result = client.create_topics(
         [NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")]
     )
-    assert (len(found.topics["made"].partitions), len(found.topics["by-default"].partitions)) == (4, 1)
+    assert (len(result.topics["made"].partitions), len(result.topics["by-default"].partitions)) == (4, 1)
     settings = client.configs(["made", "three"], ["max.message.bytes", "kqueue.partitioner", "no.such"])
     assert settings["made"]["max.message.bytes"] == ("1234567", True)
     assert settings["three"] == {"max.message.bytes": ("100000", True), "kqueue.partitioner": ("murmur2", False)}

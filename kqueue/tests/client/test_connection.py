@@ -45,7 +45,7 @@ def only(api_key: int, low: int, high: int) -> Callable[[int, int, int, bytes], 
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "wanted", "found"),
+    ("low", "high", "expected_range", "expected"),
     [
         (0, 99, None, 5),
         (0, 3, None, 3),
@@ -56,17 +56,17 @@ def only(api_key: int, low: int, high: int) -> Callable[[int, int, int, bytes], 
     ],
 )
 def test_the_highest_version_that_both_know(
-    low: int, high: int, wanted: tuple[int, int] | None, found: int | None
+    low: int, high: int, expected_range: tuple[int, int] | None, expected: int | None
 ) -> None:
     with Impostor(only(LIST_GROUPS.key, low, high), greets=False) as broker:
         connection = connect(broker.bootstrap)
-        if found is None:
+        if expected is None:
             with pytest.raises(
                 IncompatibleBroker, match=rf"ListGroups is needed in versions .* serves it in versions {low} to {high}"
             ):
-                connection.version(LIST_GROUPS, wanted)
+                connection.version(LIST_GROUPS, expected_range)
         else:
-            assert connection.version(LIST_GROUPS, wanted) == found
+            assert connection.version(LIST_GROUPS, expected_range) == expected
         with pytest.raises(IncompatibleBroker, match="Produce .* does not serve it"):
             connection.version(BY_MODULE["produce"])
         connection.close()
@@ -162,11 +162,13 @@ def test_records_are_not_copied_between_the_socket_and_the_caller() -> None:
         connection = connect(broker.bootstrap)
         tracemalloc.start()
         try:
-            got = connection.call(BY_MODULE["fetch"], 12, FetchRequest(max_wait_ms=0, min_bytes=0), Deadline(20_000))
+            response = connection.call(
+                BY_MODULE["fetch"], 12, FetchRequest(max_wait_ms=0, min_bytes=0), Deadline(20_000)
+            )
             assert tracemalloc.get_traced_memory()[1] < size * 1.1
         finally:
             tracemalloc.stop()
-        assert got.responses[0].partitions[0].records == rows[0].records
+        assert response.responses[0].partitions[0].records == rows[0].records
         connection.close()
 
 
@@ -195,11 +197,11 @@ def test_a_drip_of_bytes_does_not_stretch_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def drip() -> None:
-            taken, _ = listener.accept()
-            with taken, contextlib.suppress(OSError):
-                taken.sendall(struct.pack(">i", 1000))
+            accepted, _ = listener.accept()
+            with accepted, contextlib.suppress(OSError):
+                accepted.sendall(struct.pack(">i", 1000))
                 while not stop.wait(0.03):
-                    taken.sendall(b"\0")
+                    accepted.sendall(b"\0")
 
         stop = threading.Event()
         thread = threading.Thread(target=drip)

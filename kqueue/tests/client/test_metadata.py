@@ -8,14 +8,14 @@ PLACE = TopicPartition("t", 0)
 ONE, OTHER, NONE = b"1" * 16, b"2" * 16, bytes(16)
 
 
-def told(leader: int, epoch: int, id: bytes = ONE, name: str = "t") -> ClusterMetadata:
+def metadata_of(leader: int, epoch: int, id: bytes = ONE, name: str = "t") -> ClusterMetadata:
     return ClusterMetadata(NODES, {name: TopicMetadata(name, id, {0: PartitionMetadata(leader, epoch)})}, controller=2)
 
 
 def test_leaders_are_known_by_their_nodes() -> None:
     cluster = MetadataCache()
     assert cluster.unknown(["t", "u", "t"]) == ["t", "u"]
-    cluster.update(told(1, 5), ["t"])
+    cluster.update(metadata_of(1, 5), ["t"])
     assert cluster.leader(PLACE) == NODES[1]
     assert (cluster.leader_epoch(PLACE), cluster.topic_id("t"), cluster.controller) == (5, ONE, 2)
     assert cluster.unknown(["t", "u"]) == ["u"]
@@ -27,38 +27,38 @@ def test_leaders_are_known_by_their_nodes() -> None:
 
 def test_what_is_doubted_is_asked_for_again_and_used_meanwhile() -> None:
     cluster = MetadataCache()
-    cluster.update(told(1, 5), ["t"])
+    cluster.update(metadata_of(1, 5), ["t"])
     cluster.invalidate("t")
     assert cluster.unknown(["t"]) == ["t"]
     assert cluster.leader(PLACE) == NODES[1]
-    cluster.update(told(2, 6), ["t"])
+    cluster.update(metadata_of(2, 6), ["t"])
     assert (cluster.unknown(["t"]), cluster.leader(PLACE)) == ([], NODES[2])
 
 
 def test_a_leader_epoch_does_not_go_back_in_the_same_topic() -> None:
     """Source: KIP-320: a broker that has not heard of the election yet."""
     cluster = MetadataCache()
-    cluster.update(told(2, 6), ["t"])
-    cluster.update(told(1, 5), ["t"])
+    cluster.update(metadata_of(2, 6), ["t"])
+    cluster.update(metadata_of(1, 5), ["t"])
     assert (cluster.leader(PLACE), cluster.leader_epoch(PLACE)) == (NODES[2], 6)
-    cluster.update(told(1, 6), ["t"])
+    cluster.update(metadata_of(1, 6), ["t"])
     assert cluster.leader(PLACE) == NODES[1]
 
 
 def test_another_topic_of_the_same_name_begins_anew() -> None:
     cluster = MetadataCache()
-    cluster.update(told(2, 6), ["t"])
-    cluster.update(told(1, 0, OTHER), ["t"])
+    cluster.update(metadata_of(2, 6), ["t"])
+    cluster.update(metadata_of(1, 0, OTHER), ["t"])
     assert (cluster.leader(PLACE), cluster.leader_epoch(PLACE)) == (NODES[1], 0)
-    cluster.update(told(2, 6, NONE), ["t"])
-    cluster.update(told(1, 0, NONE), ["t"])
+    cluster.update(metadata_of(2, 6, NONE), ["t"])
+    cluster.update(metadata_of(1, 0, NONE), ["t"])
     assert (cluster.leader(PLACE), cluster.leader_epoch(PLACE)) == (NODES[1], 0), "without ids nobody can tell"
 
 
 def test_what_is_gone_is_forgotten() -> None:
     cluster = MetadataCache()
-    cluster.update(told(1, 0), ["t"])
-    cluster.update(told(1, 0, name="u"), ["u"])
+    cluster.update(metadata_of(1, 0), ["t"])
+    cluster.update(metadata_of(1, 0, name="u"), ["u"])
     cluster.update(ClusterMetadata(NODES, {}), ["t"])
     assert (cluster.topic("t"), cluster.topic("u") is None) == (None, False)
     cluster.update(ClusterMetadata(NODES, {}), None)
@@ -67,7 +67,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 def test_names_match_from_end_to_end() -> None:
     topics = {name: TopicMetadata(name, ONE, {}, name.startswith("__")) for name in ("b", "ab", "a", "__a")}
-    found = ClusterMetadata(NODES, topics)
-    assert found.matching("a|b") == ["a", "b"]
-    assert found.matching("__a|a") == ["a"]
-    assert found.matching("__a|a", internal=True) == ["__a", "a"]
+    metadata = ClusterMetadata(NODES, topics)
+    assert metadata.matching("a|b") == ["a", "b"]
+    assert metadata.matching("__a|a") == ["a"]
+    assert metadata.matching("__a|a", internal=True) == ["__a", "a"]

@@ -45,8 +45,8 @@ def broker() -> Iterator[kqueue.Broker]:
 
 @pytest.fixture
 def trouble(broker: kqueue.Broker) -> Iterator[Faults]:
-    with faults(broker) as made:
-        yield made
+    with faults(broker) as produced:
+        yield produced
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def client(broker: kqueue.Broker) -> Iterator[Client]:
         yield client
 
 
-def asked(broker: kqueue.Broker, *apis: str) -> list[str]:
+def request_names(broker: kqueue.Broker, *apis: str) -> list[str]:
     return [one.api for one in broker.requests if one.api in apis]
 
 
@@ -73,7 +73,7 @@ def test_a_leader_in_doubt_is_asked_for_again(
     broker.requests.clear()
     trouble.fail("Fetch", error, times=2, topic="orders")
     assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
-    assert asked(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch", "Metadata", "Fetch"]
+    assert request_names(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch", "Metadata", "Fetch"]
 
 
 def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(
@@ -82,7 +82,7 @@ def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(
     broker.requests.clear()
     trouble.fail("ListOffsets", "OFFSET_NOT_AVAILABLE", times=2)
     assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 2
-    assert asked(broker, "ListOffsets", "Metadata") == ["ListOffsets"] * 3
+    assert request_names(broker, "ListOffsets", "Metadata") == ["ListOffsets"] * 3
 
 
 def test_what_asking_again_does_not_help_is_told_at_once(
@@ -92,14 +92,14 @@ def test_what_asking_again_does_not_help_is_told_at_once(
     trouble.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=None)
     with pytest.raises(BrokerRefused, match=r"Fetch of orders-0: TOPIC_AUTHORIZATION_FAILED \(let this client's user"):
         client.fetch({ORDERS: 0})
-    assert asked(broker, "Fetch", "Metadata") == ["Fetch"]
+    assert request_names(broker, "Fetch", "Metadata") == ["Fetch"]
 
 
 def test_only_the_partition_that_failed_is_asked_again(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
     first, second = TopicPartition("others", 0), TopicPartition("others", 1)
     trouble.fail("Produce", times=2, topic="others", partition=1)
-    made = client.produce({first: batch([b"0"]), second: batch([b"1"])})
-    assert [one.base_offset for one in made.values()] == [0, 0]
+    produced = client.produce({first: batch([b"0"]), second: batch([b"1"])})
+    assert [one.base_offset for one in produced.values()] == [0, 0]
     assert read_all(client, first) == [b"0"]
     assert read_all(client, second) == [b"1"]
 
@@ -124,7 +124,11 @@ def test_a_coordinator_that_moved_is_looked_for(
     broker.requests.clear()
     trouble.fail("OffsetCommit", error)
     client.commit("g", {ORDERS: 2})
-    assert asked(broker, "OffsetCommit", "FindCoordinator") == ["OffsetCommit", "FindCoordinator", "OffsetCommit"]
+    assert request_names(broker, "OffsetCommit", "FindCoordinator") == [
+        "OffsetCommit",
+        "FindCoordinator",
+        "OffsetCommit",
+    ]
     assert client.committed("g")[ORDERS].offset == 2
 
 
@@ -290,7 +294,7 @@ def test_a_restart_in_the_middle_loses_and_doubles_nothing(tmp_path: Path) -> No
         broker.create_topic("orders")
         for number in range(60):
             client.produce({ORDERS: batch([b"%d" % (number * 5 + each) for each in range(5)])})
-        found: list[bytes | None] = []
+        result: list[bytes | None] = []
         offset = 0
         for round_ in itertools.count():
             if round_ in (5, 20, 40):
@@ -299,11 +303,11 @@ def test_a_restart_in_the_middle_loses_and_doubles_nothing(tmp_path: Path) -> No
             fetched = client.fetch({ORDERS: offset}, partition_max_bytes=1, max_wait_ms=0, timeout_ms=20_000)[ORDERS]
             if fetched.next_offset is None:
                 break
-            found += values_of(fetched, offset)
+            result += values_of(fetched, offset)
             offset = fetched.next_offset
             if round_ in (5, 20, 40):
                 restart.join()
-        assert found == [b"%d" % number for number in range(300)]
+        assert result == [b"%d" % number for number in range(300)]
 
 
 def test_a_broker_that_was_restarted_is_written_to_without_a_doubt(broker: kqueue.Broker, client: Client) -> None:
@@ -321,7 +325,7 @@ def test_a_newer_leader_epoch_is_learned(broker: kqueue.Broker, client: Client) 
     inside.leader_epoch += 1
     broker.requests.clear()
     assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
-    assert asked(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch"]
+    assert request_names(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch"]
     assert client._router.cluster.leader_epoch(ORDERS) == inside.leader_epoch
 
 
@@ -345,7 +349,7 @@ class Play:
         )
 
     def metadata(self) -> MetadataResponse:
-        ports = [int(one.bootstrap.split(":")[1]) for one in self.brokers]
+        ports = [int(broker.bootstrap.split(":")[1]) for broker in self.brokers]
         nodes = [
             MetadataResponseBroker(node_id=number, host="127.0.0.1", port=port) for number, port in enumerate(ports)
         ]
@@ -356,7 +360,9 @@ class Play:
         return MetadataResponse(brokers=nodes, topics=[MetadataResponseTopic(name="t", partitions=parts)])
 
     def offsets(self, number: int, version: int, body: bytes) -> ListOffsetsResponse:
-        indexes = [one.partition_index for one in decode(ListOffsetsRequest, version, body).topics[0].partitions]
+        indexes = [
+            partition.partition_index for partition in decode(ListOffsetsRequest, version, body).topics[0].partitions
+        ]
         self.met.wait(10)
         return ListOffsetsResponse(
             topics=[
@@ -375,34 +381,34 @@ class Play:
 
 @pytest.fixture
 def play() -> Iterator[Play]:
-    made = Play()
+    produced = Play()
     with ExitStack() as stack:
-        for each in made.brokers:
+        for each in produced.brokers:
             stack.enter_context(each)
-        yield made
+        yield produced
 
 
 def test_all_leaders_are_asked_at_the_same_time(play: Play) -> None:
     """Each answers only once the other was asked too."""
     with Client(play.brokers[0].bootstrap, **QUICK) as client:
-        found = client.offsets(dict.fromkeys(SIX, EARLIEST))
-    assert [found[topic_partition].offset for topic_partition in SIX] == [0, 1, 0, 1, 0, 1]
-    assert [[key for key, _ in one.asked].count(2) for one in play.brokers] == [1, 1]
+        result = client.offsets(dict.fromkeys(SIX, EARLIEST))
+    assert [result[topic_partition].offset for topic_partition in SIX] == [0, 1, 0, 1, 0, 1]
+    assert [[key for key, _ in broker.asked].count(2) for broker in play.brokers] == [1, 1]
 
 
 def test_a_leader_that_moved_is_found_at_its_new_place(play: Play) -> None:
     with Client(play.brokers[1].bootstrap, **QUICK) as client:
         client.offsets(dict.fromkeys(SIX, EARLIEST))
         play.leaders = [1, 0, 1, 0, 1, 0]
-        found = client.offsets(dict.fromkeys(SIX, EARLIEST))
-    assert [found[topic_partition].offset for topic_partition in SIX] == play.leaders
+        result = client.offsets(dict.fromkeys(SIX, EARLIEST))
+    assert [result[topic_partition].offset for topic_partition in SIX] == play.leaders
 
 
 def test_a_new_topic_is_waited_for_until_each_partition_is_led(play: Play) -> None:
     play.told = [0, 1, -1, 1, 0, 7]
     with Client(play.brokers[0].bootstrap, **QUICK) as client:
-        found = client._router.wait_for_leaders(["t"], Deadline(5_000))
-    assert [one.leader for one in found.topics["t"].partitions.values()] == play.leaders
+        result = client._router.wait_for_leaders(["t"], Deadline(5_000))
+    assert [partition.leader for partition in result.topics["t"].partitions.values()] == play.leaders
     assert [key for key, _ in play.brokers[0].asked].count(3) == 2
 
 
@@ -419,9 +425,9 @@ def test_an_answer_about_other_partitions_is_none(play: Play) -> None:
     whole = play.offsets
 
     def short(number: int, version: int, body: bytes) -> ListOffsetsResponse:
-        made = whole(number, version, body)
-        made.topics[0].partitions.pop()
-        return made
+        produced = whole(number, version, body)
+        produced.topics[0].partitions.pop()
+        return produced
 
     play.offsets = short  # type: ignore[method-assign]
     with (

@@ -153,8 +153,8 @@ class World:
         joined = [promise.result() for promise in promises]
         leader = next(one for one in joined if one.members)
         others = [one for one in joined if one is not leader]
-        for one in others:
-            self.sync(one)
+        for broker in others:
+            self.sync(broker)
         self.sync(leader, {one.member_id: b"%d" % number for number, one in enumerate([leader, *others])})
         return [leader, *others]
 
@@ -175,9 +175,9 @@ def commit_simple(
 
 
 def committed_offsets(world: World, group_id: str = "g") -> dict[tuple[str, int], int]:
-    found = world.groups.offsets(group_id)
+    offsets = world.groups.offsets(group_id)
     return {
-        (topic, partition): one.offset for topic, partitions in found.items() for partition, one in partitions.items()
+        (topic, partition): one.offset for topic, partitions in offsets.items() for partition, one in partitions.items()
     }
 
 

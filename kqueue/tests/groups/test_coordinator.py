@@ -51,7 +51,7 @@ def test_a_simple_group_has_no_protocol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "types", "found"),
+    ("states", "types", "expected"),
     [
         ((), (), {"s", "g"}),
         (("empty",), (), {"s"}),
@@ -62,12 +62,14 @@ def test_a_simple_group_has_no_protocol() -> None:
         (("Empty",), ("consumer", "classic"), {"s"}),
     ],
 )
-def test_groups_are_listed_by_state_and_type(states: tuple[str, ...], types: tuple[str, ...], found: set[str]) -> None:
+def test_groups_are_listed_by_state_and_type(
+    states: tuple[str, ...], types: tuple[str, ...], expected: set[str]
+) -> None:
     world = World()
     commit_simple(world, group_id="s")
     world.stable()
     listed = world.groups.groups(states, types)
-    assert {group.group_id for group in listed} == found
+    assert {group.group_id for group in listed} == expected
     assert set(listed) <= {
         GroupListing("s", "", ClassicGroupState.EMPTY),
         GroupListing("g", "consumer", ClassicGroupState.STABLE),
@@ -267,7 +269,7 @@ def test_offsets_without_a_group_make_one() -> None:
     commit_simple(world, 5)
     [leader] = world.stable()
     world.log.partitions = [
-        [(key, value) for key, value in found if key != records.group_key("g")] for found in world.log.partitions
+        [(key, value) for key, value in entries if key != records.group_key("g")] for entries in world.log.partitions
     ]
     assert leader
     world = world.restarted()

@@ -112,14 +112,14 @@ class Coordination(RuleBasedStateMachine):
         joined = client.joined
         if joined is None:
             return
-        made = {
+        operations = {
             member.member_id: f"{joined.generation} {member.member_id} {member.instance_id}".encode()
             for member in joined.members
             if member.member_id[-1] not in "012"  # some get nothing
         }
         try:
             promise = self.world.groups.sync(
-                client.group_id, joined.generation, client.member_id, client.instance_id, made
+                client.group_id, joined.generation, client.member_id, client.instance_id, operations
             )
         except RequestRefused:
             return
@@ -428,12 +428,12 @@ class Coordination(RuleBasedStateMachine):
     @invariant()
     def offsets_are_those_confirmed(self) -> None:
         self.note_durable()
-        found = {
+        offsets = {
             (group_id, partition): one.offset
             for group_id in ("g", "h")
             for partition, one in self.world.groups.offsets(group_id).get("t", {}).items()
         }
-        assert found == self.durable
+        assert offsets == self.durable
 
     def teardown(self) -> None:
         self.flow()

@@ -7,7 +7,7 @@ from kqueue.groups.group_log import coordinator_error
 
 
 @pytest.mark.parametrize(
-    ("failure", "answer"),
+    ("failure", "expected"),
     [
         (errors.StorageFailed("disk"), errors.NotCoordinator),
         (errors.NotLeader("moved"), errors.NotCoordinator),
@@ -17,7 +17,7 @@ from kqueue.groups.group_log import coordinator_error
         (errors.Conflict("other"), errors.Conflict),
     ],
 )
-def test_members_are_told_where_to_turn(failure: errors.KqueueError, answer: type[errors.KqueueError]) -> None:
-    told = coordinator_error(failure)
-    assert type(told) is answer
-    assert str(failure) in str(told)
+def test_members_are_told_where_to_turn(failure: errors.KqueueError, expected: type[errors.KqueueError]) -> None:
+    error = coordinator_error(failure)
+    assert type(error) is expected
+    assert str(failure) in str(error)

@@ -10,7 +10,7 @@ def test_groups_lie_where_their_name_says() -> None:
     world = World()
     for number in range(20):
         commit_simple(world, group_id=f"group-{number}")
-    for partition, found in enumerate(world.log.partitions):
-        assert found
-        for key, _ in found:
+    for partition, entries in enumerate(world.log.partitions):
+        assert entries
+        for key, _ in entries:
             assert records.partition_of(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]

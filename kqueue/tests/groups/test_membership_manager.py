@@ -308,7 +308,7 @@ def test_who_leaves_is_gone_at_once() -> None:
 def test_several_leave_each_with_an_answer() -> None:
     world = World()
     leader, other = stable_static(world)
-    answers = world.groups.leave(
+    outcomes = world.groups.leave(
         "g",
         [
             LeavingMember("x"),
@@ -321,7 +321,7 @@ def test_several_leave_each_with_an_answer() -> None:
         ],
     )
     unknown = errors.UnknownMember
-    assert [type(answer) for answer in answers] == [
+    assert [type(outcome) for outcome in outcomes] == [
         unknown,
         type(None),
         unknown,
@@ -336,7 +336,7 @@ def test_several_leave_each_with_an_answer() -> None:
 
 def test_leaving_an_unknown_group_is_an_error() -> None:
     world = World()
-    assert [type(answer) for answer in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")])] == [
+    assert [type(outcome) for outcome in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")])] == [
         errors.UnknownMember
     ] * 2
     with pytest.raises(errors.InvalidGroupId):

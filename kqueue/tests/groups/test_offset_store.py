@@ -25,9 +25,14 @@ def group(
     since_ms: int | None = 5000,
     subscribed: frozenset[str] | None = None,
 ) -> ClassicGroup:
-    made = ClassicGroup("g", LazyTimer(Timers(), lambda: None), LazyTimer(Timers(), lambda: None), unlimited())
-    made.state, made.protocol_type, made.state_since_ms, made.subscribed = state, protocol_type, since_ms, subscribed
-    return made
+    empty_group = ClassicGroup("g", LazyTimer(Timers(), lambda: None), LazyTimer(Timers(), lambda: None), unlimited())
+    empty_group.state, empty_group.protocol_type, empty_group.state_since_ms, empty_group.subscribed = (
+        state,
+        protocol_type,
+        since_ms,
+        subscribed,
+    )
+    return empty_group
 
 
 def test_keeps_the_last_offset_of_each_partition() -> None:
@@ -89,7 +94,7 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
 
 
 @pytest.mark.parametrize(
-    ("made", "since"),
+    ("empty_group", "since"),
     [
         (group(ClassicGroupState.EMPTY, protocol_type=None), 1000),
         (group(ClassicGroupState.EMPTY), 5000),
@@ -102,8 +107,8 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
         (group(ClassicGroupState.DEAD, protocol_type=None), None),
     ],
 )
-def test_where_retention_begins(made: ClassicGroup, since: int | None) -> None:
-    start = retention_start(made)
+def test_where_retention_begins(empty_group: ClassicGroup, since: int | None) -> None:
+    start = retention_start(empty_group)
     assert (start and start(offset(committed_ms=1000))) == since
 
 

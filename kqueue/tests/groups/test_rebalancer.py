@@ -72,8 +72,8 @@ def test_a_group_that_was_emptied_waits_anew() -> None:
 def test_everybody_may_leave_during_the_initial_wait() -> None:
     world = World(group_initial_rebalance_delay_ms=3000)
     member_id = world.enter()
-    [answer] = world.groups.leave("g", [LeavingMember(member_id)])
-    assert answer is None
+    [outcome] = world.groups.leave("g", [LeavingMember(member_id)])
+    assert outcome is None
     assert world.state() == "PreparingRebalance"
     world.advance(3000)
     assert world.state() == "Empty"
@@ -109,9 +109,12 @@ def test_the_phase_ends_as_soon_as_everybody_has_joined() -> None:
 
 def test_only_the_leader_is_told_of_the_members() -> None:
     world = World()
-    leader, *others = world.stable(3)
-    assert [member.member_id for member in leader.members] == [leader.member_id, *(other.member_id for other in others)]
-    assert all(other.members == [] and other.leader == leader.member_id for other in others)
+    leader, *followers = world.stable(3)
+    assert [member.member_id for member in leader.members] == [
+        leader.member_id,
+        *(other.member_id for other in followers),
+    ]
+    assert all(other.members == [] and other.leader == leader.member_id for other in followers)
 
 
 def test_another_leads_if_the_leader_does_not_come_back() -> None:
@@ -216,11 +219,11 @@ def test_nobody_sees_an_assignment_that_is_not_in_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "answer"),
+    ("failure", "outcome"),
     [(errors.StorageFailed("disk"), errors.NotCoordinator), (errors.RecordTooLarge("big"), errors.KqueueError)],
 )
 def test_an_assignment_that_can_not_be_written_is_nobodys(
-    failure: errors.KqueueError, answer: type[errors.KqueueError]
+    failure: errors.KqueueError, outcome: type[errors.KqueueError]
 ) -> None:
     world = World()
     leader, other = world.stable(2)
@@ -228,7 +231,7 @@ def test_an_assignment_that_can_not_be_written_is_nobodys(
     world.log.hold = True
     promises = [world.sync(again[1].result()), world.sync(again[0].result(), {leader.member_id: b"new"})]
     world.log.fail(failure)
-    assert [type(promise.error) for promise in promises] == [answer, answer]
+    assert [type(promise.error) for promise in promises] == [outcome, outcome]
     assert world.state() == "PreparingRebalance"
     world.log.hold = False
     again = [rejoin(world, other), rejoin(world, leader)]

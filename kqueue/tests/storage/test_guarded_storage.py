@@ -64,8 +64,10 @@ def test_what_it_may_not_do_is_a_failed_storage_with_its_name(
         getattr(storage, method)(*arguments)
     assert "secret" not in caught.value.summary
     monkeypatch.setattr(OtherStorage, method, lambda *_: wrong)
-    found = "str" if isinstance(wrong, list) else type(wrong).__name__
-    with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: {method} returned {found}, expected "):
+    storage_under_test = "str" if isinstance(wrong, list) else type(wrong).__name__
+    with pytest.raises(
+        StorageFailed, match=f"{TITLE} broke its contract: {method} returned {storage_under_test}, expected "
+    ):
         getattr(storage, method)(*arguments)
 
 

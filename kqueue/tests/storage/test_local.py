@@ -82,11 +82,11 @@ def test_two_syncs_at_once_both_raise(tmp_path: Path, monkeypatch: pytest.Monkey
     """The kernel reports an error of write-back to one of two that sync by one descriptor."""
     file = LocalStorage(tmp_path).open("a", create=True)
     file.append(b"x")
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
     errors = [errno.EIO]
 
     def fdatasync(fd: int) -> None:
-        begun.set()
+        started.set()
         go_on.wait(60)
         if errors:
             raise OSError(errors.pop(), "failed")
@@ -94,7 +94,7 @@ def test_two_syncs_at_once_both_raise(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(file.sync)
-        assert begun.wait(60)
+        assert started.wait(60)
         second = pool.submit(file.sync)
         go_on.set()
         assert isinstance(first.exception(60), StorageFailed)

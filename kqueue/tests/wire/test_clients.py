@@ -103,8 +103,8 @@ NO_TAGS: dict[int, bytes] = {}
 def aiokafka_classes() -> list[type[Any]]:
     for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
         importlib.import_module(f"aiokafka.protocol.{module.name}")
-    found = [cls for base in (RequestStruct, Response) for cls in base.__subclasses__()]
-    return [cls for cls in found if cls.API_KEY in BY_KEY and cls.__name__ not in UNFINISHED]
+    classes = [cls for base in (RequestStruct, Response) for cls in base.__subclasses__()]
+    return [cls for cls in classes if cls.API_KEY in BY_KEY and cls.__name__ not in UNFINISHED]
 
 
 def by_place(value: Any) -> Any:

@@ -13,9 +13,9 @@ WRONG_LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "found"), WRONG_LENGTHS)
-def test_a_wrong_length_is_refused(data: bytes, found: str) -> None:
-    with pytest.raises(MalformedMessage, match=f"expected a frame of 0 to 10 bytes, found {found}$"):
+@pytest.mark.parametrize(("data", "message"), WRONG_LENGTHS)
+def test_a_wrong_length_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedMessage, match=f"expected a frame of 0 to 10 bytes, found {message}$"):
         frame_size(b"xx" + data, 2, 10)
 
 

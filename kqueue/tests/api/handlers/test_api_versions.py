@@ -15,16 +15,16 @@ def request(name: str = "kqueue-test", version: str = "1.0") -> ApiVersionsReque
 
 
 @pytest.mark.parametrize("version", versions_of("api_versions"))
-def test_tells_exactly_what_the_table_serves(version: int) -> None:
+def test_returns_exactly_the_versions_in_the_handler_table(version: int) -> None:
     response = SimulatedClient().ask(request(), version)
     assert response.error_code == ErrorCode.NONE
-    told = [(row.api_key, row.min_version, row.max_version) for row in response.api_keys]
-    assert told == [(row.api.key, *row.versions) for row in handler_table.all_handlers()]
-    assert (0, 0, 13) in told  # produce from version 0 on: librdkafka turns compression off otherwise
+    advertised = [(row.api_key, row.min_version, row.max_version) for row in response.api_keys]
+    assert advertised == [(row.api.key, *row.versions) for row in handler_table.all_handlers()]
+    assert (0, 0, 13) in advertised  # produce from version 0 on: librdkafka turns compression off otherwise
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: int) -> None:
+def test_an_unknown_version_gets_only_the_range_of_api_versions(version: int) -> None:
     served = handler_table.lookup(18, version)
     response = served.handle(ApiVersionsRequest(), RequestContext(SimulatedClient().sim.broker, version))
     response = decode(ApiVersionsResponse, 0, encode(response, 0))
@@ -33,7 +33,7 @@ def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: i
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "fine"),
+    ("name", "version", "valid"),
     [
         ("apache-kafka-java", "4.3.0", True),
         ("a", "1", True),
@@ -48,9 +48,9 @@ def test_an_unknown_version_is_told_the_known_range_of_this_api_alone(version: i
         ("ä", "1", False),
     ],
 )
-def test_software_names_follow_kafkas_pattern_from_version_3_on(name: str, version: str, fine: bool) -> None:
+def test_software_names_follow_kafkas_pattern_from_version_3_on(name: str, version: str, valid: bool) -> None:
     for api_version in (3, 4):
         response = SimulatedClient().ask(request(name, version), api_version)
-        assert response.error_code == (ErrorCode.NONE if fine else ErrorCode.INVALID_REQUEST)
-        assert bool(response.api_keys) is fine
+        assert response.error_code == (ErrorCode.NONE if valid else ErrorCode.INVALID_REQUEST)
+        assert bool(response.api_keys) is valid
     assert SimulatedClient().ask(request(name, version), 2).error_code == ErrorCode.NONE

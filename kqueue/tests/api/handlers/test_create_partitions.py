@@ -12,12 +12,12 @@ from kqueue.wire.messages.create_partitions import (
 
 
 def grow(
-    asker: SimulatedClient,
+    client: SimulatedClient,
     *topics: tuple[str, int, list[list[int]] | None],
     version: int = 3,
     validate_only: bool = False,
 ) -> dict[str, tuple[int, str | None]]:
-    asked = [
+    requested = [
         CreatePartitionsTopic(
             name=name,
             count=count,
@@ -25,18 +25,20 @@ def grow(
         )
         for name, count, placed in topics
     ]
-    response = asker.ask(CreatePartitionsRequest(topics=asked, timeout_ms=100, validate_only=validate_only), version)
+    response = client.ask(
+        CreatePartitionsRequest(topics=requested, timeout_ms=100, validate_only=validate_only), version
+    )
     return {result.name: (result.error_code, result.error_message) for result in response.results}
 
 
 @pytest.mark.parametrize("version", versions_of("create_partitions"))
 def test_topics_grow(version: int) -> None:
-    asker = SimulatedClient()
-    topic = asker.sim.topic("a", 1)
-    asker.sim.topic("b", 2)
-    assert grow(asker, ("a", 3, None), ("b", 3, [[1]]), version=version) == {"a": (0, None), "b": (0, None)}
+    client = SimulatedClient()
+    topic = client.sim.topic("a", 1)
+    client.sim.topic("b", 2)
+    assert grow(client, ("a", 3, None), ("b", 3, [[1]]), version=version) == {"a": (0, None), "b": (0, None)}
     assert [partition.index for partition in topic.partitions] == [0, 1, 2]
-    assert asker.sim.broker.topics.partition("b", 2).log_end_offset == 0
+    assert client.sim.broker.topics.partition("b", 2).log_end_offset == 0
 
 
 @pytest.mark.parametrize(
@@ -55,34 +57,34 @@ def test_topics_grow(version: int) -> None:
 def test_what_can_not_be_is_refused(
     name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool
 ) -> None:
-    asker = SimulatedClient({"kqueue.max.partitions": 50})
-    asker.sim.topic("a", 2)
-    told_code, words = grow(asker, (name, count, placed), validate_only=validate_only)[name]
+    client = SimulatedClient({"kqueue.max.partitions": 50})
+    client.sim.topic("a", 2)
+    told_code, words = grow(client, (name, count, placed), validate_only=validate_only)[name]
     assert told_code == code
     assert words
-    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+    assert len(client.sim.broker.topics.get("a").partitions) == 2
 
 
 def test_validate_only_changes_nothing() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a", 2)
-    assert grow(asker, ("a", 3, None), validate_only=True) == {"a": (0, None)}
-    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+    client = SimulatedClient()
+    client.sim.topic("a", 2)
+    assert grow(client, ("a", 3, None), validate_only=True) == {"a": (0, None)}
+    assert len(client.sim.broker.topics.get("a").partitions) == 2
 
 
-def test_a_topic_that_stands_twice_is_refused_once() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a", 2)
-    assert grow(asker, ("a", 3, None), ("a", 4, None))["a"][0] == ErrorCode.INVALID_REQUEST
-    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+def test_a_duplicate_topic_is_refused_once() -> None:
+    client = SimulatedClient()
+    client.sim.topic("a", 2)
+    assert grow(client, ("a", 3, None), ("a", 4, None))["a"][0] == ErrorCode.INVALID_REQUEST
+    assert len(client.sim.broker.topics.get("a").partitions) == 2
 
 
-def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a", 1)
-    asker.sim.jobs.submit = lambda job: None
-    started = asker.start(
+def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
+    client = SimulatedClient()
+    client.sim.topic("a", 1)
+    client.sim.jobs.submit = lambda job: None
+    started = client.start(
         CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2, assignments=None)], timeout_ms=1500), 1
     )
-    asker.sim.advance(1500)
+    client.sim.advance(1500)
     assert started.response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -31,19 +31,19 @@ def topic(
 
 
 def create(
-    asker: SimulatedClient, *topics: CreatableTopic, version: int = 7, **fields: Any
+    client: SimulatedClient, *topics: CreatableTopic, version: int = 7, **fields: Any
 ) -> dict[str, CreatableTopicResult]:
-    response = asker.ask(CreateTopicsRequest(topics=list(topics), **fields), version)
+    response = client.ask(CreateTopicsRequest(topics=list(topics), **fields), version)
     assert len({result.name for result in response.topics}) == len(response.topics)
     return {result.name: result for result in response.topics}
 
 
 @pytest.mark.parametrize("version", versions_of("create_topics"))
 def test_creates_topics(version: int) -> None:
-    asker = SimulatedClient({"num.partitions": 5})
-    results = create(asker, topic("a", 3, 1, retention_ms="77"), topic("b"), version=version)
+    client = SimulatedClient({"num.partitions": 5})
+    results = create(client, topic("a", 3, 1, retention_ms="77"), topic("b"), version=version)
     assert {name: result.error_code for name, result in results.items()} == {"a": 0, "b": 0}
-    a, b = asker.sim.broker.topics.get("a"), asker.sim.broker.topics.get("b")
+    a, b = client.sim.broker.topics.get("a"), client.sim.broker.topics.get("b")
     assert (len(a.partitions), a.config["retention.ms"], len(b.partitions)) == (3, 77, 5)
     told = results["a"]
     assert not told.error_message
@@ -68,17 +68,17 @@ def test_an_unknown_setting_is_refused_in_kafkas_words() -> None:
 
 
 def test_waits_until_the_topic_is_stored() -> None:
-    asker = SimulatedClient()
-    started = asker.start(CreateTopicsRequest(topics=[topic("a")]), 7)
+    client = SimulatedClient()
+    started = client.start(CreateTopicsRequest(topics=[topic("a")]), 7)
     assert started.response is None
-    asker.sim.jobs.step()
-    asker.sim.broker.purgatory.run_ready()
+    client.sim.jobs.step()
+    client.sim.broker.purgatory.run_ready()
     assert started.response.topics[0].error_code == 0
-    assert "/topics/a" in asker.sim.store.read("/topics/")
+    assert "/topics/a" in client.sim.store.read("/topics/")
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("requested", "code"),
     [
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -103,64 +103,64 @@ def test_waits_until_the_topic_is_stored() -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_what_can_not_be_is_refused_alone(asked: CreatableTopic, code: ErrorCode, validate_only: bool) -> None:
-    asker = SimulatedClient({"kqueue.max.partitions": 50})
-    asker.sim.topic("old.one")
-    results = create(asker, asked, topic("fine"), validate_only=validate_only)
-    refused = results[asked.name]
+def test_what_can_not_be_is_refused_alone(requested: CreatableTopic, code: ErrorCode, validate_only: bool) -> None:
+    client = SimulatedClient({"kqueue.max.partitions": 50})
+    client.sim.topic("old.one")
+    results = create(client, requested, topic("fine"), validate_only=validate_only)
+    refused = results[requested.name]
     assert refused.error_code == code
     assert refused.error_message
     assert (refused.topic_id, refused.num_partitions) == (bytes(16), -1)
     assert results["fine"].error_code == 0
-    assert (asker.sim.broker.topics.find("fine") is not None) is not validate_only
-    assert asker.sim.broker.topics.find("n") is None
+    assert (client.sim.broker.topics.find("fine") is not None) is not validate_only
+    assert client.sim.broker.topics.find("n") is None
 
 
 def test_partitions_may_be_assigned_by_hand() -> None:
-    asker = SimulatedClient()
-    assert create(asker, topic("a", placed=[(1, [1]), (0, [1])]))["a"].num_partitions == 2
-    assert len(asker.sim.broker.topics.get("a").partitions) == 2
+    client = SimulatedClient()
+    assert create(client, topic("a", placed=[(1, [1]), (0, [1])]))["a"].num_partitions == 2
+    assert len(client.sim.broker.topics.get("a").partitions) == 2
 
 
-def test_a_topic_that_stands_twice_is_refused_once() -> None:
-    asker = SimulatedClient()
-    results = create(asker, topic("twice"), topic("once"), topic("twice", 3))
+def test_a_duplicate_topic_is_refused_once() -> None:
+    client = SimulatedClient()
+    results = create(client, topic("twice"), topic("once"), topic("twice", 3))
     assert {name: result.error_code for name, result in results.items()} == {
         "twice": ErrorCode.INVALID_REQUEST,
         "once": 0,
     }
-    assert asker.sim.broker.topics.names() == ["once"]
+    assert client.sim.broker.topics.names() == ["once"]
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_validate_only_tells_what_would_be(version: int) -> None:
-    asker = SimulatedClient()
-    told = create(asker, topic("a", 4), validate_only=True, version=version)["a"]
+def test_validate_only_returns_the_result_without_creating(version: int) -> None:
+    client = SimulatedClient()
+    told = create(client, topic("a", 4), validate_only=True, version=version)["a"]
     assert (told.error_code, told.topic_id) == (0, bytes(16))
     assert told.num_partitions == (4 if version >= 5 else -1)
-    assert asker.sim.broker.topics.names() == []
-    assert len(asker.sim.store.read("/topics/")) == 0
+    assert client.sim.broker.topics.names() == []
+    assert len(client.sim.store.read("/topics/")) == 0
 
 
-def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = SimulatedClient()
-    asker.sim.jobs.submit = lambda job: None
-    started = asker.start(CreateTopicsRequest(topics=[topic("slow"), topic("")], timeout_ms=1500), 7)
-    asker.sim.advance(1499)
+def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
+    client = SimulatedClient()
+    client.sim.jobs.submit = lambda job: None
+    started = client.start(CreateTopicsRequest(topics=[topic("slow"), topic("")], timeout_ms=1500), 7)
+    client.sim.advance(1499)
     assert started.response is None
-    asker.sim.advance(1)
+    client.sim.advance(1)
     assert [result.error_code for result in started.response.topics] == [
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     ]
 
 
-def test_a_store_that_fails_is_told() -> None:
-    asker = SimulatedClient()
+def test_a_store_failure_is_reported() -> None:
+    client = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")
 
-    asker.sim.store.commit = fail
-    assert create(asker, topic("a"))["a"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert asker.sim.broker.topics.names() == []
+    client.sim.store.commit = fail
+    assert create(client, topic("a"))["a"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert client.sim.broker.topics.names() == []

@@ -15,11 +15,11 @@ VERSIONS = versions_of("delete_groups")
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_groups_without_members_go(version: int) -> None:
-    asker = world()
-    commit(asker, {("t", 0): 1}, group_id="a")
-    commit(asker, {("t", 0): 1}, group_id="b")
-    stable(asker)
-    response = asker.ask(DeleteGroupsRequest(groups_names=["a", "nobody", "g", "a", "", "b"]), version)
+    client = world()
+    commit(client, {("t", 0): 1}, group_id="a")
+    commit(client, {("t", 0): 1}, group_id="b")
+    stable(client)
+    response = client.ask(DeleteGroupsRequest(groups_names=["a", "nobody", "g", "a", "", "b"]), version)
     assert response.results == [
         DeletableGroupResult(group_id="a"),
         DeletableGroupResult(group_id="nobody", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
@@ -27,15 +27,15 @@ def test_groups_without_members_go(version: int) -> None:
         DeletableGroupResult(group_id="", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         DeletableGroupResult(group_id="b"),
     ]
-    assert [group.group_id for group in asker.sim.broker.groups.groups()] == ["g"]
-    assert committed(asker, "a") == {}
+    assert [group.group_id for group in client.sim.broker.groups.groups()] == ["g"]
+    assert committed(client, "a") == {}
 
 
 def test_a_group_whose_members_have_left_can_go() -> None:
-    asker = world()
-    joined = stable(asker)
-    leave(asker, MemberIdentity(member_id=joined.member_id))
-    assert asker.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results == [DeletableGroupResult(group_id="g")]
+    client = world()
+    joined = stable(client)
+    leave(client, MemberIdentity(member_id=joined.member_id))
+    assert client.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results == [DeletableGroupResult(group_id="g")]
 
 
 def test_nothing_to_delete_is_no_error() -> None:
@@ -43,31 +43,31 @@ def test_nothing_to_delete_is_no_error() -> None:
 
 
 def test_the_answer_comes_when_it_is_on_disk() -> None:
-    asker = world(kqueue_storage="local")
-    commit(asker, {("t", 0): 1})
-    started = asker.start(DeleteGroupsRequest(groups_names=["g"]), 2)
+    client = world(kqueue_storage="local")
+    commit(client, {("t", 0): 1})
+    started = client.start(DeleteGroupsRequest(groups_names=["g"]), 2)
     assert started.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert started.response.results == [DeletableGroupResult(group_id="g")]
-    asker.sim.stop()
-    assert asker.sim.restarted().broker.groups.groups() == []
+    client.sim.stop()
+    assert client.sim.restarted().broker.groups.groups() == []
 
 
-def test_what_is_not_on_disk_in_time_is_told() -> None:
-    asker = world(kqueue_storage="local")
-    commit(asker, {("t", 0): 1})
-    started = asker.start(DeleteGroupsRequest(groups_names=["g", "nobody"]), 2)
-    asker.sim.clock.advance(5_000)
-    asker.sim.broker.timers.run_due(5_000)
-    assert [one.error_code for one in started.response.results] == [
+def test_a_flush_timeout_is_reported() -> None:
+    client = world(kqueue_storage="local")
+    commit(client, {("t", 0): 1})
+    started = client.start(DeleteGroupsRequest(groups_names=["g", "nobody"]), 2)
+    client.sim.clock.advance(5_000)
+    client.sim.broker.timers.run_due(5_000)
+    assert [result.error_code for result in started.response.results] == [
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_error_is_told_for_every_group(version: int) -> None:
+def test_an_error_is_reported_for_every_group(version: int) -> None:
     response = delete_groups.error_response(
         DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later")
     )
-    assert [(one.group_id, one.error_code) for one in response.results] == [("a", 15), ("b", 15)]
+    assert [(result.group_id, result.error_code) for result in response.results] == [("a", 15), ("b", 15)]

@@ -17,18 +17,20 @@ from kqueue.wire.messages.delete_records import (
 VERSIONS = list(versions_of("delete_records"))
 
 
-def wish(*offsets: int, topic: str = "t", timeout_ms: int = 1000) -> DeleteRecordsRequest:
+def deletion_request(*offsets: int, topic: str = "t", timeout_ms: int = 1000) -> DeleteRecordsRequest:
     """Partition 0 to the first offset, 1 to the second, and so on."""
     partitions = [DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in enumerate(offsets)]
     return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=timeout_ms)
 
 
-def told(response: DeleteRecordsResponse) -> list[tuple[int, int]]:
-    return [(one.error_code, one.low_watermark) for topic in response.topics for one in topic.partitions]
+def codes_and_starts(response: DeleteRecordsResponse) -> list[tuple[int, int]]:
+    return [
+        (partition.error_code, partition.low_watermark) for topic in response.topics for partition in topic.partitions
+    ]
 
 
-def delete(asker: SimulatedClient, version: int, *offsets: int, **fields: Any) -> list[tuple[int, int]]:
-    return told(asker.ask(wish(*offsets, **fields), version))
+def delete(client: SimulatedClient, version: int, *offsets: int, **fields: Any) -> list[tuple[int, int]]:
+    return codes_and_starts(client.ask(deletion_request(*offsets, **fields), version))
 
 
 def waits(started: PendingRequest) -> bool:
@@ -36,112 +38,112 @@ def waits(started: PendingRequest) -> bool:
 
 
 @pytest.fixture
-def asker() -> SimulatedClient:
-    asker = SimulatedClient({"kqueue.storage": "local"})
-    asker.sim.topic("t", 2)
+def client() -> SimulatedClient:
+    client = SimulatedClient({"kqueue.storage": "local"})
+    client.sim.topic("t", 2)
     for value in (b"a", b"b", b"c"):
-        asker.produce("t", batch(value, value))
-    return asker
+        client.produce("t", batch(value, value))
+    return client
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_records_before_an_offset_go(asker: SimulatedClient, version: int) -> None:
+def test_records_before_an_offset_go(client: SimulatedClient, version: int) -> None:
     """S5.1: DeleteRecords moves the log start; what lies below is out of range, what lies above is
     there.
     """
-    assert delete(asker, version, 3) == [(0, 3)]
-    assert one(fetch(asker, 11, want(offset=2))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    data = one(fetch(asker, 11, want(offset=3)))
+    assert delete(client, version, 3) == [(0, 3)]
+    assert one(fetch(client, 11, want(offset=2))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    data = one(fetch(client, 11, want(offset=3)))
     assert (data.error_code, data.log_start_offset) == (0, 3)
     assert values(data)[-3:] == [b"b", b"c", b"c"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_minus_one_means_all_that_consumers_see(asker: SimulatedClient, version: int) -> None:
-    assert delete(asker, version, -1, -1) == [(0, 6), (0, 0)]
-    asker.produce("t", batch(b"new"))
-    assert values(one(fetch(asker, 11, want(offset=6)))) == [b"new"]
+def test_minus_one_means_all_that_consumers_see(client: SimulatedClient, version: int) -> None:
+    assert delete(client, version, -1, -1) == [(0, 6), (0, 0)]
+    client.produce("t", batch(b"new"))
+    assert values(one(fetch(client, 11, want(offset=6)))) == [b"new"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_log_start_never_goes_back(asker: SimulatedClient, version: int) -> None:
-    assert delete(asker, version, 4) == [(0, 4)]
-    assert delete(asker, version, 2) == [(0, 4)]
-    assert asker.sim.broker.topics.partition("t", 0).log_start_offset == 4
+def test_the_log_start_never_goes_back(client: SimulatedClient, version: int) -> None:
+    assert delete(client, version, 4) == [(0, 4)]
+    assert delete(client, version, 2) == [(0, 4)]
+    assert client.sim.broker.topics.partition("t", 0).log_start_offset == 4
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [7, -2, 2**63 - 1, -(2**63)])
-def test_offsets_outside_the_log_are_out_of_range(asker: SimulatedClient, version: int, offset: int) -> None:
-    assert delete(asker, version, offset, 0) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1), (0, 0)]
+def test_offsets_outside_the_log_are_out_of_range(client: SimulatedClient, version: int, offset: int) -> None:
+    assert delete(client, version, offset, 0) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1), (0, 0)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_partition_is_answered_for_itself(asker: SimulatedClient, version: int) -> None:
-    asker.sim.topic("compacted", cleanup_policy="compact")
-    asker.sim.topic("both", cleanup_policy="compact,delete")
-    asker.produce("both", batch(b"x"))
-    assert delete(asker, version, 1, 0, 0) == [(0, 1), (0, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
-    assert delete(asker, version, 0, topic="nobody") == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
-    assert delete(asker, version, 0, topic="compacted") == [(ErrorCode.POLICY_VIOLATION, -1)]
-    assert delete(asker, version, 1, topic="both") == [(0, 1)]
+def test_each_partition_is_answered_for_itself(client: SimulatedClient, version: int) -> None:
+    client.sim.topic("compacted", cleanup_policy="compact")
+    client.sim.topic("both", cleanup_policy="compact,delete")
+    client.produce("both", batch(b"x"))
+    assert delete(client, version, 1, 0, 0) == [(0, 1), (0, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert delete(client, version, 0, topic="nobody") == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert delete(client, version, 0, topic="compacted") == [(ErrorCode.POLICY_VIOLATION, -1)]
+    assert delete(client, version, 1, topic="both") == [(0, 1)]
 
 
-def test_the_brokers_own_topics_are_left_alone(asker: SimulatedClient) -> None:
-    asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
-    assert delete(asker, 2, 0, topic="__consumer_offsets") == [(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
+def test_the_brokers_own_topics_are_left_alone(client: SimulatedClient) -> None:
+    client.sim.result(client.sim.broker.topics.create_on_demand("__consumer_offsets"))
+    assert delete(client, 2, 0, topic="__consumer_offsets") == [(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
 
 
-def test_the_new_start_is_invisible_until_it_is_on_disk(asker: SimulatedClient) -> None:
-    started = asker.start(wish(4), 2)
-    partition = asker.sim.broker.topics.partition("t", 0)
+def test_the_new_start_is_invisible_until_it_is_on_disk(client: SimulatedClient) -> None:
+    started = client.start(deletion_request(4), 2)
+    partition = client.sim.broker.topics.partition("t", 0)
     assert waits(started)
     assert partition.log_start_offset == 0
-    asker.sim.settle()
-    assert told(started.response) == [(0, 4)]
+    client.sim.settle()
+    assert codes_and_starts(started.response) == [(0, 4)]
     assert partition.log_start_offset == 4
 
 
-def test_a_disk_that_is_too_slow_is_told(asker: SimulatedClient) -> None:
-    started = asker.start(wish(4, timeout_ms=1500), 2)
-    asker.sim.clock.advance(1500)
-    asker.sim.broker.timers.run_due(asker.sim.clock.monotonic_ms())
-    assert told(started.response) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
+def test_a_slow_disk_is_reported_as_a_timeout(client: SimulatedClient) -> None:
+    started = client.start(deletion_request(4, timeout_ms=1500), 2)
+    client.sim.clock.advance(1500)
+    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    assert codes_and_starts(started.response) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
 
 
-def test_a_partition_that_is_deleted_meanwhile(asker: SimulatedClient) -> None:
-    started = asker.start(wish(4), 2)
-    deletion = asker.sim.broker.topics.delete("t")
-    asker.sim.settle()
+def test_a_partition_that_is_deleted_meanwhile(client: SimulatedClient) -> None:
+    started = client.start(deletion_request(4), 2)
+    deletion = client.sim.broker.topics.delete("t")
+    client.sim.settle()
     assert deletion.done
-    assert told(started.response)[0][0] in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert codes_and_starts(started.response)[0][0] in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_a_fetch_that_waits_below_the_new_start_hears_of_it(asker: SimulatedClient) -> None:
-    waiting = asker.start(request(asker, 11, want(offset=5), max_wait_ms=10_000, min_bytes=1 << 20), 11)
-    asker.sim.settle()
+def test_a_fetch_waiting_below_the_new_start_gets_out_of_range(client: SimulatedClient) -> None:
+    waiting = client.start(request(client, 11, want(offset=5), max_wait_ms=10_000, min_bytes=1 << 20), 11)
+    client.sim.settle()
     assert waits(waiting)
-    delete(asker, 2, 6)
+    delete(client, 2, 6)
     assert one(waiting.response).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_segments_that_lie_wholly_below_are_removed() -> None:
+def test_segments_wholly_below_the_new_start_are_removed() -> None:
     """S5.1: the files of what is gone follow, after file.delete.delay.ms."""
-    asker = SimulatedClient({"kqueue.storage": "local"})
-    asker.sim.topic("t", segment_bytes="200", file_delete_delay_ms="1000")
+    client = SimulatedClient({"kqueue.storage": "local"})
+    client.sim.topic("t", segment_bytes="200", file_delete_delay_ms="1000")
     for number in range(6):
-        asker.produce("t", batch(b"x" * 100, time_ms=1_700_000_000_000 + number))
+        client.produce("t", batch(b"x" * 100, time_ms=1_700_000_000_000 + number))
 
     def names() -> list[str]:
-        return [entry.name for entry in asker.sim.storage.list("t-0") if ".log" in entry.name]
+        return [entry.name for entry in client.sim.storage.list("t-0") if ".log" in entry.name]
 
     before = names()
     assert len(before) == 6
-    assert delete(asker, 2, 4) == [(0, 4)]
+    assert delete(client, 2, 4) == [(0, 4)]
     assert [name for name in names() if name.endswith(".log")] == before[4:]
-    asker.sim.advance(1001)
+    client.sim.advance(1001)
     assert names() == before[4:]
-    assert values(one(fetch(asker, 11, want(offset=4)))) == [b"x" * 100]
+    assert values(one(fetch(client, 11, want(offset=4)))) == [b"x" * 100]
 
 
 def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
@@ -150,33 +152,33 @@ def test_read_committed_readers_are_not_left_below_the_log_start() -> None:
     """
     from kqueue.tests.api.fetch_client import append, transaction
     from kqueue.tests.api.handlers.test_list_offsets import LATEST
-    from kqueue.tests.api.handlers.test_list_offsets import one as listed
+    from kqueue.tests.api.handlers.test_list_offsets import partition_response as listed
 
-    asker = SimulatedClient()
-    asker.sim.topic("t")
-    append(asker, transaction(b"open", 1))
-    append(asker, batch(b"plain"))
-    assert listed(asker, 8, LATEST, isolation=1).offset == 0
-    assert delete(asker, 2, 2) == [(0, 2)]
-    assert listed(asker, 8, LATEST, isolation=1).offset == 2
-    data = one(fetch(asker, 11, want(offset=2), isolation_level=1))
+    client = SimulatedClient()
+    client.sim.topic("t")
+    append(client, transaction(b"open", 1))
+    append(client, batch(b"plain"))
+    assert listed(client, 8, LATEST, isolation=1).offset == 0
+    assert delete(client, 2, 2) == [(0, 2)]
+    assert listed(client, 8, LATEST, isolation=1).offset == 2
+    data = one(fetch(client, 11, want(offset=2), isolation_level=1))
     assert (data.error_code, data.last_stable_offset, data.log_start_offset) == (0, 2, 2)
 
 
 @pytest.mark.parametrize("offset", [-1, 7])
-def test_records_that_are_appended_and_not_flushed_are_deleted_too(asker: SimulatedClient, offset: int) -> None:
+def test_records_that_are_appended_and_not_flushed_are_deleted_too(client: SimulatedClient, offset: int) -> None:
     """The log start moves once they are flushed, and never passes the high watermark."""
-    partition = asker.sim.broker.topics.partition("t", 0)
-    asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
-    started = asker.start(wish(offset), 2)
+    partition = client.sim.broker.topics.partition("t", 0)
+    client.start(produce_request(client, "t", batch(b"d"), acks=1), 9)
+    started = client.start(deletion_request(offset), 2)
     assert waits(started)
     while waits(started):
         assert partition.log_start_offset <= partition.high_watermark
-        assert asker.sim.jobs.step() or asker.sim.broker.purgatory.run_ready()
-    assert told(started.response) == [(0, 7)]
+        assert client.sim.jobs.step() or client.sim.broker.purgatory.run_ready()
+    assert codes_and_starts(started.response) == [(0, 7)]
     assert partition.high_watermark == 7
 
 
-def test_an_offset_above_the_log_end_is_out_of_range(asker: SimulatedClient) -> None:
-    asker.start(produce_request(asker, "t", batch(b"d"), acks=1), 9)
-    assert delete(asker, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+def test_an_offset_above_the_log_end_is_out_of_range(client: SimulatedClient) -> None:
+    client.start(produce_request(client, "t", batch(b"d"), acks=1), 9)
+    assert delete(client, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]

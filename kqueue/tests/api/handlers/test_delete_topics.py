@@ -10,13 +10,13 @@ ZERO = bytes(16)
 
 
 def delete(
-    asker: SimulatedClient, *named: str | bytes | DeleteTopicState, version: int = 6
+    client: SimulatedClient, *named: str | bytes | DeleteTopicState, version: int = 6
 ) -> list[DeletableTopicResult]:
     if version < 6:
         request = DeleteTopicsRequest(topic_names=[name for name in named if isinstance(name, str)], timeout_ms=1000)
     else:
         request = DeleteTopicsRequest(topics=[state(one) for one in named], timeout_ms=1000)
-    results: list[DeletableTopicResult] = asker.ask(request, version).responses
+    results: list[DeletableTopicResult] = client.ask(request, version).responses
     return results
 
 
@@ -28,80 +28,80 @@ def state(one: str | bytes | DeleteTopicState) -> DeleteTopicState:
 
 @pytest.mark.parametrize("version", versions_of("delete_topics"))
 def test_deletes_by_name_each_for_itself(version: int) -> None:
-    asker = SimulatedClient()
-    id = asker.sim.topic("a").id
-    asker.sim.topic("kept")
-    gone, lost = delete(asker, "a", "nobody", version=version)
+    client = SimulatedClient()
+    id = client.sim.topic("a").id
+    client.sim.topic("kept")
+    gone, lost = delete(client, "a", "nobody", version=version)
     assert (gone.name, gone.error_code, gone.error_message) == ("a", 0, None)
     assert gone.topic_id == (id if version >= 6 else ZERO)
     assert (lost.name, lost.error_code) == ("nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert bool(lost.error_message) is (version >= 5)
-    assert asker.sim.broker.topics.names() == ["kept"]
-    assert list(asker.sim.store.read("/topics/")) == ["/topics/kept"]
+    assert client.sim.broker.topics.names() == ["kept"]
+    assert list(client.sim.store.read("/topics/")) == ["/topics/kept"]
 
 
 def test_deletes_by_id() -> None:
-    asker = SimulatedClient()
-    id = asker.sim.topic("a").id
-    gone, lost = delete(asker, id, b"\x01" * 16)
+    client = SimulatedClient()
+    id = client.sim.topic("a").id
+    gone, lost = delete(client, id, b"\x01" * 16)
     assert (gone.name, gone.topic_id, gone.error_code) == ("a", id, 0)
     assert (lost.name, lost.topic_id, lost.error_code) == (None, b"\x01" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
-    assert len(asker.sim.broker.topics) == 0
+    assert len(client.sim.broker.topics) == 0
 
 
 def test_is_answered_when_the_deletion_is_stored() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
+    client = SimulatedClient()
+    client.sim.topic("a")
+    started = client.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
     assert started.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert started.response.responses[0].error_code == 0
 
 
 def test_a_topic_is_named_in_one_way_and_once() -> None:
-    asker = SimulatedClient()
-    id = asker.sim.topic("a").id
-    asker.sim.topic("b")
+    client = SimulatedClient()
+    id = client.sim.topic("a").id
+    client.sim.topic("b")
     both, neither, twice = delete(
-        asker, DeleteTopicState(name="a", topic_id=id), DeleteTopicState(name=None, topic_id=ZERO), "b", "b"
+        client, DeleteTopicState(name="a", topic_id=id), DeleteTopicState(name=None, topic_id=ZERO), "b", "b"
     )
     assert [one.error_code for one in (both, neither, twice)] == [ErrorCode.INVALID_REQUEST] * 3
-    assert asker.sim.broker.topics.names() == ["a", "b"]
+    assert client.sim.broker.topics.names() == ["a", "b"]
 
 
 def test_deleting_one_topic_at_the_same_time_from_two_sides_deletes_it_once() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    started = [asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5) for _ in range(2)]
-    asker.sim.settle()
-    codes = [one.response.responses[0].error_code for one in started]
+    client = SimulatedClient()
+    client.sim.topic("a")
+    started = [client.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5) for _ in range(2)]
+    client.sim.settle()
+    codes = [pending.response.responses[0].error_code for pending in started]
     assert codes[0] == 0
     assert codes[1] in (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert len(asker.sim.broker.topics) == 0
+    assert len(client.sim.broker.topics) == 0
 
 
 def test_internal_topics_stay() -> None:
-    asker = SimulatedClient({"offsets.topic.num.partitions": 1})
-    asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
-    (refused,) = delete(asker, "__consumer_offsets")
+    client = SimulatedClient({"offsets.topic.num.partitions": 1})
+    client.sim.result(client.sim.broker.topics.create_on_demand("__consumer_offsets"))
+    (refused,) = delete(client, "__consumer_offsets")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert asker.sim.broker.topics.names() == ["__consumer_offsets"]
+    assert client.sim.broker.topics.names() == ["__consumer_offsets"]
 
 
 @pytest.mark.parametrize("version", versions_of("delete_topics"))
 def test_deletion_may_be_switched_off(version: int) -> None:
-    asker = SimulatedClient({"delete.topic.enable": False})
-    asker.sim.topic("a")
-    (refused,) = delete(asker, "a", version=version)
+    client = SimulatedClient({"delete.topic.enable": False})
+    client.sim.topic("a")
+    (refused,) = delete(client, "a", version=version)
     # older clients do not know the code that was made for it
     assert refused.error_code == (ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST)
-    assert asker.sim.broker.topics.names() == ["a"]
+    assert client.sim.broker.topics.names() == ["a"]
 
 
-def test_what_is_not_stored_in_time_is_told() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    asker.sim.jobs.submit = lambda job: None
-    started = asker.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1500), 5)
-    asker.sim.advance(1500)
+def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
+    client = SimulatedClient()
+    client.sim.topic("a")
+    client.sim.jobs.submit = lambda job: None
+    started = client.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1500), 5)
+    client.sim.advance(1500)
     assert started.response.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT

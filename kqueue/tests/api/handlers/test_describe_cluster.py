@@ -8,12 +8,12 @@ from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.mark.parametrize("version", versions_of("describe_cluster"))
-def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
-    asker = SimulatedClient({"node.id": 7, "broker.rack": "shelf"})
-    asker.sim.broker.endpoints = lambda listener: (f"host-of-{listener}", 1234)
-    response = asker.ask(DescribeClusterRequest(), version, listener="INSIDE")
+def test_returns_the_cluster_and_its_one_broker(version: int) -> None:
+    client = SimulatedClient({"node.id": 7, "broker.rack": "shelf"})
+    client.sim.broker.endpoints = lambda listener: (f"host-of-{listener}", 1234)
+    response = client.ask(DescribeClusterRequest(), version, listener="INSIDE")
     assert (response.error_code, response.error_message) == (0, None)
-    assert response.cluster_id == asker.sim.broker.cluster_id
+    assert response.cluster_id == client.sim.broker.cluster_id
     assert response.controller_id == 7
     (broker,) = response.brokers
     assert (broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced) == (
@@ -26,7 +26,7 @@ def test_tells_the_cluster_and_its_one_broker(version: int) -> None:
     assert response.cluster_authorized_operations == -(2**31)
 
 
-def test_tells_what_may_be_done_if_asked() -> None:
+def test_returns_authorized_operations_on_request() -> None:
     response = SimulatedClient().ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
     assert response.cluster_authorized_operations == 8096
 

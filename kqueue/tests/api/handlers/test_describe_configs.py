@@ -18,16 +18,16 @@ KAFKAS_TOPIC_SETTINGS = 33
 
 
 def describe(
-    asker: SimulatedClient, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any
+    client: SimulatedClient, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **fields: Any
 ) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    (result,) = asker.ask(DescribeConfigsRequest(resources=[resource], **fields), version).results
+    (result,) = client.ask(DescribeConfigsRequest(resources=[resource], **fields), version).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result  # type: ignore[no-any-return]
 
 
-def one(asker: SimulatedClient, kind: int, name: str, key: str, **fields: Any) -> DescribeConfigsResourceResult:
-    result = describe(asker, kind, name, [key], **fields)
+def one(client: SimulatedClient, kind: int, name: str, key: str, **fields: Any) -> DescribeConfigsResourceResult:
+    result = describe(client, kind, name, [key], **fields)
     assert (result.error_code, result.error_message) == (0, "")
     (config,) = result.configs
     return config
@@ -39,13 +39,13 @@ def synonyms(config: DescribeConfigsResourceResult) -> list[tuple[str, str | Non
 
 @pytest.mark.parametrize("version", versions_of("describe_configs"))
 def test_a_topic_setting_at_every_version(version: int) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a", retention_ms="5")
+    client = SimulatedClient()
+    client.sim.topic("a", retention_ms="5")
     asked = {"include_synonyms": True} if version >= 1 else {}
     asked |= {"include_documentation": True} if version >= 3 else {}
-    own = one(asker, TOPIC, "a", "retention.ms", version=version, **asked)
+    own = one(client, TOPIC, "a", "retention.ms", version=version, **asked)
     assert (own.name, own.value, own.read_only, own.is_sensitive) == ("retention.ms", "5", False, False)
-    default = one(asker, TOPIC, "a", "segment.bytes", version=version, **asked)
+    default = one(client, TOPIC, "a", "segment.bytes", version=version, **asked)
     if version == 0:
         assert (own.is_default, default.is_default) == (False, True)
         return
@@ -57,9 +57,9 @@ def test_a_topic_setting_at_every_version(version: int) -> None:
 
 
 def test_a_topic_has_all_of_kafkas_settings() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    result = describe(asker, TOPIC, "a")
+    client = SimulatedClient()
+    client.sim.topic("a")
+    result = describe(client, TOPIC, "a")
     names = [config.name for config in result.configs]
     assert len(set(names)) == len(names) >= KAFKAS_TOPIC_SETTINGS
     assert {config.name: config.value for config in result.configs} | {
@@ -70,9 +70,9 @@ def test_a_topic_has_all_of_kafkas_settings() -> None:
 
 
 def test_a_brokers_setting_gives_the_topics_default() -> None:
-    asker = SimulatedClient({"log.retention.hours": 2, "log.retention.minutes": 3})
-    asker.sim.topic("a")
-    config = one(asker, TOPIC, "a", "retention.ms", include_synonyms=True)
+    client = SimulatedClient({"log.retention.hours": 2, "log.retention.minutes": 3})
+    client.sim.topic("a")
+    config = one(client, TOPIC, "a", "retention.ms", include_synonyms=True)
     assert (config.value, config.config_source) == ("180000", 4)
     assert synonyms(config) == [
         ("log.retention.minutes", "3", 4),
@@ -83,26 +83,26 @@ def test_a_brokers_setting_gives_the_topics_default() -> None:
 
 @pytest.mark.parametrize("keys", [None, []])
 def test_no_names_are_all_names(keys: list[str] | None) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    assert len(describe(asker, TOPIC, "a", keys).configs) >= KAFKAS_TOPIC_SETTINGS
+    client = SimulatedClient()
+    client.sim.topic("a")
+    assert len(describe(client, TOPIC, "a", keys).configs) >= KAFKAS_TOPIC_SETTINGS
 
 
 def test_unknown_names_are_left_out() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a")
-    assert [config.name for config in describe(asker, TOPIC, "a", ["nope", "flush.ms"]).configs] == ["flush.ms"]
+    client = SimulatedClient()
+    client.sim.topic("a")
+    assert [config.name for config in describe(client, TOPIC, "a", ["nope", "flush.ms"]).configs] == ["flush.ms"]
 
 
 def test_the_brokers_settings() -> None:
-    asker = SimulatedClient({"num.partitions": 3})
-    config = one(asker, BROKER, "1", "num.partitions", include_synonyms=True, include_documentation=True)
+    client = SimulatedClient({"num.partitions": 3})
+    config = one(client, BROKER, "1", "num.partitions", include_synonyms=True, include_documentation=True)
     assert (config.value, config.read_only, config.config_source, config.config_type) == ("3", True, 4, 3)
     assert synonyms(config) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
     assert config.documentation
-    unset = one(asker, BROKER, "1", "broker.rack", include_synonyms=True)
+    unset = one(client, BROKER, "1", "broker.rack", include_synonyms=True)
     assert (unset.value, unset.config_source, unset.synonyms) == (None, 5, [])
-    assert len(describe(asker, BROKER, "1").configs) == len(list(asker.sim.broker.config))
+    assert len(describe(client, BROKER, "1").configs) == len(list(client.sim.broker.config))
 
 
 def test_the_cluster_wide_defaults_are_empty() -> None:
@@ -129,13 +129,13 @@ def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> N
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_not_there_is_refused_alone(kind: int, name: str, code: ErrorCode) -> None:
-    asker = SimulatedClient()
+def test_unknown_entries_are_refused_individually(kind: int, name: str, code: ErrorCode) -> None:
+    client = SimulatedClient()
     resources = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None),
         DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=["node.id"]),
     ]
-    refused, fine = asker.ask(DescribeConfigsRequest(resources=resources), 4).results
+    refused, fine = client.ask(DescribeConfigsRequest(resources=resources), 4).results
     assert (refused.error_code, refused.configs) == (code, [])
     assert refused.error_message
     assert (fine.error_code, [config.name for config in fine.configs]) == (0, ["node.id"])

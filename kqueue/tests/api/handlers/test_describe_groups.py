@@ -13,16 +13,16 @@ from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupM
 VERSIONS = versions_of("describe_groups")
 
 
-def describe(asker: SimulatedClient, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
+def describe(client: SimulatedClient, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
     request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations)
-    found: list[DescribedGroup] = asker.ask(request, version).groups
+    found: list[DescribedGroup] = client.ask(request, version).groups
     return found
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_stable_group_shows_everything(version: int) -> None:
-    asker = world()
-    joined = stable(asker)
+    client = world()
+    joined = stable(client)
     member = DescribedGroupMember(
         member_id=joined.member_id,
         client_id="tester",
@@ -30,7 +30,7 @@ def test_a_stable_group_shows_everything(version: int) -> None:
         member_metadata=RANGE,
         member_assignment=b"mine",
     )
-    assert describe(asker, version, "g") == [
+    assert describe(client, version, "g") == [
         DescribedGroup(
             group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
         )
@@ -39,9 +39,9 @@ def test_a_stable_group_shows_everything(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) -> None:
-    asker = world()
-    joined = join(asker, group_instance_id="i")
-    [group] = describe(asker, version, "g")
+    client = world()
+    joined = join(client, group_instance_id="i")
+    [group] = describe(client, version, "g")
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
     assert [(member.member_metadata, member.member_assignment) for member in group.members] == [(b"", b"")]
     assert [(member.member_id, member.group_instance_id) for member in group.members] == [
@@ -51,18 +51,18 @@ def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) ->
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_groups_come_in_the_order_asked_for(version: int) -> None:
-    asker = world()
-    commit(asker, {("t", 0): 1}, group_id="simple")
-    stable(asker)
-    found = describe(asker, version, "simple", "nobody", "g", "")
+    client = world()
+    commit(client, {("t", 0): 1}, group_id="simple")
+    stable(client)
+    found = describe(client, version, "simple", "nobody", "g", "")
     assert [group.group_id for group in found] == ["simple", "nobody", "g", ""]
     assert [group.group_state for group in found] == ["Empty", "Dead", "Stable", "Dead"]
 
 
 def test_a_group_that_is_named_twice_is_described_once() -> None:
-    asker = world()
-    stable(asker)
-    assert [group.group_id for group in describe(asker, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
+    client = world()
+    stable(client)
+    assert [group.group_id for group in describe(client, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -77,15 +77,15 @@ def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(versio
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 3])
-def test_operations_are_told_to_who_asks(version: int) -> None:
-    asker = world()
-    stable(asker)
-    assert describe(asker, version, "g", operations=True)[0].authorized_operations == GROUP_OPERATIONS
-    assert describe(asker, version, "g")[0].authorized_operations == NOT_REQUESTED
+def test_authorized_operations_are_returned_on_request(version: int) -> None:
+    client = world()
+    stable(client)
+    assert describe(client, version, "g", operations=True)[0].authorized_operations == GROUP_OPERATIONS
+    assert describe(client, version, "g")[0].authorized_operations == NOT_REQUESTED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_error_is_told_for_every_group(version: int) -> None:
+def test_an_error_is_reported_for_every_group(version: int) -> None:
     response = describe_groups.error_response(
         DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later")
     )

@@ -15,70 +15,70 @@ COUNT = 100
 
 
 @pytest.fixture
-def asker(monkeypatch: pytest.MonkeyPatch) -> SimulatedClient:
+def client(monkeypatch: pytest.MonkeyPatch) -> SimulatedClient:
     monkeypatch.setattr(fetch_api, "SLICE_ITEMS", 20)
     monkeypatch.setattr(slices, "SLICE_ITEMS", 4)
-    asker = SimulatedClient()
-    asker.sim.topic("t", COUNT)
-    return asker
+    client = SimulatedClient()
+    client.sim.topic("t", COUNT)
+    return client
 
 
-def wanted(count: int = COUNT) -> list:  # type: ignore[type-arg]
+def fetch_partitions(count: int = COUNT) -> list:  # type: ignore[type-arg]
     return [want(index) for index in range(count)]
 
 
 @pytest.mark.parametrize("version", [3, 12, 18])
 def test_gives_what_an_unsliced_fetch_gives(
-    asker: SimulatedClient, version: int, monkeypatch: pytest.MonkeyPatch
+    client: SimulatedClient, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for index in (0, 57, 99):
-        asker.produce("t", batch(b"%d" % index), partition=index)
-    asked = [*wanted(), want(COUNT)]
-    sliced = fetch(asker, version, *asked)
+        client.produce("t", batch(b"%d" % index), partition=index)
+    requested = [*fetch_partitions(), want(COUNT)]
+    sliced = fetch(client, version, *requested)
     monkeypatch.setattr(fetch_api, "SLICE_ITEMS", 1000)
-    assert sliced == fetch(asker, version, *asked)
+    assert sliced == fetch(client, version, *requested)
     assert [values(part) for part in parts(sliced) if part.records] == [[b"0"], [b"57"], [b"99"]]
     assert [part.partition_index for part in parts(sliced) if part.error_code] == [COUNT]
 
 
-def test_limits_hold_over_all_slices(asker: SimulatedClient) -> None:
+def test_limits_hold_over_all_slices(client: SimulatedClient) -> None:
     for index in range(COUNT):
-        asker.produce("t", batch(b"x" * 100), partition=index)
+        client.produce("t", batch(b"x" * 100), partition=index)
     size = len(batch(b"x" * 100))
-    response = fetch(asker, 12, *wanted(), max_bytes=10 * size)
+    response = fetch(client, 12, *fetch_partitions(), max_bytes=10 * size)
     assert [index for index, part in enumerate(parts(response)) if part.records] == list(range(10))
 
 
-def test_reads_one_slice_a_turn(asker: SimulatedClient) -> None:
-    started = asker.start(request(asker, 12, *wanted()), 12)
+def test_reads_one_slice_a_turn(client: SimulatedClient) -> None:
+    started = client.start(request(client, 12, *fetch_partitions()), 12)
     turns = 0
     while started.response is None:
-        assert asker.sim.broker.purgatory.run_ready()
+        assert client.sim.broker.purgatory.run_ready()
         turns += 1
     assert turns >= COUNT // (fetch_api.PARTITIONS_PER_STEP * 4)
 
 
-def test_what_is_appended_between_slices_answers_it(asker: SimulatedClient) -> None:
-    started = asker.start(request(asker, 12, *wanted(), max_wait_ms=10_000), 12)
-    assert asker.sim.broker.purgatory.ready
-    append(asker, batch(b"between"))
-    asker.sim.settle()
+def test_what_is_appended_between_slices_answers_it(client: SimulatedClient) -> None:
+    started = client.start(request(client, 12, *fetch_partitions(), max_wait_ms=10_000), 12)
+    assert client.sim.broker.purgatory.ready
+    append(client, batch(b"between"))
+    client.sim.settle()
     assert [values(part) for part in parts(started.response) if part.records] == [[b"between"]]
 
 
-def test_waits_for_more_as_any_fetch(asker: SimulatedClient) -> None:
-    started = asker.start(request(asker, 12, *wanted(), max_wait_ms=10_000), 12)
-    asker.sim.settle()
+def test_waits_for_more_as_any_fetch(client: SimulatedClient) -> None:
+    started = client.start(request(client, 12, *fetch_partitions(), max_wait_ms=10_000), 12)
+    client.sim.settle()
     assert started.response is None
-    asker.produce("t", batch(b"new"), partition=77)
+    client.produce("t", batch(b"new"), partition=77)
     assert [values(part) for part in parts(started.response) if part.records] == [[b"new"]]
 
 
-def test_unknown_partitions_cost_no_traceback(asker: SimulatedClient) -> None:
+def test_unknown_partitions_cost_no_traceback(client: SimulatedClient) -> None:
     """An exception with its traceback holds the frames of the pass, and with them every result, in
     a reference cycle.
     """
-    asked = request(asker, 12, *wanted())
-    asked.topics += [FetchTopic(topic=f"nobody-{index}", partitions=[want()]) for index in range(50)]
-    response = asker.ask(asked, 12)
+    requested = request(client, 12, *fetch_partitions())
+    requested.topics += [FetchTopic(topic=f"nobody-{index}", partitions=[want()]) for index in range(50)]
+    response = client.ask(requested, 12)
     assert [part.error_code for part in parts(response)].count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 50

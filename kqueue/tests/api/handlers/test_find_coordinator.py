@@ -16,20 +16,20 @@ NEW = [version for version in versions_of("find_coordinator") if version >= 4]
 @pytest.mark.parametrize("version", OLD)
 @pytest.mark.parametrize("key", ["g", ""])
 def test_the_only_broker_coordinates_every_group(version: int, key: str) -> None:
-    asker = world(node_id=7)
-    asker.sim.broker.endpoints = lambda listener: (f"{listener.lower()}.host", 1234)
-    response = asker.ask(FindCoordinatorRequest(key=key), version, listener="INSIDE")
+    client = world(node_id=7)
+    client.sim.broker.endpoints = lambda listener: (f"{listener.lower()}.host", 1234)
+    response = client.ask(FindCoordinatorRequest(key=key), version, listener="INSIDE")
     assert response == FindCoordinatorResponse(node_id=7, host="inside.host", port=1234)
 
 
 @pytest.mark.parametrize("version", NEW)
 def test_many_keys_at_once(version: int) -> None:
-    asker = world(node_id=7)
-    response = asker.ask(FindCoordinatorRequest(coordinator_keys=["a", "", "b"]), version)
+    client = world(node_id=7)
+    response = client.ask(FindCoordinatorRequest(coordinator_keys=["a", "", "b"]), version)
     assert response.coordinators == [
         Coordinator(key=key, node_id=7, host="127.0.0.1", port=9092) for key in ("a", "", "b")
     ]
-    assert asker.ask(FindCoordinatorRequest(), version).coordinators == []
+    assert client.ask(FindCoordinatorRequest(), version).coordinators == []
 
 
 @pytest.mark.parametrize("version", [*OLD[1:], *NEW])
@@ -42,11 +42,11 @@ def test_keys_of_other_kinds_have_no_coordinator(version: int, key_type: int) ->
         else FindCoordinatorRequest(key="a", key_type=key_type)
     )
     response = world().ask(request, version)
-    found = response.coordinators if many else [response]
-    assert [(one.error_code, one.node_id, one.host, one.port) for one in found] == [
-        (ErrorCode.INVALID_REQUEST, -1, "", -1)
-    ] * (1 + many)
-    assert all(f"type {key_type}" in one.error_message for one in found)
+    coordinators = response.coordinators if many else [response]
+    assert [
+        (candidate.error_code, candidate.node_id, candidate.host, candidate.port) for candidate in coordinators
+    ] == [(ErrorCode.INVALID_REQUEST, -1, "", -1)] * (1 + many)
+    assert all(f"type {key_type}" in candidate.error_message for candidate in coordinators)
 
 
 @pytest.mark.parametrize("version", [*OLD[1:], *NEW])
@@ -55,15 +55,19 @@ def test_transactional_ids_are_refused_in_words(version: int) -> None:
         key="" if version >= 4 else "tx", key_type=1, coordinator_keys=["tx"] if version >= 4 else []
     )
     response = world().ask(request, version)
-    found = response.coordinators[0] if version >= 4 else response
+    coordinators = response.coordinators[0] if version >= 4 else response
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version == 2 else ErrorCode.UNSUPPORTED_VERSION
-    assert (found.error_code, found.node_id, found.error_message) == (code, -1, "transactions are not served yet")
+    assert (coordinators.error_code, coordinators.node_id, coordinators.error_message) == (
+        code,
+        -1,
+        "transactions are not served yet",
+    )
 
 
 @pytest.mark.parametrize("version", [*OLD, *NEW])
-def test_an_error_is_told_for_every_key(version: int) -> None:
+def test_an_error_is_reported_for_every_key(version: int) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
     response = find_coordinator.error_response(request, version, CoordinatorNotAvailable("later"))
-    found = response.coordinators if version >= 4 else [response]
-    assert {one.error_code for one in found} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    assert [one.key for one in response.coordinators] == request.coordinator_keys
+    coordinators = response.coordinators if version >= 4 else [response]
+    assert {candidate.error_code for candidate in coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert [coordinator.key for coordinator in response.coordinators] == request.coordinator_keys

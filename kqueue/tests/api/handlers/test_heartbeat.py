@@ -11,24 +11,24 @@ VERSIONS = versions_of("heartbeat")
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_heartbeat_keeps_a_member_alive(version: int) -> None:
-    asker = world()
-    joined = stable(asker)
+    client = world()
+    joined = stable(client)
     for _ in range(5):
-        asker.sim.advance(9_999)
-        assert heartbeat(asker, joined, version) == ErrorCode.NONE
-    asker.sim.advance(10_000)
-    assert heartbeat(asker, joined, version) == ErrorCode.UNKNOWN_MEMBER_ID
+        client.sim.advance(9_999)
+        assert heartbeat(client, joined, version) == ErrorCode.NONE
+    client.sim.advance(10_000)
+    assert heartbeat(client, joined, version) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_learns_that_it_has_to_join_again(version: int) -> None:
-    asker = world()
-    joined = stable(asker)
-    start_join(asker)
-    assert heartbeat(asker, joined, version) == ErrorCode.REBALANCE_IN_PROGRESS
-    again = start_join(asker, member_id=joined.member_id).response
-    assert heartbeat(asker, again, version) == ErrorCode.NONE
-    assert heartbeat(asker, joined, version) == ErrorCode.ILLEGAL_GENERATION
+    client = world()
+    joined = stable(client)
+    start_join(client)
+    assert heartbeat(client, joined, version) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = start_join(client, member_id=joined.member_id).response
+    assert heartbeat(client, again, version) == ErrorCode.NONE
+    assert heartbeat(client, joined, version) == ErrorCode.ILLEGAL_GENERATION
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_member_learns_that_it_has_to_join_again(version: int) -> None:
         ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_strangers_are_refused(fields: dict[str, object], code: ErrorCode) -> None:
-    asker = world()
-    assert heartbeat(asker, stable(asker), **fields) == code
+def test_unknown_members_are_refused(fields: dict[str, object], code: ErrorCode) -> None:
+    client = world()
+    assert heartbeat(client, stable(client), **fields) == code
 
 
 def test_the_former_holder_of_an_instance_is_fenced() -> None:
-    asker = world()
-    joined = join(asker, group_instance_id="i")
-    join(asker, group_instance_id="i")
-    assert heartbeat(asker, joined, group_instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    client = world()
+    joined = join(client, group_instance_id="i")
+    join(client, group_instance_id="i")
+    assert heartbeat(client, joined, group_instance_id="i") == ErrorCode.FENCED_INSTANCE_ID

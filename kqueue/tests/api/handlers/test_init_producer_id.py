@@ -10,30 +10,30 @@ from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 
 @pytest.mark.parametrize("version", versions_of("init_producer_id"))
 def test_each_producer_gets_its_own_id_with_epoch_0(version: int) -> None:
-    asker = SimulatedClient()
-    answers = [asker.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
-    assert {answer.error_code for answer in answers} == {0}
-    assert {answer.producer_epoch for answer in answers} == {0}
-    assert len({answer.producer_id for answer in answers}) == 3
-    assert min(answer.producer_id for answer in answers) >= 0
+    client = SimulatedClient()
+    responses = [client.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
+    assert {response.error_code for response in responses} == {0}
+    assert {response.producer_epoch for response in responses} == {0}
+    assert len({response.producer_id for response in responses}) == 3
+    assert min(response.producer_id for response in responses) >= 0
 
 
 def test_the_first_waits_until_a_block_of_ids_is_stored() -> None:
-    asker = SimulatedClient()
-    first, second = (asker.start(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
+    client = SimulatedClient()
+    first, second = (client.start(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     assert first.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert first.response.producer_id != second.response.producer_id
     assert (
-        asker.start(InitProducerIdRequest(transactional_id=None), 4).response.error_code == 0
+        client.start(InitProducerIdRequest(transactional_id=None), 4).response.error_code == 0
     )  # at once, while the block lasts
 
 
 def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
-    asker = SimulatedClient()
-    before = asker.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
-    asker.sim.stop()
-    after = SimulatedClient(sim=asker.sim.restarted()).ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+    client = SimulatedClient()
+    before = client.ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
+    client.sim.stop()
+    after = SimulatedClient(sim=client.sim.restarted()).ask(InitProducerIdRequest(transactional_id=None), 4).producer_id
     assert after > before
 
 
@@ -46,24 +46,24 @@ def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
     ],
 )
 def test_transactional_ids_are_refused(version: int, fields: dict[str, str], code: ErrorCode) -> None:
-    answer = SimulatedClient().ask(InitProducerIdRequest(**fields), version)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
+    response = SimulatedClient().ask(InitProducerIdRequest(**fields), version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
 
-@pytest.mark.parametrize(("id", "epoch", "fine"), [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])
-def test_id_and_epoch_come_together(id: int, epoch: int, fine: bool) -> None:
-    answer = SimulatedClient().ask(
+@pytest.mark.parametrize(("id", "epoch", "valid"), [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])
+def test_id_and_epoch_come_together(id: int, epoch: int, valid: bool) -> None:
+    response = SimulatedClient().ask(
         InitProducerIdRequest(transactional_id=None, producer_id=id, producer_epoch=epoch), 3
     )
-    assert answer.error_code == (0 if fine else ErrorCode.INVALID_REQUEST)
+    assert response.error_code == (0 if valid else ErrorCode.INVALID_REQUEST)
 
 
-def test_a_store_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    asker = SimulatedClient()
+def test_a_store_failure_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")
 
-    monkeypatch.setattr(asker.sim.store, "commit", fail)
-    answer = asker.ask(InitProducerIdRequest(transactional_id=None), 4)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    monkeypatch.setattr(client.sim.store, "commit", fail)
+    response = client.ask(InitProducerIdRequest(transactional_id=None), 4)
+    assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)

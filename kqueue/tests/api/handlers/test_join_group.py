@@ -12,8 +12,8 @@ VERSIONS = versions_of("join_group")
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_newcomer_becomes_the_leader_of_a_new_group(version: int) -> None:
-    asker = world()
-    response = join(asker, version)
+    client = world()
+    response = join(client, version)
     assert response.member_id.startswith("tester-")
     assert response == JoinGroupResponse(
         generation_id=1,
@@ -27,11 +27,11 @@ def test_a_newcomer_becomes_the_leader_of_a_new_group(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_from_version_4_on_a_newcomer_is_first_given_its_id(version: int) -> None:
-    asker = world()
-    response = asker.ask(join_request(version), version)
+    client = world()
+    response = client.ask(join_request(version), version)
     if version < 4:
-        asker.sim.advance(0)
-        assert asker.sim.broker.groups.describe("g").members
+        client.sim.advance(0)
+        assert client.sim.broker.groups.describe("g").members
         return
     assert (response.error_code, response.generation_id, response.leader) == (ErrorCode.MEMBER_ID_REQUIRED, -1, "")
     assert response.protocol_name == (None if version >= 7 else "")
@@ -40,43 +40,43 @@ def test_from_version_4_on_a_newcomer_is_first_given_its_id(version: int) -> Non
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_members_wait_for_each_other(version: int) -> None:
-    asker = world()
-    leader = join(asker, version)
-    sync(asker, leader)
-    waiting = start_join(asker, version)
+    client = world()
+    leader = join(client, version)
+    sync(client, leader)
+    waiting = start_join(client, version)
     assert waiting.response is None
-    again = start_join(asker, version, leader.member_id)
+    again = start_join(client, version, leader.member_id)
     assert (waiting.response.generation_id, again.response.generation_id) == (2, 2)
     assert waiting.response.members == []
     assert {member.member_id for member in again.response.members} == {leader.member_id, waiting.response.member_id}
 
 
 def test_the_client_host_and_id_are_kept() -> None:
-    asker = world()
-    join(asker)
-    [member] = asker.sim.broker.groups.describe("g").members
+    client = world()
+    join(client)
+    [member] = client.sim.broker.groups.describe("g").members
     assert (member.client_id, member.client_host) == ("tester", "/127.0.0.1")
 
 
 def test_version_0_has_its_session_timeout_for_joining_too() -> None:
-    asker = world()
-    leader = join(asker, 0)
-    sync(asker, leader)
-    newcomer = start_join(asker, 0)
-    asker.sim.advance(9_000)
-    heartbeat(asker, leader)
-    asker.sim.advance(999)
+    client = world()
+    leader = join(client, 0)
+    sync(client, leader)
+    newcomer = start_join(client, 0)
+    client.sim.advance(9_000)
+    heartbeat(client, leader)
+    client.sim.advance(999)
     assert newcomer.response is None
-    asker.sim.advance(1)
+    client.sim.advance(1)
     assert newcomer.response.generation_id == 2
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 5])
 def test_a_leader_that_comes_back_learns_from_version_9_on_that_it_leads(version: int) -> None:
-    asker = world()
-    leader = join(asker, version, group_instance_id="i")
-    sync(asker, leader, {leader.member_id: b"mine"}, group_instance_id="i")
-    back = join(asker, version, group_instance_id="i")
+    client = world()
+    leader = join(client, version, group_instance_id="i")
+    sync(client, leader, {leader.member_id: b"mine"}, group_instance_id="i")
+    back = join(client, version, group_instance_id="i")
     assert back.generation_id == 1
     assert back.member_id.startswith("i-")
     if version >= 9:
@@ -84,7 +84,7 @@ def test_a_leader_that_comes_back_learns_from_version_9_on_that_it_leads(version
         assert [(member.member_id, member.group_instance_id) for member in back.members] == [(back.member_id, "i")]
     else:
         assert (back.leader, back.members) == (leader.member_id, [])
-    assert sync(asker, back, group_instance_id="i").assignment == b"mine"
+    assert sync(client, back, group_instance_id="i").assignment == b"mine"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -106,45 +106,45 @@ def test_what_can_not_be_is_refused(version: int, fields: dict[str, object], cod
 
 
 def test_a_full_group_sends_newcomers_away_without_an_id() -> None:
-    asker = world(group_max_size=1)
-    leader = join(asker)
-    sync(asker, leader)
-    response = asker.ask(join_request(9), 9)
+    client = world(group_max_size=1)
+    leader = join(client)
+    sync(client, leader)
+    response = client.ask(join_request(9), 9)
     assert (response.error_code, response.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 
 def test_who_is_replaced_while_it_waits_is_fenced() -> None:
-    asker = world()
-    waiting = asker.start(join_request(9, group_instance_id="i"), 9)
-    asker.start(join_request(9, group_instance_id="i"), 9)
-    asker.sim.settle()
+    client = world()
+    waiting = client.start(join_request(9, group_instance_id="i"), 9)
+    client.start(join_request(9, group_instance_id="i"), 9)
+    client.sim.settle()
     assert waiting.response.error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_the_members_favourite_protocol_comes_first() -> None:
-    asker = world()
+    client = world()
     protocols = [JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in ("b", "a", "c")]
-    response = join(asker, protocols=protocols)
+    response = join(client, protocols=protocols)
     assert (response.protocol_name, response.members[0].metadata) == ("b", b"b")
 
 
 def test_a_client_without_a_name_gets_an_id_all_the_same() -> None:
-    asker = world()
-    response = asker.ask(join_request(9), 9)
+    client = world()
+    response = client.ask(join_request(9), 9)
     assert len(response.member_id) > 36
 
 
 @pytest.mark.parametrize("name", ["x" * 32767, "\U0001d11e" * 8191])
 def test_a_name_of_any_length_makes_an_id_that_fits(name: str) -> None:
-    asker = world()
-    joined = join(asker, group_instance_id=name)
+    client = world()
+    joined = join(client, group_instance_id=name)
     assert joined.member_id.startswith(name[:255])
-    assert sync(asker, joined, {joined.member_id: b"mine"}, group_instance_id=name).assignment == b"mine"
+    assert sync(client, joined, {joined.member_id: b"mine"}, group_instance_id=name).assignment == b"mine"
 
 
 def test_the_metadata_outlives_the_frame_that_brought_it() -> None:
-    asker = world()
-    started = start_join(asker)
+    client = world()
+    started = start_join(client)
     started.frame[:] = bytes(len(started.frame))
-    asker.sim.advance(0)
+    client.sim.advance(0)
     assert started.response.members[0].metadata == RANGE

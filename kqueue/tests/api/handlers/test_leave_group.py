@@ -14,21 +14,21 @@ MANY = [version for version in versions_of("leave_group") if version >= 3]
 
 @pytest.mark.parametrize("version", ONE)
 def test_one_member_leaves(version: int) -> None:
-    asker = world()
-    joined = stable(asker)
+    client = world()
+    joined = stable(client)
     request = LeaveGroupRequest(group_id="g", member_id=joined.member_id)
-    assert asker.ask(request, version) == LeaveGroupResponse()
-    assert asker.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
-    assert asker.ask(request, version) == LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    assert client.ask(request, version) == LeaveGroupResponse()
+    assert client.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
+    assert client.ask(request, version) == LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 @pytest.mark.parametrize("version", MANY)
 def test_several_leave_each_with_an_answer(version: int) -> None:
-    asker = world()
-    first, second = join(asker, group_instance_id="i"), start_join(asker)
-    join(asker, member_id=first.member_id, group_instance_id="i")
+    client = world()
+    first, second = join(client, group_instance_id="i"), start_join(client)
+    join(client, member_id=first.member_id, group_instance_id="i")
     response = leave(
-        asker,
+        client,
         MemberIdentity(member_id=second.response.member_id),
         MemberIdentity(group_instance_id="i"),
         MemberIdentity(member_id="stranger"),
@@ -43,14 +43,14 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
             MemberResponse(group_instance_id="nobody's", error_code=ErrorCode.UNKNOWN_MEMBER_ID),
         ]
     )
-    assert asker.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
+    assert client.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
 
 
 @pytest.mark.parametrize("version", MANY)
 def test_leaving_an_unknown_group_is_an_error(version: int) -> None:
     response = leave(world(), MemberIdentity(member_id="x", group_instance_id="i"), version=version)
     assert response.error_code == ErrorCode.NONE
-    assert [(one.member_id, one.group_instance_id, one.error_code) for one in response.members] == [
+    assert [(member.member_id, member.group_instance_id, member.error_code) for member in response.members] == [
         ("x", "i", ErrorCode.UNKNOWN_MEMBER_ID)
     ]
 
@@ -67,8 +67,8 @@ def test_an_empty_list_of_members_is_no_error() -> None:
 
 
 def test_the_former_holder_of_an_instance_can_not_leave_for_the_new_one() -> None:
-    asker = world()
-    first = join(asker, group_instance_id="i")
-    join(asker, group_instance_id="i")
-    response = leave(asker, MemberIdentity(member_id=first.member_id, group_instance_id="i"))
+    client = world()
+    first = join(client, group_instance_id="i")
+    join(client, group_instance_id="i")
+    response = leave(client, MemberIdentity(member_id=first.member_id, group_instance_id="i"))
     assert response.members[0].error_code == ErrorCode.FENCED_INSTANCE_ID

@@ -10,10 +10,10 @@ VERSIONS = versions_of("list_groups")
 
 
 def two_groups() -> SimulatedClient:
-    asker = world()
-    commit(asker, {("t", 0): 1}, group_id="simple")
-    stable(asker)
-    return asker
+    client = world()
+    commit(client, {("t", 0): 1}, group_id="simple")
+    stable(client)
+    return client
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -27,7 +27,7 @@ def test_all_groups_are_listed(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "filters", "found"),
+    ("version", "filters", "expected"),
     [
         (4, {"states_filter": ["Stable"]}, ["g"]),
         (5, {"states_filter": ["stable", "EMPTY"]}, ["simple", "g"]),
@@ -38,8 +38,8 @@ def test_all_groups_are_listed(version: int) -> None:
         (5, {"types_filter": ["classic"], "states_filter": ["Empty"]}, ["simple"]),
     ],
 )
-def test_filters_let_pass_what_they_name(version: int, filters: dict[str, list[str]], found: list[str]) -> None:
-    assert [group.group_id for group in two_groups().ask(ListGroupsRequest(**filters), version).groups] == found
+def test_filters_let_pass_what_they_name(version: int, filters: dict[str, list[str]], expected: list[str]) -> None:
+    assert [group.group_id for group in two_groups().ask(ListGroupsRequest(**filters), version).groups] == expected
 
 
 def test_a_broker_without_groups_lists_none() -> None:

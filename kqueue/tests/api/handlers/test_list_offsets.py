@@ -23,58 +23,61 @@ NOWHERE = (0, -1, -1, -1)
 
 
 def ask(
-    asker: SimulatedClient, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0
+    client: SimulatedClient, version: int, *partitions: ListOffsetsPartition, topic: str = "t", isolation: int = 0
 ) -> ListOffsetsResponse:
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=list(partitions))]
     )
-    response: ListOffsetsResponse = asker.ask(request, version)
+    response: ListOffsetsResponse = client.ask(request, version)
     return response
 
 
-def one(
-    asker: SimulatedClient, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any
+def partition_response(
+    client: SimulatedClient, version: int, timestamp: int, *, topic: str = "t", index: int = 0, **fields: Any
 ) -> ListOffsetsPartitionResponse:
     isolation = fields.pop("isolation", 0)
-    asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
-    ((data,),) = (told.partitions for told in ask(asker, version, asked, topic=topic, isolation=isolation).topics)
+    requested = ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)
+    ((data,),) = (
+        topic_response.partitions
+        for topic_response in ask(client, version, requested, topic=topic, isolation=isolation).topics
+    )
     assert data.partition_index == index
     return data  # type: ignore[no-any-return]
 
 
-def place(asker: SimulatedClient, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int, int]:
-    data = one(asker, version, timestamp, **fields)
+def position(client: SimulatedClient, version: int, timestamp: int, **fields: Any) -> tuple[int, int, int, int]:
+    data = partition_response(client, version, timestamp, **fields)
     return data.error_code, data.timestamp, data.offset, data.leader_epoch
 
 
 @pytest.fixture
-def asker() -> SimulatedClient:
+def client() -> SimulatedClient:
     """Records at NOW, NOW+1 (offsets 0, 1), NOW+100 (2) and NOW+50 (3)."""
-    asker = SimulatedClient()
-    asker.sim.topic("t", 2)
-    asker.sim.broker.leader_epoch = 3
-    asker.produce("t", batch(b"a", b"b"))
-    asker.produce("t", batch(b"c", time_ms=NOW_MS + 100))
-    asker.produce("t", batch(b"d", time_ms=NOW_MS + 50))
-    return asker
+    client = SimulatedClient()
+    client.sim.topic("t", 2)
+    client.sim.broker.leader_epoch = 3
+    client.produce("t", batch(b"a", b"b"))
+    client.produce("t", batch(b"c", time_ms=NOW_MS + 100))
+    client.produce("t", batch(b"d", time_ms=NOW_MS + 50))
+    return client
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_ends_and_times(asker: SimulatedClient, version: int) -> None:
+def test_ends_and_times(client: SimulatedClient, version: int) -> None:
     epoch = 3 if version >= 4 else -1
-    assert place(asker, version, LATEST) == (0, -1, 4, epoch)
-    assert place(asker, version, EARLIEST) == (0, -1, 0, epoch)
+    assert position(client, version, LATEST) == (0, -1, 4, epoch)
+    assert position(client, version, EARLIEST) == (0, -1, 0, epoch)
     for time_ms, expected in ((0, (0, 0)), (1, (1, 1)), (2, (100, 2)), (100, (100, 2)), (-(10**6), (0, 0))):
-        assert place(asker, version, NOW_MS + time_ms) == (0, NOW_MS + expected[0], expected[1], epoch)
-    assert place(asker, version, NOW_MS + 101) == NOWHERE
+        assert position(client, version, NOW_MS + time_ms) == (0, NOW_MS + expected[0], expected[1], epoch)
+    assert position(client, version, NOW_MS + 101) == NOWHERE
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_an_empty_partition(asker: SimulatedClient, version: int) -> None:
+def test_an_empty_partition(client: SimulatedClient, version: int) -> None:
     epoch = 3 if version >= 4 else -1
-    assert place(asker, version, LATEST, index=1) == (0, -1, 0, epoch)
-    assert place(asker, version, EARLIEST, index=1) == (0, -1, 0, epoch)
-    assert place(asker, version, NOW_MS, index=1) == NOWHERE
+    assert position(client, version, LATEST, index=1) == (0, -1, 0, epoch)
+    assert position(client, version, EARLIEST, index=1) == (0, -1, 0, epoch)
+    assert position(client, version, NOW_MS, index=1) == NOWHERE
 
 
 @pytest.mark.parametrize("version", range(1, 12))
@@ -90,68 +93,74 @@ def test_an_empty_partition(asker: SimulatedClient, version: int) -> None:
     ],
 )
 def test_other_places_come_with_their_versions(
-    asker: SimulatedClient, version: int, timestamp: int, since: int, expected: tuple[int, int, int, int]
+    client: SimulatedClient, version: int, timestamp: int, since: int, expected: tuple[int, int, int, int]
 ) -> None:
     if version >= since:
-        assert place(asker, version, timestamp) == expected
+        assert position(client, version, timestamp) == expected
     else:
-        assert place(asker, version, timestamp) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
+        assert position(client, version, timestamp) == (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 
 
-def test_the_greatest_time_of_an_empty_log_is_nowhere(asker: SimulatedClient) -> None:
-    assert place(asker, 11, GREATEST_TIME, index=1) == NOWHERE
+def test_the_greatest_time_of_an_empty_log_has_no_offset(client: SimulatedClient) -> None:
+    assert position(client, 11, GREATEST_TIME, index=1) == NOWHERE
 
 
-def test_earliest_is_the_log_start(asker: SimulatedClient) -> None:
-    asker.sim.broker.topics.partition("t", 0).log.advance_start(2)
-    assert place(asker, 5, EARLIEST) == (0, -1, 2, 3)
-    assert place(asker, 5, NOW_MS) == (0, NOW_MS + 100, 2, 3)
+def test_earliest_is_the_log_start(client: SimulatedClient) -> None:
+    client.sim.broker.topics.partition("t", 0).log.advance_start(2)
+    assert position(client, 5, EARLIEST) == (0, -1, 2, 3)
+    assert position(client, 5, NOW_MS) == (0, NOW_MS + 100, 2, 3)
 
 
-def test_each_offset_has_the_epoch_that_wrote_it(asker: SimulatedClient) -> None:
-    asker.sim.broker.leader_epoch = 8
-    asker.produce("t", batch(b"e", time_ms=NOW_MS + 500))
-    assert place(asker, 5, NOW_MS + 100) == (0, NOW_MS + 100, 2, 3)
-    assert place(asker, 5, NOW_MS + 200) == (0, NOW_MS + 500, 4, 8)
-    assert place(asker, 5, LATEST) == (0, -1, 5, 8)
-    assert place(asker, 5, EARLIEST) == (0, -1, 0, 3)
+def test_each_offset_has_the_epoch_that_wrote_it(client: SimulatedClient) -> None:
+    client.sim.broker.leader_epoch = 8
+    client.produce("t", batch(b"e", time_ms=NOW_MS + 500))
+    assert position(client, 5, NOW_MS + 100) == (0, NOW_MS + 100, 2, 3)
+    assert position(client, 5, NOW_MS + 200) == (0, NOW_MS + 500, 4, 8)
+    assert position(client, 5, LATEST) == (0, -1, 5, 8)
+    assert position(client, 5, EARLIEST) == (0, -1, 0, 3)
 
 
 @pytest.mark.parametrize("version", range(2, 12))
 def test_read_committed_clients_see_no_further_than_the_last_stable_offset(version: int) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t")
-    append(asker, transaction(b"open", 1))
-    append(asker, batch(b"plain"))
-    assert one(asker, version, LATEST).offset == 2
-    assert one(asker, version, LATEST, isolation=1).offset == 0
-    assert one(asker, version, NOW_MS).offset == 0
-    assert one(asker, version, NOW_MS, isolation=1).offset == -1
-    end_transaction(asker, 1, commits=True)
-    assert one(asker, version, LATEST, isolation=1).offset == 3
+    client = SimulatedClient()
+    client.sim.topic("t")
+    append(client, transaction(b"open", 1))
+    append(client, batch(b"plain"))
+    assert partition_response(client, version, LATEST).offset == 2
+    assert partition_response(client, version, LATEST, isolation=1).offset == 0
+    assert partition_response(client, version, NOW_MS).offset == 0
+    assert partition_response(client, version, NOW_MS, isolation=1).offset == -1
+    end_transaction(client, 1, commits=True)
+    assert partition_response(client, version, LATEST, isolation=1).offset == 3
 
 
 @pytest.mark.parametrize("version", versions_of("list_offsets"))
-def test_what_is_not_there_is_told_for_itself(asker: SimulatedClient, version: int) -> None:
-    asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 9)]
-    fine, lost = ask(asker, version, *asked).topics[0].partitions
-    assert fine.error_code == 0
-    assert lost.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert (lost.offset, lost.timestamp, lost.old_style_offsets) == (-1, -1, [])
-    assert one(asker, version, LATEST, topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def test_unknown_partitions_are_reported_individually(client: SimulatedClient, version: int) -> None:
+    requested = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 9)]
+    known, unknown = ask(client, version, *requested).topics[0].partitions
+    assert known.error_code == 0
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (unknown.offset, unknown.timestamp, unknown.old_style_offsets) == (-1, -1, [])
+    assert (
+        partition_response(client, version, LATEST, topic="nobody").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
-def test_a_partition_that_stands_twice_is_refused(asker: SimulatedClient) -> None:
-    asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
-    codes = [data.error_code for data in ask(asker, 5, *asked).topics[0].partitions]
+def test_a_duplicate_partition_is_refused(client: SimulatedClient) -> None:
+    requested = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
+    codes = [data.error_code for data in ask(client, 5, *requested).topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", range(4, 12))
-def test_clients_of_another_epoch_are_told(asker: SimulatedClient, version: int) -> None:
-    assert one(asker, version, LATEST, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
-    assert one(asker, version, LATEST, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert one(asker, version, LATEST, current_leader_epoch=3).error_code == 0
+def test_clients_of_another_epoch_get_an_error(client: SimulatedClient, version: int) -> None:
+    assert (
+        partition_response(client, version, LATEST, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    )
+    assert (
+        partition_response(client, version, LATEST, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    )
+    assert partition_response(client, version, LATEST, current_leader_epoch=3).error_code == 0
 
 
 @pytest.mark.parametrize(
@@ -168,34 +177,34 @@ def test_clients_of_another_epoch_are_told(asker: SimulatedClient, version: int)
         (NOW_MS + 100, 5, [4, 3, 2, 0]),
     ],
 )
-def test_version_0_tells_where_segments_begin(timestamp: int, count: int, expected: list[int]) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t", segment_bytes="160")
-    asker.produce("t", batch(b"a", b"b"))  # one segment each
-    asker.produce("t", batch(b"c" * 80, time_ms=NOW_MS + 20))
-    asker.produce("t", batch(b"d" * 80, time_ms=NOW_MS + 30))
-    data = one(asker, 0, timestamp, max_num_offsets=count)
+def test_version_0_returns_segment_base_offsets(timestamp: int, count: int, expected: list[int]) -> None:
+    client = SimulatedClient()
+    client.sim.topic("t", segment_bytes="160")
+    client.produce("t", batch(b"a", b"b"))  # one segment each
+    client.produce("t", batch(b"c" * 80, time_ms=NOW_MS + 20))
+    client.produce("t", batch(b"d" * 80, time_ms=NOW_MS + 30))
+    data = partition_response(client, 0, timestamp, max_num_offsets=count)
     assert (data.error_code, data.old_style_offsets) == (0, expected)
 
 
-def test_version_0_knows_two_places_only(asker: SimulatedClient) -> None:
-    assert one(asker, 0, GREATEST_TIME).error_code == ErrorCode.UNSUPPORTED_VERSION
+def test_version_0_supports_two_special_timestamps(client: SimulatedClient) -> None:
+    assert partition_response(client, 0, GREATEST_TIME).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("version", range(7, 12))
-def test_the_greatest_time_is_that_of_a_record_that_can_be_read(asker: SimulatedClient, version: int) -> None:
+def test_the_greatest_time_is_that_of_a_record_that_can_be_read(client: SimulatedClient, version: int) -> None:
     """S4.2: not one before the log start, and for read_committed clients none beyond the last
     stable offset.
     """
-    partition = asker.sim.broker.topics.partition("t", 0)
+    partition = client.sim.broker.topics.partition("t", 0)
     partition.log.advance_start(3)
-    assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 50, 3, 3)
-    append(asker, transaction(b"open", 1))
-    append(asker, batch(b"later", time_ms=NOW_MS + 900))
-    assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 900, 5, 3)
-    assert place(asker, version, GREATEST_TIME, isolation=1) == (0, NOW_MS + 50, 3, 3)
+    assert position(client, version, GREATEST_TIME) == (0, NOW_MS + 50, 3, 3)
+    append(client, transaction(b"open", 1))
+    append(client, batch(b"later", time_ms=NOW_MS + 900))
+    assert position(client, version, GREATEST_TIME) == (0, NOW_MS + 900, 5, 3)
+    assert position(client, version, GREATEST_TIME, isolation=1) == (0, NOW_MS + 50, 3, 3)
     partition.log.advance_start(6)
-    assert place(asker, version, GREATEST_TIME) == NOWHERE
+    assert position(client, version, GREATEST_TIME) == NOWHERE
 
 
 @pytest.mark.parametrize("version", range(9, 12))
@@ -203,22 +212,22 @@ def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int)
     """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in
     a remote tier.
     """
-    asker = SimulatedClient()
-    asker.sim.topic("t")
-    asker.sim.broker.leader_epoch = 2
-    append(asker, batch(b"a", b"b", b"c"))
-    asker.sim.broker.leader_epoch = 4
-    partition = asker.sim.broker.topics.partition("t", 0)
+    client = SimulatedClient()
+    client.sim.topic("t")
+    client.sim.broker.leader_epoch = 2
+    append(client, batch(b"a", b"b", b"c"))
+    client.sim.broker.leader_epoch = 4
+    partition = client.sim.broker.topics.partition("t", 0)
     partition.log.end_offset = 7  # as compaction leaves it where the records from 3 to 6 are gone
-    append(asker, batch(b"d", time_ms=NOW_MS + 10))
+    append(client, batch(b"d", time_ms=NOW_MS + 10))
     for start, epoch in ((0, 2), (1, 2), (2, 2), (3, 2), (5, 2), (7, 4)):
         partition.log.advance_start(start)
-        assert place(asker, version, EARLIEST) == (0, -1, start, epoch)
-        assert place(asker, version, EARLIEST_LOCAL) == (0, -1, start, epoch)
-        assert place(asker, version, GREATEST_TIME) == (0, NOW_MS + 10, 7, 4)
-        assert place(asker, version, LATEST_TIERED) == NOWHERE
+        assert position(client, version, EARLIEST) == (0, -1, start, epoch)
+        assert position(client, version, EARLIEST_LOCAL) == (0, -1, start, epoch)
+        assert position(client, version, GREATEST_TIME) == (0, NOW_MS + 10, 7, 4)
+        assert position(client, version, LATEST_TIERED) == NOWHERE
         after = min(offset for offset in (0, 1, 2, 7) if offset >= start)
-        assert place(asker, version, NOW_MS) == (
+        assert position(client, version, NOW_MS) == (
             0,
             NOW_MS + (10 if after == 7 else after),
             after,
@@ -238,19 +247,19 @@ def unflushed() -> SimulatedClient:
     """One record flushed and one, of a later time, appended with acks=1 since; partition 1 is
     empty.
     """
-    asker = SimulatedClient({"kqueue.storage": "local"})
-    asker.sim.topic("t", 2)
-    asker.produce("t", batch(b"a", time_ms=NOW_MS - 100))
-    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
-    return asker
+    client = SimulatedClient({"kqueue.storage": "local"})
+    client.sim.topic("t", 2)
+    client.produce("t", batch(b"a", time_ms=NOW_MS - 100))
+    client.start(produce_request(client, "t", batch(b"b"), acks=1), 9)
+    return client
 
 
 def list_request(timestamp: int, index: int = 0, **fields: Any) -> ListOffsetsRequest:
-    asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
-    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])], **fields)
+    requested = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[requested])], **fields)
 
 
-def answer(started: PendingRequest) -> tuple[int, int]:
+def error_and_offset(started: PendingRequest) -> tuple[int, int]:
     data = started.response.topics[0].partitions[0]
     return data.error_code, data.offset
 
@@ -266,7 +275,7 @@ def test_it_waits_for_the_flush_of_what_was_appended_before(
     assert started.response is None
     assert len(unflushed.sim.jobs.pending) == 1, "one flush, shared"
     unflushed.sim.settle()
-    assert answer(started) == (0, 2 if timestamp == LATEST else 1)
+    assert error_and_offset(started) == (0, 2 if timestamp == LATEST else 1)
 
 
 def test_version_0_waits_too(unflushed: SimulatedClient) -> None:
@@ -283,7 +292,7 @@ def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Simulat
     assert unflushed.sim.jobs.step()
     while started.response is None:
         assert unflushed.sim.broker.purgatory.run_ready(), "the first flush answers"
-    assert answer(started) == (0, 2)
+    assert error_and_offset(started) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -296,15 +305,15 @@ def test_what_the_end_does_not_change_is_answered_at_once(
 
 
 def test_a_flushed_partition_is_answered_at_once(unflushed: SimulatedClient) -> None:
-    assert answer(unflushed.start(list_request(LATEST, 1), 7)) == (0, 0)
+    assert error_and_offset(unflushed.start(list_request(LATEST, 1), 7)) == (0, 0)
 
 
 @pytest.mark.parametrize("mode", [{"kqueue.flush": "kafka", "kqueue.storage": "local"}, {"kqueue.storage": "memory"}])
 def test_other_modes_never_wait(mode: dict[str, object]) -> None:
-    asker = SimulatedClient(mode)
-    asker.sim.topic("t", 1)
-    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
-    assert answer(asker.start(list_request(LATEST), 7)) == (0, 1)
+    client = SimulatedClient(mode)
+    client.sim.topic("t", 1)
+    client.start(produce_request(client, "t", batch(b"b"), acks=1), 9)
+    assert error_and_offset(client.start(list_request(LATEST), 7)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -326,19 +335,19 @@ def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(
         sim.clock.advance(passed_ms)
         sim.broker.timers.run_due(sim.clock.monotonic_ms())
         sim.broker.purgatory.run_ready()
-    assert answer(started) == (code, -1)
+    assert error_and_offset(started) == (code, -1)
 
 
 def test_after_a_failed_flush_the_answer_is_what_consumers_see() -> None:
     storage = FaultyStorage()
-    asker = SimulatedClient(sim=Simulation({}, storage=storage))
-    asker.sim.topic("t", 1)
-    asker.produce("t", batch(b"a"))
+    client = SimulatedClient(sim=Simulation({}, storage=storage))
+    client.sim.topic("t", 1)
+    client.produce("t", batch(b"a"))
     storage.fail("sync", lambda path: path.endswith(".log"))
-    asker.start(produce_request(asker, "t", batch(b"b"), acks=1), 9)
-    started = asker.start(list_request(LATEST), 7)
-    asker.sim.settle()
-    assert answer(started) == (0, 1)
+    client.start(produce_request(client, "t", batch(b"b"), acks=1), 9)
+    started = client.start(list_request(LATEST), 7)
+    client.sim.settle()
+    assert error_and_offset(started) == (0, 1)
 
 
 def test_a_partition_that_is_deleted_meanwhile_is_unknown(unflushed: SimulatedClient) -> None:

@@ -18,16 +18,16 @@ def by_name(response: MetadataResponse) -> dict[str | None, MetadataResponseTopi
 
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
-def test_tells_brokers_and_the_leader_of_each_partition(version: int) -> None:
-    asker = SimulatedClient({"node.id": 4, "broker.rack": "r"})
-    asker.sim.broker.endpoints = lambda listener: (listener.lower(), 9)
-    topic = asker.sim.topic("orders", 3)
-    response = asker.ask(named("orders"), version, listener="OUTSIDE")
+def test_returns_brokers_and_the_leader_of_each_partition(version: int) -> None:
+    client = SimulatedClient({"node.id": 4, "broker.rack": "r"})
+    client.sim.broker.endpoints = lambda listener: (listener.lower(), 9)
+    topic = client.sim.topic("orders", 3)
+    response = client.ask(named("orders"), version, listener="OUTSIDE")
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (4, "outside", 9)
     assert broker.rack == ("r" if version >= 1 else None)
     assert response.controller_id == (4 if version >= 1 else -1)
-    assert response.cluster_id == (asker.sim.broker.cluster_id if version >= 2 else None)
+    assert response.cluster_id == (client.sim.broker.cluster_id if version >= 2 else None)
     (told,) = response.topics
     assert (told.error_code, told.name, told.is_internal) == (0, "orders", False)
     assert told.topic_id == (topic.id if version >= 10 else bytes(16))
@@ -39,31 +39,31 @@ def test_tells_brokers_and_the_leader_of_each_partition(version: int) -> None:
             [4],
             [4],
         )
-        assert partition.leader_epoch == (asker.sim.broker.leader_epoch if version >= 7 else -1)
+        assert partition.leader_epoch == (client.sim.broker.leader_epoch if version >= 7 else -1)
         assert partition.offline_replicas == []
 
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_null_is_all_topics_and_in_version_0_so_is_an_empty_list(version: int) -> None:
-    asker = SimulatedClient()
+    client = SimulatedClient()
     for name in ("b", "a"):
-        asker.sim.topic(name)
+        client.sim.topic(name)
     all_topics = MetadataRequest(topics=None) if version else MetadataRequest(topics=[])
-    assert sorted(by_name(asker.ask(all_topics, version))) == ["a", "b"]
+    assert sorted(by_name(client.ask(all_topics, version))) == ["a", "b"]
     if version:
-        response = asker.ask(MetadataRequest(topics=[]), version)
+        response = client.ask(MetadataRequest(topics=[]), version)
         assert (response.topics, len(response.brokers)) == ([], 1)
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_topics_are_found_by_id(version: int) -> None:
-    asker = SimulatedClient()
-    topic = asker.sim.topic("orders")
+    client = SimulatedClient()
+    topic = client.sim.topic("orders")
     ids = [topic.id, b"\x01" * 16]
-    response = asker.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=id, name=None) for id in ids]), version)
-    found, lost = response.topics
-    assert (found.error_code, found.name, found.topic_id, len(found.partitions)) == (0, "orders", topic.id, 1)
-    assert (lost.error_code, lost.name, lost.topic_id, lost.partitions) == (
+    response = client.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=id, name=None) for id in ids]), version)
+    known, unknown = response.topics
+    assert (known.error_code, known.name, known.topic_id, len(known.partitions)) == (0, "orders", topic.id, 1)
+    assert (unknown.error_code, unknown.name, unknown.topic_id, unknown.partitions) == (
         ErrorCode.UNKNOWN_TOPIC_ID,
         None,
         ids[1],
@@ -83,21 +83,21 @@ def test_ids_are_refused_where_the_version_has_them_but_may_not_use_them(version
 
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_a_topic_that_is_asked_for_comes_to_be_and_the_answer_has_its_leaders(version: int) -> None:
-    asker = SimulatedClient({"num.partitions": 2})
-    started = asker.start(named("new"), version)
+    client = SimulatedClient({"num.partitions": 2})
+    started = client.start(named("new"), version)
     assert started.response is None  # it waits until the topic is stored
-    asker.sim.settle()
+    client.sim.settle()
     (topic,) = started.response.topics
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "new", 2)
-    assert asker.sim.broker.topics.get("new").partitions
+    assert client.sim.broker.topics.get("new").partitions
 
 
 def test_a_topic_asked_for_twice_is_created_once() -> None:
-    asker = SimulatedClient()
-    started = [asker.start(named("new", "new"), 9) for _ in range(2)]
-    asker.sim.settle()
-    for one in started:
-        assert [(topic.error_code, topic.name) for topic in one.response.topics] == [(0, "new")]
+    client = SimulatedClient()
+    started = [client.start(named("new", "new"), 9) for _ in range(2)]
+    client.sim.settle()
+    for pending in started:
+        assert [(topic.error_code, topic.name) for topic in pending.response.topics] == [(0, "new")]
 
 
 @pytest.mark.parametrize(
@@ -107,75 +107,75 @@ def test_a_topic_asked_for_twice_is_created_once() -> None:
 def test_no_topic_is_created_against_the_setting_or_the_clients_word(
     settings: dict[str, bool], fields: dict[str, bool]
 ) -> None:
-    asker = SimulatedClient(settings)
-    (topic,) = asker.ask(named("new", **fields), 9).topics
+    client = SimulatedClient(settings)
+    (topic,) = client.ask(named("new", **fields), 9).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert asker.sim.broker.topics.find("new") is None
+    assert client.sim.broker.topics.find("new") is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250, "../../etc"])
 @pytest.mark.parametrize("creates", [True, False])
-def test_impossible_names_are_told_as_such(name: str, creates: bool) -> None:
+def test_invalid_names_are_reported(name: str, creates: bool) -> None:
     (topic,) = SimulatedClient().ask(named(name, allow_auto_topic_creation=creates), 9).topics
     assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, name)
 
 
 def test_a_name_that_collides_is_refused() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("a.b")
-    assert by_name(asker.ask(named("a_b"), 9))["a_b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    client = SimulatedClient()
+    client.sim.topic("a.b")
+    assert by_name(client.ask(named("a_b"), 9))["a_b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_the_offsets_topic_comes_when_asked_for_other_internal_ones_never() -> None:
-    asker = SimulatedClient({"offsets.topic.num.partitions": 3})
-    topics = by_name(asker.ask(named("__consumer_offsets", "__transaction_state"), 9))
+    client = SimulatedClient({"offsets.topic.num.partitions": 3})
+    topics = by_name(client.ask(named("__consumer_offsets", "__transaction_state"), 9))
     offsets, transactions = topics["__consumer_offsets"], topics["__transaction_state"]
     assert (offsets.error_code, offsets.is_internal, len(offsets.partitions)) == (0, True, 3)
     assert (transactions.error_code, transactions.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
 
 
-def test_a_creation_that_takes_too_long_is_told_as_not_yet_available() -> None:
-    asker = SimulatedClient()
-    asker.sim.jobs.submit = lambda job: None  # a disk that never answers
-    started = asker.start(named("new"), 9)
-    asker.sim.advance(4_999)
+def test_a_slow_creation_is_reported_as_leader_not_available() -> None:
+    client = SimulatedClient()
+    client.sim.jobs.submit = lambda job: None  # a disk that never answers
+    started = client.start(named("new"), 9)
+    client.sim.advance(4_999)
     assert started.response is None
-    asker.sim.advance(1)
+    client.sim.advance(1)
     (topic,) = started.response.topics
     assert (topic.error_code, topic.name) == (ErrorCode.LEADER_NOT_AVAILABLE, "new")
 
 
-def test_a_creation_that_fails_is_told() -> None:
-    asker = SimulatedClient()
+def test_a_failed_creation_is_reported() -> None:
+    client = SimulatedClient()
 
     def fail(*_: object) -> None:
         raise StorageFailed("no")
 
-    asker.sim.store.commit = fail
-    (topic,) = asker.ask(named("new"), 9).topics
+    client.sim.store.commit = fail
+    (topic,) = client.ask(named("new"), 9).topics
     assert topic.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("version", range(8, 14))
-def test_operations_are_told_if_asked(version: int) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("orders")
+def test_authorized_operations_are_returned_on_request(version: int) -> None:
+    client = SimulatedClient()
+    client.sim.topic("orders")
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
-    response = asker.ask(named("orders", include_topic_authorized_operations=True, **cluster), version)
+    response = client.ask(named("orders", include_topic_authorized_operations=True, **cluster), version)
     assert response.topics[0].topic_authorized_operations == 3576
     assert response.cluster_authorized_operations == (8096 if cluster else -(2**31))
-    assert asker.ask(named("orders"), version).topics[0].topic_authorized_operations == -(2**31)
+    assert client.ask(named("orders"), version).topics[0].topic_authorized_operations == -(2**31)
 
 
 def test_a_partition_whose_disk_failed_has_no_leader() -> None:
-    asker = SimulatedClient()
-    partition = asker.sim.topic("orders", 2).partition(1)
+    client = SimulatedClient()
+    partition = client.sim.topic("orders", 2).partition(1)
     partition.log._fail(StorageFailed("an fsync failed"))
-    assert all(one.leader_id == 1 for one in asker.ask(named("orders"), 9).topics[0].partitions), (
-        "a read-only one can be consumed"
-    )
+    assert all(
+        partition_data.leader_id == 1 for partition_data in client.ask(named("orders"), 9).topics[0].partitions
+    ), "a read-only one can be consumed"
     partition.log.take_offline(StorageFailed("the disk is gone"))
-    good, bad = asker.ask(named("orders"), 9).topics[0].partitions
+    good, bad = client.ask(named("orders"), 9).topics[0].partitions
     assert (good.error_code, good.leader_id) == (0, 1)
     assert (bad.error_code, bad.leader_id, bad.replica_nodes) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1])
     assert (bad.isr_nodes, bad.offline_replicas) == ([], [1])

@@ -15,33 +15,37 @@ from kqueue.wire.messages.offset_delete import (
 )
 
 
-def request(group_id: str, wanted: dict[str, list[int]]) -> OffsetDeleteRequest:
+def request(group_id: str, partitions: dict[str, list[int]]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(
         group_id=group_id,
         topics=[
             OffsetDeleteRequestTopic(
                 name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in numbers]
             )
-            for name, numbers in wanted.items()
+            for name, numbers in partitions.items()
         ],
     )
 
 
-def delete(asker: SimulatedClient, wanted: dict[str, list[int]], group_id: str = "g") -> Any:
-    response = asker.ask(request(group_id, wanted), 0)
+def delete(client: SimulatedClient, partitions: dict[str, list[int]], group_id: str = "g") -> Any:
+    response = client.ask(request(group_id, partitions), 0)
     if response.error_code:
         return response.error_code
-    return {(topic.name, one.partition_index): one.error_code for topic in response.topics for one in topic.partitions}
+    return {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in response.topics
+        for partition in topic.partitions
+    }
 
 
 def test_offsets_of_a_group_without_members_go() -> None:
-    asker = world()
-    asker.sim.topic("other", 1)
-    commit(asker, {("t", 0): 5, ("t", 1): 6})
-    answers = delete(asker, {"t": [0, 0, 99], "other": [0], "nobody": [0]})
-    assert answers == {("t", 0): 0, ("t", 99): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ("other", 0): 0,
+    client = world()
+    client.sim.topic("other", 1)
+    commit(client, {("t", 0): 5, ("t", 1): 6})
+    codes = delete(client, {"t": [0, 0, 99], "other": [0], "nobody": [0]})
+    assert codes == {("t", 0): 0, ("t", 99): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ("other", 0): 0,
                        ("nobody", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # fmt: skip
-    assert committed(asker, "g") == {("t", 1): 6}
+    assert committed(client, "g") == {("t", 1): 6}
 
 
 def test_a_group_that_is_not_there() -> None:
@@ -49,39 +53,39 @@ def test_a_group_that_is_not_there() -> None:
 
 
 def test_what_members_may_read_stays() -> None:
-    asker = world()
-    commit(asker, {("t", 0): 5})
-    joined = stable(asker)
-    answer = delete(asker, {"t": [0]})
+    client = world()
+    commit(client, {("t", 0): 5})
+    joined = stable(client)
+    answer = delete(client, {"t": [0]})
     assert answer in (ErrorCode.NON_EMPTY_GROUP, {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC})
-    assert committed(asker, "g") == {("t", 0): 5}
-    leave(asker, MemberIdentity(member_id=joined.member_id))
-    assert delete(asker, {"t": [0]}) == {("t", 0): 0}
-    assert committed(asker, "g") == {}
+    assert committed(client, "g") == {("t", 0): 5}
+    leave(client, MemberIdentity(member_id=joined.member_id))
+    assert delete(client, {"t": [0]}) == {("t", 0): 0}
+    assert committed(client, "g") == {}
 
 
 def test_the_answer_comes_when_it_is_on_disk_and_a_restart_keeps_it() -> None:
-    asker = world(kqueue_storage="local")
-    commit(asker, {("t", 0): 1, ("t", 1): 2})
-    started = asker.start(request("g", {"t": [0]}), 0)
+    client = world(kqueue_storage="local")
+    commit(client, {("t", 0): 1, ("t", 1): 2})
+    started = client.start(request("g", {"t": [0]}), 0)
     assert started.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert started.response.topics[0].partitions[0].error_code == 0
-    asker.sim.stop()
-    assert committed(SimulatedClient(sim=asker.sim.restarted()), "g") == {("t", 1): 2}
+    client.sim.stop()
+    assert committed(SimulatedClient(sim=client.sim.restarted()), "g") == {("t", 1): 2}
 
 
-def test_what_is_not_on_disk_in_time_is_told() -> None:
-    asker = world(kqueue_storage="local")
-    commit(asker, {("t", 0): 1})
-    started = asker.start(request("g", {"t": [0]}), 0)
-    asker.sim.clock.advance(5_000)
-    asker.sim.broker.timers.run_due(5_000)
+def test_a_flush_timeout_is_reported() -> None:
+    client = world(kqueue_storage="local")
+    commit(client, {("t", 0): 1})
+    started = client.start(request("g", {"t": [0]}), 0)
+    client.sim.clock.advance(5_000)
+    client.sim.broker.timers.run_due(5_000)
     assert started.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("topics", [{}, {"t": []}])
 def test_nothing_to_delete_is_no_error(topics: dict[str, list[int]]) -> None:
-    asker = world()
-    commit(asker, {("t", 0): 1})
-    assert delete(asker, topics) == {}
+    client = world()
+    commit(client, {("t", 0): 1})
+    assert delete(client, topics) == {}

@@ -30,22 +30,27 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 
 
 @pytest.fixture
-def asker() -> SimulatedClient:
-    asker = SimulatedClient()
-    asker.sim.topic("t", 2)
-    return asker
+def client() -> SimulatedClient:
+    client = SimulatedClient()
+    client.sim.topic("t", 2)
+    return client
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_appends_and_tells_where(asker: SimulatedClient, version: int, acks: int) -> None:
-    asker.produce("t", batch(b"before"))
-    answer = asker.produce("t", batch(b"a", b"b"), version=version, acks=acks)
-    assert (answer.index, answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, 0, 1, -1)
-    assert answer.log_start_offset == (0 if version >= 5 else -1)
-    assert answer.record_errors == []
-    assert answer.error_message is None
-    assert [(record.offset, record.key, record.value) for record in stored(asker)] == [
+def test_appends_and_returns_the_base_offset(client: SimulatedClient, version: int, acks: int) -> None:
+    client.produce("t", batch(b"before"))
+    partition_response = client.produce("t", batch(b"a", b"b"), version=version, acks=acks)
+    assert (
+        partition_response.index,
+        partition_response.error_code,
+        partition_response.base_offset,
+        partition_response.log_append_time_ms,
+    ) == (0, 0, 1, -1)
+    assert partition_response.log_start_offset == (0 if version >= 5 else -1)
+    assert partition_response.record_errors == []
+    assert partition_response.error_message is None
+    assert [(record.offset, record.key, record.value) for record in stored(client)] == [
         (0, b"k", b"before"),
         (1, b"k", b"a"),
         (2, b"k", b"b"),
@@ -55,12 +60,12 @@ def test_appends_and_tells_where(asker: SimulatedClient, version: int, acks: int
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
-def test_old_clients_send_message_sets(asker: SimulatedClient, version: int, magic: int, codec_id: int) -> None:
-    answer = asker.produce("t", old_set(magic, b"a", b"b", codec_id=codec_id), version=version)
-    assert (answer.error_code, answer.base_offset) == (0, 0)
-    assert answer.log_append_time_ms == -1
+def test_old_clients_send_message_sets(client: SimulatedClient, version: int, magic: int, codec_id: int) -> None:
+    partition_response = client.produce("t", old_set(magic, b"a", b"b", codec_id=codec_id), version=version)
+    assert (partition_response.error_code, partition_response.base_offset) == (0, 0)
+    assert partition_response.log_append_time_ms == -1
     time_ms = NOW_MS if magic else -1
-    assert [(one.offset, one.timestamp, one.value) for one in stored(asker)] == [
+    assert [(one.offset, one.timestamp, one.value) for one in stored(client)] == [
         (0, time_ms, b"a"),
         (1, time_ms + magic, b"b"),
     ]
@@ -70,112 +75,119 @@ def test_old_clients_send_message_sets(asker: SimulatedClient, version: int, mag
     "records", [old_set(0, b"a"), old_set(1, b"a"), b"", None, batch(b"a") * 2, batch(b"a", base_offset=5)]
 )
 @pytest.mark.parametrize("version", range(3, 14))
-def test_from_version_3_on_it_is_exactly_one_batch(asker: SimulatedClient, version: int, records: bytes | None) -> None:
-    answer = asker.produce("t", records, version=version)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_RECORD, -1)
-    assert bool(answer.error_message) is (version >= 8)
-    assert values(asker) == []
+def test_from_version_3_on_it_is_exactly_one_batch(
+    client: SimulatedClient, version: int, records: bytes | None
+) -> None:
+    partition_response = client.produce("t", records, version=version)
+    assert (partition_response.error_code, partition_response.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert bool(partition_response.error_message) is (version >= 8)
+    assert values(client) == []
 
 
 def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_for_its_last() -> None:
-    asker = SimulatedClient({"kqueue.storage": "local"})
-    asker.sim.topic("t")
+    client = SimulatedClient({"kqueue.storage": "local"})
+    client.sim.topic("t")
     two = old_set(1, b"a", codec_id=1) + old_set(1, b"b", codec_id=2)
-    started = asker.start(produce_request(asker, "t", two, 2), 2)
+    started = client.start(produce_request(client, "t", two, 2), 2)
     assert started.response is None
-    asker.sim.settle()
+    client.sim.settle()
     assert started.response.responses[0].partition_responses[0].base_offset == 0
-    assert values(asker) == [b"a", b"b"]
+    assert values(client) == [b"a", b"b"]
 
 
-def test_of_a_set_with_one_bad_batch_nothing_is_appended(asker: SimulatedClient) -> None:
-    answer = asker.produce("t", batch(b"a") + batch(b"b", control=True), version=2)
-    assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert values(asker) == []
+def test_of_a_set_with_one_bad_batch_nothing_is_appended(client: SimulatedClient) -> None:
+    partition_response = client.produce("t", batch(b"a") + batch(b"b", control=True), version=2)
+    assert partition_response.error_code == ErrorCode.INVALID_RECORD
+    assert values(client) == []
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
-def test_each_partition_succeeds_or_fails_for_itself(asker: SimulatedClient, version: int) -> None:
-    request = produce_request(asker, "t", batch(b"fine"), version)
+def test_each_partition_succeeds_or_fails_for_itself(client: SimulatedClient, version: int) -> None:
+    request = produce_request(client, "t", batch(b"fine"), version)
     request.topic_data[0].partition_data += [
         PartitionProduceData(index=7, records=batch(b"lost")),
         PartitionProduceData(index=1, records=batch(b"broken")[:-1] + b"?"),
     ]
-    request.topic_data += produce_request(asker, "nobody", batch(b"lost"), version).topic_data
-    known, unknown = asker.ask(request, version).responses
+    request.topic_data += produce_request(client, "nobody", batch(b"lost"), version).topic_data
+    known, unknown = client.ask(request, version).responses
     assert (known.name, known.topic_id) == (
-        ("t", bytes(16)) if version < 13 else ("", asker.sim.broker.topics.get("t").id)
+        ("t", bytes(16)) if version < 13 else ("", client.sim.broker.topics.get("t").id)
     )
-    codes = [(one.index, one.error_code) for one in known.partition_responses]
+    codes = [(partition.index, partition.error_code) for partition in known.partition_responses]
     assert codes == [(0, 0), (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (1, ErrorCode.CORRUPT_MESSAGE)]
-    (lost,) = unknown.partition_responses
-    assert lost.error_code == (ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert values(asker) == [b"fine"]
-    assert values(asker, partition=1) == []
+    (unknown_partition,) = unknown.partition_responses
+    assert unknown_partition.error_code == (
+        ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    assert values(client) == [b"fine"]
+    assert values(client, partition=1) == []
 
 
 # --- what the topic's settings ask for
 
 
-def test_zstd_needs_version_7(asker: SimulatedClient) -> None:
+def test_zstd_needs_version_7(client: SimulatedClient) -> None:
     zstd = batch(b"a" * 100, codec="zstd")
     for version in range(3, 7):
-        assert asker.produce("t", zstd, version=version).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert asker.produce("t", zstd, version=7).error_code == 0
+        assert client.produce("t", zstd, version=version).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert client.produce("t", zstd, version=7).error_code == 0
 
 
 def test_too_large_a_batch_is_refused() -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t", max_message_bytes="200")
-    assert asker.produce("t", batch(b"x" * 200)).error_code == ErrorCode.MESSAGE_TOO_LARGE
-    assert asker.produce("t", old_set(1, b"x" * 200), version=2).error_code == ErrorCode.MESSAGE_TOO_LARGE
-    assert asker.produce("t", batch(b"x" * 100)).error_code == 0
+    client = SimulatedClient()
+    client.sim.topic("t", max_message_bytes="200")
+    assert client.produce("t", batch(b"x" * 200)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert client.produce("t", old_set(1, b"x" * 200), version=2).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert client.produce("t", batch(b"x" * 100)).error_code == 0
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_a_compacted_topic_wants_keys(version: int) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t", cleanup_policy="compact")
+def test_a_compacted_topic_requires_keys(version: int) -> None:
+    client = SimulatedClient()
+    client.sim.topic("t", cleanup_policy="compact")
     builder = BatchBuilder()
     builder.append(NOW_MS, b"k", b"a")
     builder.append(NOW_MS, None, b"b")
     builder.append(NOW_MS, None, b"c")
-    answer = asker.produce("t", bytes(builder.build()), version=version)
-    assert answer.error_code == ErrorCode.INVALID_RECORD
+    partition_response = client.produce("t", bytes(builder.build()), version=version)
+    assert partition_response.error_code == ErrorCode.INVALID_RECORD
     message = "Compacted topic cannot accept message without key"
-    blamed = [(one.batch_index, one.batch_index_error_message == message) for one in answer.record_errors]
+    blamed = [
+        (record_error.batch_index, record_error.batch_index_error_message == message)
+        for record_error in partition_response.record_errors
+    ]
     assert blamed == ([(1, True), (2, True)] if version >= 8 else [])
-    assert asker.produce("t", batch(b"a"), version=version).error_code == 0
+    assert client.produce("t", batch(b"a"), version=version).error_code == 0
 
 
-def test_times_out_of_bounds_are_refused(asker: SimulatedClient) -> None:
-    assert asker.produce("t", batch(b"a", time_ms=NOW_MS + 3_600_001)).error_code == ErrorCode.INVALID_TIMESTAMP
-    asker.sim.topic("strict", message_timestamp_before_max_ms="10")
-    assert asker.produce("strict", batch(b"a", time_ms=NOW_MS - 11)).error_code == ErrorCode.INVALID_TIMESTAMP
+def test_times_out_of_bounds_are_refused(client: SimulatedClient) -> None:
+    assert client.produce("t", batch(b"a", time_ms=NOW_MS + 3_600_001)).error_code == ErrorCode.INVALID_TIMESTAMP
+    client.sim.topic("strict", message_timestamp_before_max_ms="10")
+    assert client.produce("strict", batch(b"a", time_ms=NOW_MS - 11)).error_code == ErrorCode.INVALID_TIMESTAMP
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
 def test_a_topic_may_stamp_its_own_times(version: int) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t", message_timestamp_type="LogAppendTime")
-    asker.sim.clock.advance(500)
-    answer = asker.produce("t", batch(b"a", time_ms=5), version=version)
-    assert answer.log_append_time_ms == (NOW_MS + 500 if version >= 2 else -1)
-    assert [record.timestamp for record in stored(asker)] == [NOW_MS + 500]
+    client = SimulatedClient()
+    client.sim.topic("t", message_timestamp_type="LogAppendTime")
+    client.sim.clock.advance(500)
+    partition_response = client.produce("t", batch(b"a", time_ms=5), version=version)
+    assert partition_response.log_append_time_ms == (NOW_MS + 500 if version >= 2 else -1)
+    assert [record.timestamp for record in stored(client)] == [NOW_MS + 500]
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("sent", ["none", "gzip", "zstd"])
 def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
-    asker = SimulatedClient()
-    asker.sim.topic("t", compression_type=codec)
-    asker.produce("t", batch(b"a" * 500, b"b" * 500, codec=sent, producer_id=4, epoch=2, base_sequence=0))
-    log = asker.sim.broker.topics.partition("t", 0).log
+    client = SimulatedClient()
+    client.sim.topic("t", compression_type=codec)
+    client.produce("t", batch(b"a" * 500, b"b" * 500, codec=sent, producer_id=4, epoch=2, base_sequence=0))
+    log = client.sim.broker.topics.partition("t", 0).log
     data = log.read(0, 1 << 20, end_offset=2, min_one_batch=True).read()
     ((_, header),) = iter_batches(data)
     assert header.codec_id == ["uncompressed", "gzip", "snappy", "lz4", "zstd"].index(codec)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 2, 0)
-    assert [(one.offset, one.timestamp, one.key, one.value) for one in stored(asker)] == [
+    assert [(one.offset, one.timestamp, one.key, one.value) for one in stored(client)] == [
         (0, NOW_MS, b"k", b"a" * 500),
         (1, NOW_MS + 1, b"k", b"b" * 500),
     ]
@@ -183,10 +195,10 @@ def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
 
 @pytest.mark.parametrize("version", range(3, 14))
 def test_clients_do_not_write_to_internal_topics(version: int) -> None:
-    asker = SimulatedClient({"offsets.topic.num.partitions": 1})
-    asker.sim.result(asker.sim.broker.topics.create_on_demand("__consumer_offsets"))
+    client = SimulatedClient({"offsets.topic.num.partitions": 1})
+    client.sim.result(client.sim.broker.topics.create_on_demand("__consumer_offsets"))
     assert (
-        asker.produce("__consumer_offsets", batch(b"a"), version=version).error_code
+        client.produce("__consumer_offsets", batch(b"a"), version=version).error_code
         == ErrorCode.INVALID_TOPIC_EXCEPTION
     )
 
@@ -194,38 +206,38 @@ def test_clients_do_not_write_to_internal_topics(version: int) -> None:
 # --- producers
 
 
-def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(asker: SimulatedClient) -> None:
+def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(client: SimulatedClient) -> None:
     first = batch(b"a", b"b", producer_id=9, epoch=0, base_sequence=0)
     for _ in range(2):
-        answer = asker.produce("t", first)
-        assert (answer.error_code, answer.base_offset) == (0, 0)
-    assert values(asker) == [b"a", b"b"]
+        partition_response = client.produce("t", first)
+        assert (partition_response.error_code, partition_response.base_offset) == (0, 0)
+    assert values(client) == [b"a", b"b"]
 
 
-def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(asker: SimulatedClient) -> None:
-    asker.produce("t", batch(b"a", producer_id=9, epoch=1, base_sequence=0))
-    gap = asker.produce("t", batch(b"b", producer_id=9, epoch=1, base_sequence=5))
+def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(client: SimulatedClient) -> None:
+    client.produce("t", batch(b"a", producer_id=9, epoch=1, base_sequence=0))
+    gap = client.produce("t", batch(b"b", producer_id=9, epoch=1, base_sequence=5))
     assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    old = asker.produce("t", batch(b"c", producer_id=9, epoch=0, base_sequence=0))
+    old = client.produce("t", batch(b"c", producer_id=9, epoch=0, base_sequence=0))
     assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert values(asker) == [b"a"]
+    assert values(client) == [b"a"]
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_transactions_are_refused(asker: SimulatedClient, version: int) -> None:
+def test_transactions_are_refused(client: SimulatedClient, version: int) -> None:
     refused = ErrorCode.UNSUPPORTED_VERSION
-    assert asker.produce("t", batch(b"a"), version=version, transactional_id="mine").error_code == refused
+    assert client.produce("t", batch(b"a"), version=version, transactional_id="mine").error_code == refused
     transactional = batch(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0)
-    assert asker.produce("t", transactional, version=version).error_code == refused
-    assert values(asker) == []
+    assert client.produce("t", transactional, version=version).error_code == refused
+    assert values(client) == []
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=200), version=st.integers(0, 13))
 def test_any_bytes_are_answered(data: bytes, version: int) -> None:
-    answer = ANY.produce("t", data, version=version)
-    assert answer.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
-    assert (answer.error_code == 0) == (answer.base_offset >= 0)
+    partition_response = ANY.produce("t", data, version=version)
+    assert partition_response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (partition_response.error_code == 0) == (partition_response.base_offset >= 0)
 
 
 ANY = SimulatedClient()
@@ -237,25 +249,25 @@ ANY.sim.topic("t")
 def test_damaged_batches_are_answered(cut: int, flip: int, version: int, magic: int) -> None:
     whole = bytearray(batch(b"a", b"b") if magic == 2 else old_set(magic, b"a", b"b", codec_id=1))
     whole[flip % len(whole)] ^= 0xFF
-    answer = ANY.produce("t", bytes(whole[: len(whole) - cut % len(whole)]), version=version)
-    assert answer.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
+    partition_response = ANY.produce("t", bytes(whole[: len(whole) - cut % len(whole)]), version=version)
+    assert partition_response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_a_request_of_nothing_is_answered_with_nothing(asker: SimulatedClient) -> None:
-    assert asker.ask(ProduceRequest(acks=-1, topic_data=[]), 9).responses == []
+def test_a_request_of_nothing_is_answered_with_nothing(client: SimulatedClient) -> None:
+    assert client.ask(ProduceRequest(acks=-1, topic_data=[]), 9).responses == []
     assert (
-        asker.ask(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t")]), 9).responses[0].partition_responses
+        client.ask(ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t")]), 9).responses[0].partition_responses
         == []
     )
 
 
-def test_the_handler_costs_little_beside_the_append(asker: SimulatedClient) -> None:
+def test_the_handler_costs_little_beside_the_append(client: SimulatedClient) -> None:
     """A guard against work that creeps into the hot path: counted in calls, so that the machine's
     load does not matter.
     """
     served = handler_table.lookup(0, 9)
-    call = RequestContext(asker.sim.broker, 9)
-    requests = [produce_request(asker, "t", None, acks=1) for _ in range(2)]
+    call = RequestContext(client.sim.broker, 9)
+    requests = [produce_request(client, "t", None, acks=1) for _ in range(2)]
     for request in requests:
         request.topic_data[0].partition_data[0].records = memoryview(bytearray(batch(b"a")))
     served.handle(requests[0], call)

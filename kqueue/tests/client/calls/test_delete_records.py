@@ -18,4 +18,4 @@ def test_each_partition_has_its_error_and_its_log_start() -> None:
     response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=rows)])
     requested = {TopicPartition("t", 0): 7, TopicPartition("t", 1): 9}
     results = DeleteRecords().results(2, response, requested, MetadataCache())
-    assert [tuple(one)[:3] for one in results] == [(("t", 0), 0, 7), (("t", 1), 1, -1)]
+    assert [tuple(result)[:3] for result in results] == [(("t", 0), 0, 7), (("t", 1), 1, -1)]

@@ -52,17 +52,17 @@ def records_of(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | Non
     """Offset, key and value of every record that no control batch holds; each once, though a batch
     may come again.
     """
-    found = []
+    result = []
     for fetched in fetches:
         controls = (
             {header.base_offset for _, header in iter_batches(fetched.records) if header.is_control}
             if is_new(fetched)
             else set()
         )
-        found += [
+        result += [
             (one.offset, one.key, one.value) for one in iter_any_records(fetched.records) if one.offset not in controls
         ]
-    return sorted(set(found))
+    return sorted(set(result))
 
 
 def is_new(fetched: FetchedRecords) -> bool:
@@ -73,8 +73,8 @@ def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, versio
     """Formats 0, 1 and 2, all codecs, compacted topics, in pieces that end where batches do."""
     for topic, expected in golden.expected(version).items():
         for partition in () if ":" in topic else expected.watermarks:
-            found = records_of(pieces(client, TopicPartition(topic, partition)))
-            assert found == [(one.offset, one.key, one.value) for one in expected.of_partition(partition)], topic
+            result = records_of(pieces(client, TopicPartition(topic, partition)))
+            assert result == [(one.offset, one.key, one.value) for one in expected.of_partition(partition)], topic
 
 
 def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | None]]:

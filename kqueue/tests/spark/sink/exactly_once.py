@@ -31,15 +31,15 @@ class WatchedClient(Client):
         return watched(self.watch)(self.options)  # type: ignore[return-value]
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
+        attribute = super().__getattribute__(name)
         if name not in CALLS:
-            return found
+            return attribute
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             self.watch(name, True)
-            answer = found(*arguments, **keywords)
+            result = attribute(*arguments, **keywords)
             self.watch(name, False)
-            return answer
+            return result
 
         return call
 

@@ -25,26 +25,26 @@ def options_for(broker: kqueue.Broker, *, streaming: bool = True, **given: Any) 
 def rows_of(values: Iterable[str], **columns: Sequence[Any]) -> pa.RecordBatch:
     """Rows with these values, which are their keys too unless a column says otherwise."""
     texts = pa.array(list(values), pa.string())
-    found: dict[str, Any] = {"key": texts, "value": texts.cast(pa.binary())}
-    found |= {name: column if isinstance(column, pa.Array) else pa.array(column) for name, column in columns.items()}
-    return pa.record_batch(found)
+    arrays: dict[str, Any] = {"key": texts, "value": texts.cast(pa.binary())}
+    arrays |= {name: column if isinstance(column, pa.Array) else pa.array(column) for name, column in columns.items()}
+    return pa.record_batch(arrays)
 
 
 def records_in(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
     """What stands in each partition."""
-    found: dict[int, list[Record]] = {}
+    records: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
         for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
-            found[topic_partition.partition] = []
+            records[topic_partition.partition] = []
             at, end = (
                 client.offsets({topic_partition: which})[topic_partition].offset or 0 for which in (EARLIEST, LATEST)
             )
             while at < end:
                 data = client.fetch({topic_partition: at})[topic_partition].records
                 for position, header in iter_batches(data):
-                    found[topic_partition.partition] += iter_records(data, position)
+                    records[topic_partition.partition] += iter_records(data, position)
                     at = header.next_offset
-    return found
+    return records
 
 
 def values_in(broker: kqueue.Broker, topic: str) -> list[str]:

@@ -24,11 +24,11 @@ def test_each_tasks_rows_keep_their_order_however_they_lie(
     monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 1_000)
     tasks = [[f"{task} {row}" for row in ROWS] for task in range(3)]
     run_batch(options, 0, tasks)
-    found = records_in(broker, "out")
-    assert sorted((one.value or b"").decode() for part in found.values() for one in part) == sorted(
+    records = records_in(broker, "out")
+    assert sorted((one.value or b"").decode() for part in records.values() for one in part) == sorted(
         itertools.chain(*tasks)
     )
-    for part, task in itertools.product(found.values(), "012"):
+    for part, task in itertools.product(records.values(), "012"):
         mine = [one.value for one in part if (one.value or b"").startswith(task.encode())]
         assert mine == sorted(mine, key=lambda value: value or b"")
 

@@ -13,10 +13,10 @@ from kqueue.tests.records.arrow.helpers import NEEDS_FAST
 def test_a_process_that_sees_many_rows_has_its_loops_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """However they are split over tasks, partitions and batches."""
     monkeypatch.delitem(sys.modules, engines.FAST, raising=False)
-    made = EngineSelector()
-    assert made.choose("auto", ROWS_FEW - 1) == "python"
-    assert made.choose("auto", 1) == "fast"
-    assert made.choose("auto", 1) == "fast"
+    selector = EngineSelector()
+    assert selector.choose("auto", ROWS_FEW - 1) == "python"
+    assert selector.choose("auto", 1) == "fast"
+    assert selector.choose("auto", 1) == "fast"
 
 
 def test_what_was_asked_for_is_taken() -> None:

@@ -123,14 +123,14 @@ def test_too_few_replicas_for_a_while_are_waited_for(broker: kqueue.Broker) -> N
 
 
 @contextlib.contextmanager
-def told(kind: type[ClientError], words: str) -> Iterator[None]:
+def raises_with(kind: type[ClientError], words: str) -> Iterator[None]:
     with pytest.raises(kind, match=words) as error:
         yield
     assert "\n" not in str(error.value)
 
 
 def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
-    with faults(broker) as chaos, told(DeadlinePassed, "no success within 300 ms; .*NOT_ENOUGH_REPLICAS"):
+    with faults(broker) as chaos, raises_with(DeadlinePassed, "no success within 300 ms; .*NOT_ENOUGH_REPLICAS"):
         chaos.fail("Produce", "NOT_ENOUGH_REPLICAS", times=None, after=2)
         run(once(broker, kafka_delivery_timeout_ms=300))
     assert values_in(broker, "out") == []
@@ -139,7 +139,7 @@ def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
 
 
 def test_a_disk_that_is_full_while_staging(broker: kqueue.Broker) -> None:
-    with faults(broker) as chaos, told(ClientError, "KAFKA_STORAGE_ERROR"):
+    with faults(broker) as chaos, raises_with(ClientError, "KAFKA_STORAGE_ERROR"):
         chaos.disk_full(PREFIX + QUERY, free_bytes=3_000)
         run(once(broker, kafka_delivery_timeout_ms=300))
     assert values_in(broker, "out") == []
@@ -152,7 +152,11 @@ def test_a_disk_that_is_full_while_copying(broker: kqueue.Broker) -> None:
     """Readers may see a beginning; the rest comes once there is room, and nothing twice."""
     options = once(broker, kafka_delivery_timeout_ms=300)
     staged = stage(options)
-    with faults(broker) as chaos, told(ClientError, r"out-\d: .*KAFKA_STORAGE_ERROR"), Client(options.client) as client:
+    with (
+        faults(broker) as chaos,
+        raises_with(ClientError, r"out-\d: .*KAFKA_STORAGE_ERROR"),
+        Client(options.client) as client,
+    ):
         chaos.disk_full("out", free_bytes=1_500)
         commit(client, QUERY, 0, staged)
     broker.restart()
@@ -166,7 +170,7 @@ def test_a_topic_that_is_deleted_after_its_rows_were_staged(broker: kqueue.Broke
     staged = stage(options)
     with Client(options.client) as client:
         client.delete_topics(["out"])
-        with told(BrokerRefused, r"out-\d: UNKNOWN_TOPIC"):
+        with raises_with(BrokerRefused, r"out-\d: UNKNOWN_TOPIC"):
             commit(client, QUERY, 0, staged)
     broker.create_topic("out", 3)
     run(options)
@@ -176,7 +180,7 @@ def test_a_topic_that_is_deleted_after_its_rows_were_staged(broker: kqueue.Broke
 def copy_some(broker: kqueue.Broker, options: SinkOptions) -> None:
     """Batch 0, which is decided, and copied in part."""
     staged = stage(options)
-    with faults(broker) as chaos, told(ClientError, "POLICY_VIOLATION"), Client(options.client) as client:
+    with faults(broker) as chaos, raises_with(ClientError, "POLICY_VIOLATION"), Client(options.client) as client:
         chaos.fail("Produce", "POLICY_VIOLATION", topic="out", after=4)
         commit(client, QUERY, 0, staged)
     assert 0 < len(values_in(broker, "out")) < len(ROWS)

@@ -31,9 +31,9 @@ def test_what_a_source_has_can_be_written() -> None:
     ],
 )
 def test_mistakes(fields: list[tuple[str, str]], words: str) -> None:
-    with pytest.raises(RowRefused) as told:
+    with pytest.raises(RowRefused) as caught:
         check_columns(fields, None)
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_rows_by_their_topics_in_their_order() -> None:

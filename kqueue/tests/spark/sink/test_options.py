@@ -42,9 +42,9 @@ def test_defaults_and_names_in_any_case() -> None:
     ],
 )
 def test_mistakes(given: dict[str, str], words: str) -> None:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as caught:
         parse_options(SERVERS | given, streaming=False)
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_a_stream_has_its_querys_id() -> None:

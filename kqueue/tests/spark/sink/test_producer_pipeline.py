@@ -35,9 +35,9 @@ def test_rows_arrive_in_their_order(broker: kqueue.Broker) -> None:
     send_rows(
         options_for(broker, topic="out", kafka_batch_size=200), [rows_of(ROWS[:100]), rows_of([]), rows_of(ROWS[100:])]
     )
-    found = records_in(broker, "out")
+    stored = records_in(broker, "out")
     assert values_in(broker, "out") == ROWS
-    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
+    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in stored.values())
 
 
 @pytest.fixture
@@ -51,23 +51,23 @@ def test_much_is_sent_while_more_is_made(broker: kqueue.Broker, small_rounds: No
     in their order, once.
     """
     options = options_for(broker, topic="out", kafka_batch_size=200)
-    begun: list[int] = []
+    started: list[int] = []
 
     def more() -> Iterator[ReadyBatch]:
         with Client(broker.bootstrap) as client, borrowed_producer(client) as producer:
             batcher = Batcher(TargetTopics(client, options, random.Random(1)), options, producer)
             for ready in batcher.batches([rows_of(ROWS)]):
-                begun.append(ready.rows)
+                started.append(ready.rows)
                 yield ready
 
     with Client(broker.bootstrap) as client, faults(broker, seed=2) as chaos:
         chaos.drop_reply("Produce", times=None, probability=0.2)
-        sent = [(ready, len(begun)) for ready, _ in ProducerPipeline(client, -1).send(more())]
-    assert sent[0][1] < len(begun) / 2
+        sent = [(ready, len(started)) for ready, _ in ProducerPipeline(client, -1).send(more())]
+    assert sent[0][1] < len(started) / 2
     assert sum(ready.rows for ready, _ in sent) == len(ROWS)
     assert values_in(broker, "out") == ROWS
-    found = records_in(broker, "out")
-    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in found.values())
+    stored = records_in(broker, "out")
+    assert all([one.value for one in part] == sorted(one.value or b"" for one in part) for part in stored.values())
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])
@@ -78,9 +78,9 @@ def test_after_a_round_that_failed_none_is_sent(broker: kqueue.Broker, small_rou
         chaos.fail("Produce", "POLICY_VIOLATION", after=5, times=1)
         with pytest.raises(BrokerRefused, match="one-0: POLICY_VIOLATION"):
             send_rows(options_for(broker, topic="one", kafka_batch_size=200, kafka_acks=acks), [rows_of(ROWS)])
-    found = values_in(broker, "one")
-    assert 0 < len(found) < len(ROWS)
-    assert found == ROWS[: len(found)]
+    stored = values_in(broker, "one")
+    assert 0 < len(stored) < len(ROWS)
+    assert stored == ROWS[: len(stored)]
 
 
 def test_what_goes_wrong_while_batches_are_made_ends_the_thread(broker: kqueue.Broker, small_rounds: None) -> None:

@@ -38,10 +38,10 @@ def test_each_row_goes_where_the_partitioner_says_in_its_order() -> None:
 
 
 def test_a_partition_that_a_row_names_is_taken() -> None:
-    found = placed(target(3, "round_robin"), rows_of("abcdef", partition=[2, None, 2, None, 0, None]))
-    assert found[2][:2] == ["a", "c"] or {"a", "c"} <= set(found[2])
-    assert "e" in found[0]
-    assert sorted(value for part in found.values() for value in part) == list("abcdef")
+    result = placed(target(3, "round_robin"), rows_of("abcdef", partition=[2, None, 2, None, 0, None]))
+    assert result[2][:2] == ["a", "c"] or {"a", "c"} <= set(result[2])
+    assert "e" in result[0]
+    assert sorted(value for part in result.values() for value in part) == list("abcdef")
 
 
 @pytest.mark.parametrize("wrong", [3, -1])
@@ -65,16 +65,16 @@ def broker() -> Iterator[kqueue.Broker]:
 
 def test_a_topics_own_settings_hold(broker: kqueue.Broker) -> None:
     with Client(broker.bootstrap) as client:
-        found = TargetTopics(client, options_for(broker), random.Random()).get("orders")
-        assert (found.count, found.open, found.batch_bytes_max, found.codec, found.partitioner_name) == (
+        result = TargetTopics(client, options_for(broker), random.Random()).get("orders")
+        assert (result.count, result.open, result.batch_bytes_max, result.codec, result.partitioner_name) == (
             2,
             (0, 1),
             5000,
             "zstd",
             "crc32",
         )
-        asked = options_for(broker, partitioner="random", kafka_compression_type="lz4")
-        other = TargetTopics(client, asked, random.Random()).get("orders")
+        sink_options = options_for(broker, partitioner="random", kafka_compression_type="lz4")
+        other = TargetTopics(client, sink_options, random.Random()).get("orders")
         assert (other.codec, other.partitioner_name) == ("lz4", "random")
         plain = TargetTopics(client, options_for(broker), random.Random()).get("plain")
         assert (plain.codec, plain.partitioner_name) == ("none", "murmur2")

@@ -23,8 +23,8 @@ ROWS = [f"row {number:03}" for number in range(60)]
 
 @pytest.fixture
 def client(broker: kqueue.Broker) -> Iterator[Client]:
-    with Client(broker.bootstrap) as made:
-        yield made
+    with Client(broker.bootstrap) as sink_client:
+        yield sink_client
 
 
 def write(options: SinkOptions, client: Client, query: str, batch_id: int = 0) -> None:
@@ -45,14 +45,14 @@ def test_what_is_kept(broker: kqueue.Broker, options: SinkOptions, client: Clien
     half_copied(broker, options, client, "b.half")
     stage_rows(options, BatchIdentity("c-staged", 0, 0), [rows_of(ROWS)])
     broker.create_topic(PREFIX + "not-ours")
-    found = staged_queries(client)
-    assert [(one.query_id, one.done, one.unfinished, one.staged) for one in found] == [
+    queries = staged_queries(client)
+    assert [(candidate.query_id, candidate.done, candidate.unfinished, candidate.staged) for candidate in queries] == [
         ("a-done", 0, None, 0),
         ("b.half", -1, 0, len(ROWS)),
         ("c-staged", -1, None, len(ROWS)),
     ]
-    now_ms = max(one.last_ms or 0 for one in found)
-    assert all(one.last_ms is not None and now_ms - 60_000 < one.last_ms for one in found)
+    now_ms = max(candidate.last_ms or 0 for candidate in queries)
+    assert all(candidate.last_ms is not None and now_ms - 60_000 < candidate.last_ms for candidate in queries)
 
 
 def test_a_query_is_forgotten_and_can_begin_anew(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
@@ -88,9 +88,9 @@ def test_what_is_no_staging_topic_is_left_alone(broker: kqueue.Broker, client: C
         forget(client, "mine")
     broker.create_topic(PREFIX + "notes", 2)
     broker.topics[PREFIX + "notes"].produce(b"not a journal", partition=0)
-    (found,) = staged_queries(client)
-    assert "what is no JSON" in found.unreadable
-    assert unused_since([found], 2**60) == []
+    (queries,) = staged_queries(client)
+    assert "what is no JSON" in queries.unreadable
+    assert unused_since([queries], 2**60) == []
     with pytest.raises(StagingLost, match="what is no JSON"):
         forget(client, "notes")
     assert set(client.metadata().topics) >= {PREFIX + "mine", PREFIX + "notes"}

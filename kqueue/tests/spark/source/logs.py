@@ -41,11 +41,11 @@ def options(broker: kqueue.Broker | None = None, *, streaming: bool = True, **gi
     return parse_options(texts, streaming=streaming)
 
 
-def rows(asked: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Mapping[str, Any]]:
+def rows(source_options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Mapping[str, Any]]:
     """What is read of these ranges."""
-    return [row for found in read_ranges(asked, tuple(ranges)) for row in found.to_pylist()]
+    return [row for piece in read_ranges(source_options, tuple(ranges)) for row in piece.to_pylist()]
 
 
-def places(asked: SourceOptions, ranges: Iterable[OffsetRange]) -> list[tuple[str, int, int]]:
+def positions(source_options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[tuple[str, int, int]]:
     """Topic, partition and offset of what is read."""
-    return [(row["topic"], row["partition"], row["offset"]) for row in rows(asked, ranges)]
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows(source_options, ranges)]

@@ -19,7 +19,7 @@ from kqueue.spark.source.record_reader import data_loss_handler
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.testing import faults
 from kqueue.tests import golden
-from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -41,17 +41,17 @@ def drop(broker: kqueue.Broker, before: int) -> None:
 def test_what_is_there(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     broker.create_topic("tt")
-    with reader(broker) as found:
-        assert found.find_partitions(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
-        assert found.find_partitions(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
-        assert found.find_partitions(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
-        assert found.find_partitions(TopicSelection(assigned=(T1,)), strict=True) == [T1]
-        assert found.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
-        assert found.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
+    with reader(broker) as result:
+        assert result.find_partitions(TopicSelection(names=("tt", "t")), strict=True) == [T0, T1, ("tt", 0)]
+        assert result.find_partitions(TopicSelection(pattern="t.+"), strict=True) == [("tt", 0)]
+        assert result.find_partitions(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
+        assert result.find_partitions(TopicSelection(assigned=(T1,)), strict=True) == [T1]
+        assert result.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
+        assert result.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
         with pytest.raises(OptionError, match="there is no topic 'gone'"):
-            found.find_partitions(TopicSelection(names=("t", "gone")), strict=True)
+            result.find_partitions(TopicSelection(names=("t", "gone")), strict=True)
         with pytest.raises(OptionError, match="topic 't' has no partition 5"):
-            found.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
+            result.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
 
 
 def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
@@ -60,13 +60,13 @@ def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
         send(broker, "t", 0, 5)
     drop(broker, 5)
     gone = TopicPartition("gone", 0)
-    with reader(broker) as found:
-        assert found.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
-        assert found.latest([T0, T1]) == {T0: 15, T1: 0}
-        assert found.latest([]) == {}
-        assert found.offsets_for_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
-        assert 10 < found.row_bytes(T0, 5) < 100
-        assert found.row_bytes(T1, 0) > 0
+    with reader(broker) as result:
+        assert result.earliest([T0, T1, gone]) == {T0: 5, T1: 0}
+        assert result.latest([T0, T1]) == {T0: 15, T1: 0}
+        assert result.latest([]) == {}
+        assert result.offsets_for_times({T0: BEGIN_MS + 3, T1: BEGIN_MS}) == {T0: 8, T1: None}
+        assert 10 < result.row_bytes(T0, 5) < 100
+        assert result.row_bytes(T1, 0) > 0
 
 
 @pytest.mark.parametrize("fetch_bytes", [1, 1_000_000])
@@ -74,10 +74,13 @@ def test_just_the_range_is_read(broker: kqueue.Broker, fetch_bytes: int) -> None
     broker.create_topic("t", 2)
     for number in range(30):
         send(broker, "t", number % 2, 10, codec="lz4" if number % 3 else "none")
-    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=fetch_bytes)
+    source_options = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=fetch_bytes)
     ranges = [OffsetRange("t", 0, 13, 117), OffsetRange("t", 1, 0, 1), OffsetRange("t", 1, 149, 150)]
-    assert places(asked, ranges) == [("t", 0, offset) for offset in range(13, 117)] + [("t", 1, 0), ("t", 1, 149)]
-    assert places(asked, []) == []
+    assert positions(source_options, ranges) == [("t", 0, offset) for offset in range(13, 117)] + [
+        ("t", 1, 0),
+        ("t", 1, 149),
+    ]
+    assert positions(source_options, []) == []
 
 
 def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
@@ -85,10 +88,10 @@ def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
     for _ in range(40):
         send(broker, "t", 0, 3)
     broker.clock.advance(minutes=5)
-    found = places(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 40), OffsetRange("t", 0, 40, 120)])
-    assert found[-3:] == [("t", 0, 117), ("t", 0, 118), ("t", 0, 119)]
-    assert len(found) < 60
-    assert len(set(found)) == len(found)
+    result = positions(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 40), OffsetRange("t", 0, 40, 120)])
+    assert result[-3:] == [("t", 0, 117), ("t", 0, 118), ("t", 0, 119)]
+    assert len(result) < 60
+    assert len(set(result)) == len(result)
 
 
 def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pytest.LogCaptureFixture) -> None:
@@ -100,18 +103,18 @@ def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pyte
     with pytest.raises(DataLost, match=message):
         rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 20)])
     going_on = options(broker, subscribe="t", failOnDataLoss="false")
-    assert places(going_on, [OffsetRange("t", 0, 0, 8), OffsetRange("t", 0, 8, 12)]) == [("t", 0, 10), ("t", 0, 11)]
+    assert positions(going_on, [OffsetRange("t", 0, 0, 8), OffsetRange("t", 0, 8, 12)]) == [("t", 0, 10), ("t", 0, 11)]
     assert "offsets 8 to 9 were deleted" in caplog.text
 
 
 def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
-    asked = options(broker, subscribe="t")
+    source_options = options(broker, subscribe="t")
     with pytest.raises(DataLost, match="^gone-0 from 0 to 5 was to be read, but there is no such partition any more"):
-        rows(asked, [OffsetRange("gone", 0, 0, 5)])
+        rows(source_options, [OffsetRange("gone", 0, 0, 5)])
     with pytest.raises(DataLost, match="^t-0 from 7 to 9 was to be read, but t-0 ends at 5 now"):
-        rows(asked, [OffsetRange("t", 0, 7, 9)])
+        rows(source_options, [OffsetRange("t", 0, 7, 9)])
     assert (
         rows(
             options(broker, subscribe="t", failOnDataLoss="false"),
@@ -124,19 +127,19 @@ def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
 def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
-    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=900)
+    source_options = options(broker, subscribe="t", kafka__default__api__timeout__ms=900)
     with pytest.raises(ClientError, match="t-0 from 0 to 9 was to be read, but t-0 ends at 5 now; its leader has lost"):
-        rows(asked, [OffsetRange("t", 0, 0, 9)])
+        rows(source_options, [OffsetRange("t", 0, 0, 9)])
 
 
 def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     for _ in range(20):
         send(broker, "t", 0, 10)
-    asked = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300)
+    source_options = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300)
     with faults(broker) as wrong:
         wrong.disconnect("Fetch", times=None, probability=0.3)
-        assert places(asked, [OffsetRange("t", 0, 0, 200)]) == [("t", 0, offset) for offset in range(200)]
+        assert positions(source_options, [OffsetRange("t", 0, 0, 200)]) == [("t", 0, offset) for offset in range(200)]
         assert wrong.fired
 
 
@@ -145,18 +148,18 @@ def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     for _ in range(60):
         send(broker, "t", 0, 10)
-    asked, found, restarts = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300), [], 0
-    opened = BrokerReader(asked)
+    source_options, result, restarts = options(broker, subscribe="t", kafka__max__partition__fetch__bytes=300), [], 0
+    opened = BrokerReader(source_options)
     decoder = ColumnDecoder(limits=ChunkLimits(rows_max=10), engine="python")
     with contextlib.closing(opened), ThreadPoolExecutor(1) as pool:
         restarting = pool.submit(broker.restart)
         for piece in opened.read([OffsetRange("t", 0, 0, 600)], decoder, data_loss_handler(True)):
-            found += piece.offset.to_pylist()
+            result += piece.offset.to_pylist()
             if restarting.done() and restarts < 4:
                 restarting.result()
                 restarting, restarts = pool.submit(broker.restart), restarts + 1
-    found += [offset for piece in decoder.finish() for offset in piece.offset.to_pylist()]
-    assert found == list(range(600))
+    result += [offset for piece in decoder.finish() for offset in piece.offset.to_pylist()]
+    assert result == list(range(600))
     assert restarts > 1
 
 
@@ -164,10 +167,10 @@ def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker)
     broker.create_topic("t")
     for _ in range(100):
         send(broker, "t", 0, 10)
-    asked = options(
+    source_options = options(
         broker, subscribe="t", kafka__max__partition__fetch__bytes=300, kafka__default__api__timeout__ms=300
     )
-    opened = BrokerReader(asked)
+    opened = BrokerReader(source_options)
     with contextlib.closing(opened):
         reading = opened.read(
             [OffsetRange("t", 0, 0, 1_000)],
@@ -182,10 +185,10 @@ def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker)
 
 
 def test_one_that_stays_away(broker: kqueue.Broker) -> None:
-    asked = options(broker, subscribe="t", kafka__default__api__timeout__ms=300)
+    source_options = options(broker, subscribe="t", kafka__default__api__timeout__ms=300)
     broker.stop()
     with pytest.raises(ClientError, match="no success within 300 ms"):
-        rows(asked, [OffsetRange("t", 0, 0, 9)])
+        rows(source_options, [OffsetRange("t", 0, 0, 9)])
 
 
 def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +198,12 @@ def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.M
     fetch = Client.fetch
 
     def damaged(self: Client, *args: object, **kwargs: object) -> object:
-        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
-        for one in found.values():
-            data = bytearray(one.records)
+        result = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for candidate in result.values():
+            data = bytearray(candidate.records)
             data[-3] ^= 1
-            object.__setattr__(one, "records", memoryview(bytes(data)))
-        return found
+            object.__setattr__(candidate, "records", memoryview(bytes(data)))
+        return result
 
     monkeypatch.setattr(Client, "fetch", damaged)
     with pytest.raises(CorruptBatch, match=rf"^t-0, as {broker.bootstrap} sent it: "):
@@ -215,12 +218,12 @@ def test_offsets_that_go_back(broker: kqueue.Broker, monkeypatch: pytest.MonkeyP
     fetch = Client.fetch
 
     def damaged(self: Client, *args: object, **kwargs: object) -> object:
-        found = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
-        for one in found.values():
-            data = bytearray(one.records)
+        result = fetch(self, *args, **kwargs)  # type: ignore[arg-type]
+        for candidate in result.values():
+            data = bytearray(candidate.records)
             data[len(data) // 3 + 5] ^= 1
-            object.__setattr__(one, "records", memoryview(bytes(data)))
-        return found
+            object.__setattr__(candidate, "records", memoryview(bytes(data)))
+        return result
 
     monkeypatch.setattr(Client, "fetch", damaged)
     with pytest.raises(CorruptBatch, match="begins at offset 10, and that before it ends at 65545"):
@@ -251,20 +254,22 @@ def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> N
             ("read_uncommitted", [name for name in expected if ":" not in name]),
             ("read_committed", ["txn"]),
         ):
-            asked = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
-            found = BrokerReader(asked)
-            partitions = found.find_partitions(asked.topics, strict=True)
-            first, last = found.earliest(partitions), found.latest(partitions)
-            found.close()
+            source_options = options(broker, subscribe=",".join(names), kafka__isolation__level=isolation)
+            result = BrokerReader(source_options)
+            partitions = result.find_partitions(source_options.topics, strict=True)
+            first, last = result.earliest(partitions), result.latest(partitions)
+            result.close()
             views = {name: "txn:committed" if isolation == "read_committed" else name for name in names}
-            wanted = [(name, one.partition, one.offset) for name in names for one in expected[views[name]].records]
+            wanted_positions = [
+                (name, record.partition, record.offset) for name in names for record in expected[views[name]].records
+            ]
             ranges = [
                 OffsetRange(*topic_partition, first[topic_partition], last[topic_partition])
                 for topic_partition in partitions
             ]
-            assert sorted(places(asked, ranges)) == sorted(wanted)
-            middle = {one: one.start + one.size // 2 for one in ranges}
-            halves = [one._replace(end=middle[one]) for one in ranges] + [
-                one._replace(start=middle[one]) for one in ranges
+            assert sorted(positions(source_options, ranges)) == sorted(wanted_positions)
+            middle = {range: range.start + range.size // 2 for range in ranges}
+            halves = [range._replace(end=middle[range]) for range in ranges] + [
+                range._replace(start=middle[range]) for range in ranges
             ]
-            assert sorted(places(asked, halves)) == sorted(wanted)
+            assert sorted(positions(source_options, halves)) == sorted(wanted_positions)

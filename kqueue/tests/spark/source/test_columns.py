@@ -20,9 +20,9 @@ def rows(data: bytes, *, headers: bool = False) -> list[dict[str, Any]]:
     decoder = ColumnDecoder(engine="python")
     pieces = [*decoder.feed(data, tag=PLACE), *decoder.finish()]
     schema = arrow_schema(headers=headers)
-    found = [record_batch(piece, schema) for piece in pieces]
-    assert all(one.schema.equals(schema) for one in found), "Spark compares the first one's"
-    return [row for one in found for row in one.to_pylist()]
+    result = [record_batch(piece, schema) for piece in pieces]
+    assert all(candidate.schema.equals(schema) for candidate in result), "Spark compares the first one's"
+    return [row for candidate in result for row in candidate.to_pylist()]
 
 
 def test_all_that_a_record_has() -> None:
@@ -57,8 +57,8 @@ def test_each_row_has_what_its_own_batch_says() -> None:
             builder.append(BEGIN_MS, None, b"v")
         pieces += decoder.feed(bytes(builder.build()), tag=topic_partition)
     pieces += decoder.finish()
-    found = [row for piece in pieces for row in record_batch(piece, arrow_schema(headers=False)).to_pylist()]
-    kinds = [(row["topic"], row["partition"], row["timestampType"]) for row in found]
+    result = [row for piece in pieces for row in record_batch(piece, arrow_schema(headers=False)).to_pylist()]
+    kinds = [(row["topic"], row["partition"], row["timestampType"]) for row in result]
     assert kinds == [("t", 3, 0)] * 3 + [("t", 3, 1)] * 3 + [("u", 0, 1)] * 4 + [("t", 3, 0)] * 5
 
 

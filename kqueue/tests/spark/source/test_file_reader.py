@@ -13,7 +13,7 @@ from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests import golden
-from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
 
 T0 = TopicPartition("t", 0)
 EVERYTHING = TopicSelection()
@@ -22,13 +22,13 @@ EVERYTHING = TopicSelection()
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder after a clean stop: t-0 with 60 records in several segments, u-1 empty."""
-    found = tmp_path_factory.mktemp("data")
-    with kqueue.Broker(found) as broker:
+    result = tmp_path_factory.mktemp("data")
+    with kqueue.Broker(result) as broker:
         broker.create_topic("t", 1, segment_bytes=1024)
         broker.create_topic("u", 2)
         for number in range(12):
             send(broker, "t", 0, 5, time_ms=BEGIN_MS + 100 * number, codec="gzip" if number % 2 else "none")
-    return found
+    return result
 
 
 def at_work(folder: Path, tmp_path: Path) -> Path:
@@ -73,10 +73,10 @@ def test_the_last_segment_counts_after_a_clean_stop(folder: Path, tmp_path: Path
 
 
 def test_ranges_and_sizes(folder: Path) -> None:
-    asked = options(path=folder)
+    source_options = options(path=folder)
     ranges = [OffsetRange("t", 0, 3, 17), OffsetRange("t", 0, 58, 60)]
-    assert places(asked, ranges) == [("t", 0, offset) for offset in (*range(3, 17), 58, 59)]
-    reader = FileReader(asked)
+    assert positions(source_options, ranges) == [("t", 0, offset) for offset in (*range(3, 17), 58, 59)]
+    reader = FileReader(source_options)
     assert 20 < reader.row_bytes(T0, 0) < 200
     assert reader.row_bytes(TopicPartition("gone", 0), 0) > 0
 
@@ -103,10 +103,10 @@ def test_a_segment_that_is_deleted_meanwhile(folder: Path, tmp_path: Path) -> No
     begin = int(second.stem)
     with pytest.raises(DataLost, match=f"^t-0: offsets 0 to {begin - 1} were deleted before they were read"):
         rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
-    found = places(
+    result = positions(
         options(path=copied, failOnDataLoss="false"), [OffsetRange("t", 0, 0, 60), OffsetRange("gone", 0, 0, 5)]
     )
-    assert found == [("t", 0, offset) for offset in range(begin, 60)]
+    assert result == [("t", 0, offset) for offset in range(begin, 60)]
 
 
 @pytest.mark.parametrize("position", [70, 300])
@@ -132,12 +132,12 @@ def test_no_flip_changes_what_is_read(tmp_path: Path) -> None:
             send(broker, "t", 0, 2, time_ms=BEGIN_MS + 100 * number)
     (file,) = (tmp_path / "t-0").glob("*.log")
     data = file.read_bytes()
-    asked, whole = options(path=tmp_path), [OffsetRange("t", 0, 0, 6)]
-    right, missed = rows(asked, whole), []
+    source_options, whole = options(path=tmp_path), [OffsetRange("t", 0, 0, 6)]
+    right, missed = rows(source_options, whole), []
     for position in range(len(data) * 2 // 3):
         file.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
         try:
-            if rows(asked, whole) != right:
+            if rows(source_options, whole) != right:
                 missed.append(position)
         except CorruptBatch:
             pass
@@ -156,30 +156,30 @@ def test_a_segment_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
 def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
     expected = golden.expected(version)
     for isolation, name in (("read_uncommitted", "txn"), ("read_committed", "txn:committed")):
-        asked = options(path=golden.data_folder(version), subscribe="txn", kafka__isolation__level=isolation)
-        reader = FileReader(asked)
-        partitions = reader.find_partitions(asked.topics, strict=True)
+        source_options = options(path=golden.data_folder(version), subscribe="txn", kafka__isolation__level=isolation)
+        reader = FileReader(source_options)
+        partitions = reader.find_partitions(source_options.topics, strict=True)
         first, last = reader.earliest(partitions), reader.latest(partitions)
-        wanted = [(one.partition, one.offset) for one in expected[name].records]
-        found = [
+        wanted_positions = [(record.partition, record.offset) for record in expected[name].records]
+        result = [
             topic_partition[1:]
-            for topic_partition in places(
-                asked,
+            for topic_partition in positions(
+                source_options,
                 [
                     OffsetRange(*topic_partition, first[topic_partition], last[topic_partition])
                     for topic_partition in partitions
                 ],
             )
         ]
-        assert sorted(found) == sorted(wanted)
+        assert sorted(result) == sorted(wanted_positions)
         for topic_partition in partitions:
             # cut anywhere, and read piece by piece
             pieces = [
                 OffsetRange(*topic_partition, offset, offset + 1)
                 for offset in range(first[topic_partition], last[topic_partition])
             ]
-            single = [one[1:] for piece in pieces for one in places(asked, [piece])]
-            assert single == sorted(one for one in wanted if one[0] == topic_partition.partition)
+            single = [one[1:] for piece in pieces for one in positions(source_options, [piece])]
+            assert single == sorted(one for one in wanted_positions if one[0] == topic_partition.partition)
 
 
 def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
     ids = reader.topic_ids(["t", "gone"])
     assert list(ids) == ["t"]
     assert len(ids["t"]) == 22
-    assert len(places(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60
+    assert len(positions(options(path=folder), [OffsetRange("t", 0, 0, 60, ids["t"])])) == 60
     other = OffsetRange("t", 0, 0, 60, "another" + 15 * "A")
     with pytest.raises(DataLost, match="^t-0 from 0 to 60 was to be read, but topic 't' was deleted and recreated"):
         rows(options(path=folder), [other])

@@ -15,7 +15,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.split_planner import OffsetRange
-from kqueue.tests.spark.source.logs import BEGIN_MS, options, places, rows, send
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
 
 T0 = TopicPartition("t", 0)
 
@@ -37,7 +37,7 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
         for _ in range(100):
             send(broker, "t", 0, 3)
 
-    at, found, sizes = query.initial(), [], []
+    at, result, sizes = query.initial(), [], []
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(send_all)
         while True:
@@ -47,29 +47,31 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
                 [
                     topic_partition
                     for split in query.splits(at, then)
-                    for topic_partition in places(query.options, split)
+                    for topic_partition in positions(query.options, split)
                 ]
                 if then is not at
                 else []
             )
-            found, at, sizes = found + read, then, [*sizes, len(read)]
+            result, at, sizes = result + read, then, [*sizes, len(read)]
             if is_last:
                 break
-    assert found == [("t", 0, offset) for offset in range(len(found))]
-    assert 200 < len(found) < 300
+    assert result == [("t", 0, offset) for offset in range(len(result))]
+    assert 200 < len(result) < 300
     assert sum(size > 0 for size in sizes) > 1
     broker.stop()
     then = query.latest(at, None)
-    found += [topic_partition for split in query.splits(at, then) for topic_partition in places(query.options, split)]
-    assert found == [("t", 0, offset) for offset in range(300)]
+    result += [
+        topic_partition for split in query.splits(at, then) for topic_partition in positions(query.options, split)
+    ]
+    assert result == [("t", 0, offset) for offset in range(300)]
 
 
 def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     broker.create_topic("t", 1, segment_bytes=1024, file_delete_delay_ms=0)
     for _ in range(200):
         send(broker, "t", 0, 3)
-    asked = options(path=tmp_path / "data", subscribe="t", failOnDataLoss="false")
-    end = FileReader(asked).latest([T0])[T0]
+    source_options = options(path=tmp_path / "data", subscribe="t", failOnDataLoss="false")
+    end = FileReader(source_options).latest([T0])[T0]
 
     def delete() -> None:
         with Client(broker.bootstrap) as client:
@@ -79,13 +81,13 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         deleting, looks = pool.submit(delete), 0
         while not deleting.done() or not looks:
-            found = [offset for _, _, offset in places(asked, [OffsetRange("t", 0, 0, end)])]
-            assert found == list(range(found[0], end)), "what is left, in order and without a gap"
+            result = [offset for _, _, offset in positions(source_options, [OffsetRange("t", 0, 0, end)])]
+            assert result == list(range(result[0], end)), "what is left, in order and without a gap"
             looks += 1
         deleting.result()
-    begin = FileReader(asked).earliest([T0])[T0]
+    begin = FileReader(source_options).earliest([T0])[T0]
     assert 300 < begin <= 490
-    assert places(asked, [OffsetRange("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
+    assert positions(source_options, [OffsetRange("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
 
 
 def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
@@ -101,18 +103,18 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
             builder, key = BatchBuilder(), b"k%d" % rng.randrange(20)
             builder.append(BEGIN_MS + number, key, b"%d" % number)
             client.produce({T0: bytes(builder.build())})
-    asked = options(path=tmp_path / "data", subscribe="t")
-    end = FileReader(asked).latest([T0])[T0]
-    whole = rows(asked, [OffsetRange("t", 0, 0, end)])
+    source_options = options(path=tmp_path / "data", subscribe="t")
+    end = FileReader(source_options).latest([T0])[T0]
+    whole = rows(source_options, [OffsetRange("t", 0, 0, end)])
     latest = {row["key"]: row["value"] for row in whole}
     assert len(whole) == end
 
     def looks(stop: list[bool]) -> int:
         count = 0
         while not stop or not count:
-            found = rows(asked, [OffsetRange("t", 0, 0, end)])
-            assert {row["key"]: row["value"] for row in found} == latest
-            assert [row["offset"] for row in found] == sorted({row["offset"] for row in found})
+            result = rows(source_options, [OffsetRange("t", 0, 0, end)])
+            assert {row["key"]: row["value"] for row in result} == latest
+            assert [row["offset"] for row in result] == sorted({row["offset"] for row in result})
             count += 1
         return count
 
@@ -123,4 +125,4 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
             broker.clock.advance(minutes=2)
         stop.append(True)
         assert looking.result() > 0
-    assert len(rows(asked, [OffsetRange("t", 0, 0, end)])) < end / 2
+    assert len(rows(source_options, [OffsetRange("t", 0, 0, end)])) < end / 2

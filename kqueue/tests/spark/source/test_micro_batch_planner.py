@@ -13,7 +13,7 @@ from kqueue.spark.errors import DataLost, OptionError
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject
 from kqueue.spark.source.split_planner import OffsetRange
-from kqueue.tests.spark.source.logs import options, places, send
+from kqueue.tests.spark.source.logs import options, positions, send
 
 
 class Make(Protocol):
@@ -24,21 +24,21 @@ class Make(Protocol):
 
 @pytest.fixture
 def tracker(broker: kqueue.Broker) -> Iterator[Make]:
-    made: list[MicroBatchPlanner] = []
+    planners: list[MicroBatchPlanner] = []
 
     def make(*, clock: Callable[[], float] = time.monotonic, **given: object) -> MicroBatchPlanner:
         topics = {} if "subscribePattern" in given else {"subscribe": "t"}
-        made.append(MicroBatchPlanner(options(broker, **topics | given), clock=clock, pause=lambda seconds: None))
-        return made[-1]
+        planners.append(MicroBatchPlanner(options(broker, **topics | given), clock=clock, pause=lambda seconds: None))
+        return planners[-1]
 
     yield make
-    for one in made:
+    for one in planners:
         one.close()
 
 
-def told(offsets: JsonObject) -> JsonObject:
+def without_ids(offsets: JsonObject) -> JsonObject:
     """The same without the topics' ids."""
-    return {name: told(value) if name == BEGIN else value for name, value in offsets.items() if name != IDS}
+    return {name: without_ids(value) if name == BEGIN else value for name, value in offsets.items() if name != IDS}
 
 
 def bounds(query: MicroBatchPlanner, start: JsonObject, end: JsonObject) -> list[OffsetRange]:
@@ -64,16 +64,16 @@ def test_batch_after_batch(broker: kqueue.Broker, tracker: Make) -> None:
     send(broker, "t", 0, 10)
     query = tracker(startingOffsets="earliest")
     start = query.initial()
-    assert told(start) == {"t": {"0": 0, "1": 0}}
+    assert without_ids(start) == {"t": {"0": 0, "1": 0}}
     end = query.latest(start, None)
-    assert told(end) == {"t": {"0": 10, "1": 0}, BEGIN: told(start)}
+    assert without_ids(end) == {"t": {"0": 10, "1": 0}, BEGIN: without_ids(start)}
     assert bounds(query, start, end) == [OffsetRange("t", 0, 0, 10)]
     assert query.latest(end, None) is end, "nothing new: the very same"
     send(broker, "t", 1, 3)
     then = query.latest(end, None)
-    assert told(then) == {"t": {"0": 10, "1": 3}}
+    assert without_ids(then) == {"t": {"0": 10, "1": 3}}
     assert bounds(query, end, then) == [OffsetRange("t", 1, 0, 3)]
-    assert query.report() == told(then)
+    assert query.report() == without_ids(then)
 
 
 def test_the_first_batch_remembers_where_it_began(broker: kqueue.Broker, tracker: Make) -> None:
@@ -82,11 +82,11 @@ def test_the_first_batch_remembers_where_it_began(broker: kqueue.Broker, tracker
     first = tracker()
     start = first.initial()
     pinned = first.latest(start, None)
-    assert told(pinned) == {"t": {"0": 5}, BEGIN: {"t": {"0": 5}}}, "it comes at once, though it is empty"
+    assert without_ids(pinned) == {"t": {"0": 5}, BEGIN: {"t": {"0": 5}}}, "it comes at once, though it is empty"
     assert bounds(first, start, pinned) == []
     send(broker, "t", 0, 5)
     after_crash = tracker()
-    assert told(after_crash.initial()) == {"t": {"0": 10}}
+    assert without_ids(after_crash.initial()) == {"t": {"0": 10}}
     assert bounds(after_crash, {"t": {"0": 10}}, pinned) == []
     end = after_crash.latest(pinned, None)
     assert bounds(after_crash, pinned, end) == [OffsetRange("t", 0, 5, 10)]
@@ -109,8 +109,8 @@ def test_limits(broker: kqueue.Broker, tracker: Make) -> None:
     query = tracker(startingOffsets="earliest")
     end = query.latest(query.initial(), 20)
     assert end["t"] == {"0": 18, "1": 2, "2": 0}
-    assert told(query.latest(end, 20)) == {"t": {"0": 36, "1": 4, "2": 0}}
-    assert told(query.latest(end, None)) == {"t": {"0": 90, "1": 10, "2": 0}}
+    assert without_ids(query.latest(end, 20)) == {"t": {"0": 36, "1": 4, "2": 0}}
+    assert without_ids(query.latest(end, None)) == {"t": {"0": 90, "1": 10, "2": 0}}
 
 
 def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Make) -> None:
@@ -124,9 +124,9 @@ def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Ma
     assert query.latest(start, None) is start
     now[0] = 61
     end = query.latest(start, None)
-    assert told(end) == {"t": {"0": 9}}
+    assert without_ids(end) == {"t": {"0": 9}}
     send(broker, "t", 0, 10)
-    assert told(query.latest(end, None)) == {"t": {"0": 19}}
+    assert without_ids(query.latest(end, None)) == {"t": {"0": 19}}
 
 
 def test_what_a_query_finds_when_it_begins_again_is_not_held_back(broker: kqueue.Broker, tracker: Make) -> None:
@@ -134,7 +134,7 @@ def test_what_a_query_finds_when_it_begins_again_is_not_held_back(broker: kqueue
     send(broker, "t", 0, 3)
     query = tracker(minOffsetsPerTrigger=10)
     end = query.latest({"t": {"0": 0}}, None)
-    assert told(end) == {"t": {"0": 3}}
+    assert without_ids(end) == {"t": {"0": 3}}
     send(broker, "t", 0, 3)
     assert query.latest(end, None) is end
 
@@ -165,14 +165,14 @@ def test_partitions_and_topics_that_join_begin_at_their_beginning(broker: kqueue
     broker.create_topic("other")
     send(broker, "t2", 0, 3)
     then = query.latest(end, None)
-    assert told(then) == {"t1": {"0": 5}, "t2": {"0": 3}}
+    assert without_ids(then) == {"t1": {"0": 5}, "t2": {"0": 3}}
     assert bounds(query, end, then) == [OffsetRange("t2", 0, 0, 3)]
 
 
 def test_a_pattern_may_match_nothing_yet(broker: kqueue.Broker, tracker: Make) -> None:
     query = tracker(subscribePattern="t.*")
     start = query.initial()
-    assert told(start) == {}
+    assert without_ids(start) == {}
     pinned = query.latest(start, None)
     broker.create_topic("t1")
     send(broker, "t1", 0, 3)
@@ -210,7 +210,7 @@ def test_a_topic_that_is_gone(broker: kqueue.Broker, tracker: Make) -> None:
         tracker(subscribe="t,u").latest(start, None)
     going_on = tracker(subscribe="t,u", failOnDataLoss="false")
     end = going_on.latest(start, None)
-    assert told(end) == {"u": {"0": 5}}
+    assert without_ids(end) == {"u": {"0": 5}}
     assert bounds(going_on, start, end) == [OffsetRange("u", 0, 1, 5)]
     with pytest.raises(DataLost, match="^t-0 is gone, and was to be read up to 9"):
         tracker(subscribe="t,u").ranges(start, {"t": {"0": 9}, "u": {"0": 5}})
@@ -249,11 +249,11 @@ def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, 
     going_on = tracker(failOnDataLoss="false")
     assert going_on.ranges(start, next_one) == [], "the old one's end says nothing of the new one"
     end = going_on.latest(next_one, None)
-    assert told(end) == {"t": {"0": count}}
+    assert without_ids(end) == {"t": {"0": count}}
     assert end[IDS] != start[IDS]
-    (found,) = going_on.ranges(next_one, end)
-    assert found == OffsetRange("t", 0, 0, count, end[IDS]["t"])
-    assert len(places(going_on.options, [found])) == count
+    (result,) = going_on.ranges(next_one, end)
+    assert result == OffsetRange("t", 0, 0, count, end[IDS]["t"])
+    assert len(positions(going_on.options, [result])) == count
     assert going_on.latest(end, None) is end
 
 
@@ -267,8 +267,8 @@ def test_a_topic_that_is_made_anew_before_its_task_runs(broker: kqueue.Broker, t
     broker.create_topic("t")
     send(broker, "t", 0, 9)
     with pytest.raises(DataLost, match="^t-0 from 0 to 5 was to be read, but topic 't' was deleted and recreated"):
-        places(query.options, planned)
-    assert places(tracker(failOnDataLoss="false").options, planned) == []
+        positions(query.options, planned)
+    assert positions(tracker(failOnDataLoss="false").options, planned) == []
 
 
 def test_checkpoints_without_ids_go_on(broker: kqueue.Broker, tracker: Make) -> None:
@@ -279,7 +279,7 @@ def test_checkpoints_without_ids_go_on(broker: kqueue.Broker, tracker: Make) -> 
     assert query.latest(old, None) is old
     send(broker, "t", 0, 2)
     end = query.latest(old, None)
-    assert told(end) == {"t": {"0": 7}}
+    assert without_ids(end) == {"t": {"0": 7}}
     assert list(end[IDS]) == ["t"]
     assert bounds(query, old, end) == [OffsetRange("t", 0, 5, 7)]
 
@@ -313,17 +313,17 @@ def test_each_record_once_through_many_batches(broker: kqueue.Broker, tracker: M
     broker.create_topic("t", 3)
     query = tracker(startingOffsets="earliest", maxRecordsPerPartition=7)
     at = query.initial()
-    found = []
+    result = []
     for number in range(6):
         send(broker, "t", number % 3, 10 + number, codec="gzip")
         then = query.latest(at, 8)
         for split in query.splits(at, then):
             assert sum(one.size for one in split) <= 7
-            found += places(query.options, split)
+            result += positions(query.options, split)
         at = then
     while (then := query.latest(at, 8)) is not at:
-        found += [
-            topic_partition for split in query.splits(at, then) for topic_partition in places(query.options, split)
+        result += [
+            topic_partition for split in query.splits(at, then) for topic_partition in positions(query.options, split)
         ]
         at = then
-    assert sorted(found) == [("t", number, offset) for number in range(3) for offset in range(23 + 2 * number)]
+    assert sorted(result) == [("t", number, offset) for number in range(3) for offset in range(23 + 2 * number)]

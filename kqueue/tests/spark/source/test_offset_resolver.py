@@ -29,10 +29,14 @@ def log(broker: kqueue.Broker) -> kqueue.Broker:
 @pytest.fixture
 def ranges(log: kqueue.Broker) -> Callable[..., list[OffsetRange]]:
     def find(**given: object) -> list[OffsetRange]:
-        asked = options(log, streaming=False, subscribe="t", **given)
-        reader = BrokerReader(asked)
+        source_options = options(log, streaming=False, subscribe="t", **given)
+        reader = BrokerReader(source_options)
         try:
-            return [one for one in batch_ranges(asked, reader, data_loss_handler(asked.fail_on_data_loss)) if one.size]
+            return [
+                one
+                for one in batch_ranges(source_options, reader, data_loss_handler(source_options.fail_on_data_loss))
+                if one.size
+            ]
         finally:
             reader.close()
 
@@ -53,9 +57,9 @@ def ranges(log: kqueue.Broker) -> Callable[..., list[OffsetRange]]:
     ],
 )
 def test_what_is_read(ranges: Callable[..., list[OffsetRange]], given: dict[str, object], start: int, end: int) -> None:
-    (found,) = ranges(**given)
-    assert found == OffsetRange("t", 0, start, end, found.topic_id)
-    assert len(found.topic_id) == 22
+    (result,) = ranges(**given)
+    assert result == OffsetRange("t", 0, start, end, result.topic_id)
+    assert len(result.topic_id) == 22
 
 
 @pytest.mark.parametrize(
@@ -91,11 +95,11 @@ def test_mistakes(
 
 
 def test_splits_take_samples(log: kqueue.Broker) -> None:
-    asked = options(log, streaming=False, subscribe="t", splitBytes=1)
-    reader = BrokerReader(asked)
+    source_options = options(log, streaming=False, subscribe="t", splitBytes=1)
+    reader = BrokerReader(source_options)
     try:
         assert splits(
-            asked, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], reader
+            source_options, [OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 9, 9), OffsetRange("t", 0, 9, 12)], reader
         ) == [(OffsetRange("t", 0, 5, 9),), (OffsetRange("t", 0, 9, 12),)]
         assert splits(
             options(log, streaming=False, subscribe="t"),

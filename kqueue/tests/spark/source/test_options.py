@@ -34,12 +34,12 @@ def test_what_is_not_said() -> None:
 
 def test_names_and_words_in_any_case() -> None:
     given = {name.lower(): value for name, value in WIRE.items()}
-    found = parse_options(
+    parsed = parse_options(
         given | {"startingoffsets": "EARLIEST", "failondataloss": "False", "maxtriggerdelay": "5 MIN"}, streaming=True
     )
-    assert found.starting.everywhere == EARLIEST
-    assert not found.fail_on_data_loss
-    assert found["maxTriggerDelay"] == 300_000
+    assert parsed.starting.everywhere == EARLIEST
+    assert not parsed.fail_on_data_loss
+    assert parsed["maxTriggerDelay"] == 300_000
 
 
 def test_times_come_before_offsets() -> None:
@@ -53,9 +53,9 @@ def test_times_come_before_offsets() -> None:
 def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for text in ("data", str(tmp_path / "data"), f"file:{tmp_path}/data", f"file://{tmp_path}/data"):
-        found = parse_options({"path": text}, streaming=False)
-        assert found["path"] == str((tmp_path / "data").resolve())
-    assert (found.topics.names, found.topics.pattern, found.topics.assigned) == (None, None, None)
+        parsed = parse_options({"path": text}, streaming=False)
+        assert parsed["path"] == str((tmp_path / "data").resolve())
+    assert (parsed.topics.names, parsed.topics.pattern, parsed.topics.assigned) == (None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ def test_the_columns_that_were_asked_for(broker: kqueue.Broker, headers: bool) -
     broker.create_topic("t", 2)
     for partition in (0, 1):
         send(broker, "t", partition, 5)
-    asked = options(broker, subscribe="t", includeHeaders=headers)
-    found = list(read_ranges(asked, (OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 2, 4))))
-    assert [batch.num_rows for batch in found] == [7], "partitions of a split share record batches"
-    assert ("headers" in found[0].schema.names) is headers
-    assert found[0].column("offset").to_pylist() == [0, 1, 2, 3, 4, 2, 3]
-    assert list(read_ranges(asked, ())) == []
+    source_options = options(broker, subscribe="t", includeHeaders=headers)
+    batches = list(read_ranges(source_options, (OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 2, 4))))
+    assert [batch.num_rows for batch in batches] == [7], "partitions of a split share record batches"
+    assert ("headers" in batches[0].schema.names) is headers
+    assert batches[0].column("offset").to_pylist() == [0, 1, 2, 3, 4, 2, 3]
+    assert list(read_ranges(source_options, ())) == []
 
 
 @pytest.mark.parametrize("engine", ["python", "fast", "auto"])
@@ -30,49 +30,49 @@ def test_engines_read_the_same(broker: kqueue.Broker, engine: str) -> None:
     broker.create_topic("t")
     for _ in range(3):
         send(broker, "t", 0, 8_000, codec="lz4")
-    found = list(read_ranges(options(broker, subscribe="t", decoder=engine), (OffsetRange("t", 0, 10, 23_990),)))
-    assert OFFSETS_FEW < sum(batch.num_rows for batch in found) == 23_980
-    assert [offset for batch in found for offset in batch.column("offset").to_pylist()] == list(range(10, 23_990))
+    batches = list(read_ranges(options(broker, subscribe="t", decoder=engine), (OffsetRange("t", 0, 10, 23_990),)))
+    assert OFFSETS_FEW < sum(batch.num_rows for batch in batches) == 23_980
+    assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(10, 23_990))
 
 
 # --- one ahead
 
 
 def test_the_next_is_made_while_the_last_is_being_taken() -> None:
-    begun = [threading.Event() for _ in range(4)]
+    started = [threading.Event() for _ in range(4)]
 
-    def made() -> Generator[int, None, None]:
-        for number, event in enumerate(begun):
+    def produce() -> Generator[int, None, None]:
+        for number, event in enumerate(started):
             event.set()
             yield number
 
-    for number in prefetch_one(made()):
-        assert number == len(begun) - 1 or begun[number + 1].wait(10), "nobody asked for it yet"
+    for number in prefetch_one(produce()):
+        assert number == len(started) - 1 or started[number + 1].wait(10), "nobody asked for it yet"
 
 
 def test_what_goes_wrong_comes_after_what_went_right() -> None:
-    def made() -> Generator[int, None, None]:
+    def produce() -> Generator[int, None, None]:
         yield 1
         raise DataLost("on purpose")
 
-    taken = prefetch_one(made())
-    assert next(taken) == 1
+    prefetched = prefetch_one(produce())
+    assert next(prefetched) == 1
     with pytest.raises(DataLost, match="on purpose"):
-        next(taken)
+        next(prefetched)
 
 
 def test_whoever_stops_leaves_nothing_behind(broker: kqueue.Broker) -> None:
     closed: list[int] = []
 
-    def made() -> Generator[int, None, None]:
+    def produce() -> Generator[int, None, None]:
         try:
             yield from range(1, 1_000)
         finally:
             closed.append(1)
 
-    taken = prefetch_one(made())
-    assert next(taken) == 1
-    taken.close()
+    prefetched = prefetch_one(produce())
+    assert next(prefetched) == 1
+    prefetched.close()
     assert closed == [1]
     broker.create_topic("t")
     for _ in range(30):

@@ -29,13 +29,13 @@ def log(folder: Path, *segments: tuple[int, bytes]) -> Path:
 
 def read(topic_partition: Path, start: int, end: int) -> list[int]:
     """The base offsets that come."""
-    found = []
+    offsets = []
     for chunk in valid_chunks(open_log(topic_partition), start, end):
         headers = [header for _, header in iter_batches(chunk.data)]
         assert sum(header.size for header in headers) == len(chunk.data), "whole batches"
         assert headers[-1].next_offset == chunk.next_offset
-        found += [header.base_offset for header in headers]
-    return found
+        offsets += [header.base_offset for header in headers]
+    return offsets
 
 
 def test_all_segments_that_hold_a_part(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kqueue.tests.log_tools.logs import (
 )
 
 
-def made(seed: int, count: int = 60) -> MemoryStorage:
+def random_log(seed: int, count: int = 60) -> MemoryStorage:
     """TransactionOutcomes of three producers, woven into each other over many segments, and batches
     of nobody; some end nowhere.
     """
@@ -36,10 +36,10 @@ def made(seed: int, count: int = 60) -> MemoryStorage:
     begun: set[int] = set()
     for _ in range(count):
         producer = rng.choice((1, 2, 3))
-        what = rng.random()
-        if what < 0.15:
+        choice = rng.random()
+        if choice < 0.15:
             append(log, b"of nobody")
-        elif what < 0.7 or producer not in begun:
+        elif choice < 0.7 or producer not in begun:
             append(
                 log, b"a", b"b", producer_id=producer, epoch=0, base_sequence=sequences[producer], transactional=True
             )
@@ -74,20 +74,20 @@ def check(log: LogFolder, rng: random.Random) -> None:
     stable = log.end_offset if whole.first_unstable_offset is None else whole.first_unstable_offset
     for _ in range(20):
         start, end = sorted(rng.sample(range(stable + 1), 2))
-        found = aborted_transactions(log, start, end)
+        aborted = aborted_transactions(log, start, end)
         for batch in log.batches(start_offset=start, end_offset=end):
-            assert batch.is_control or found.has(batch) == whole.is_aborted(batch), (start, end, batch)
-            told = found.between(max(start, batch.base_offset), batch.next_offset)
+            assert batch.is_control or aborted.has(batch) == whole.is_aborted(batch), (start, end, batch)
+            reported = aborted.between(max(start, batch.base_offset), batch.next_offset)
             if batch.is_transactional and not batch.is_control:
                 assert any(
-                    one[0] == batch.unit.producer_id and one[1] <= batch.base_offset for one in told
+                    one[0] == batch.unit.producer_id and one[1] <= batch.base_offset for one in reported
                 ) == whole.is_aborted(batch)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("without", [(), (SNAPSHOT,), (INDEX,), (TXNINDEX, INDEX)])
 def test_what_was_aborted(seed: int, without: tuple[str, ...]) -> None:
-    storage = made(seed)
+    storage = random_log(seed)
     for suffix in without:
         unread(storage, suffix)
     log, rng = opened(storage), random.Random(seed)
@@ -100,7 +100,7 @@ def test_what_was_aborted(seed: int, without: tuple[str, ...]) -> None:
 
 
 def test_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = made(1)
+    storage = random_log(1)
     log = opened(storage)
     last = log.segments[-1].base_offset
     recovered_to(storage, last)
@@ -132,7 +132,7 @@ ENDS_BEFORE_IT_BEGINS = ENTRY.pack(0, 1, 5, 3, 0)
 
 @pytest.mark.parametrize("damage", [b"\0", UNKNOWN_VERSION, ENDS_BEFORE_IT_BEGINS])
 def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
-    storage = made(2)
+    storage = random_log(2)
     put(storage, CLEAN_SHUTDOWN, b"{}")
     for name in names(storage, TXNINDEX):
         replace(storage, name, damage + content(storage, name)[len(damage) if len(damage) > 1 else 0 :])
@@ -144,7 +144,7 @@ def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("has_snapshots", [True, False])
 def test_how_far_all_has_ended(seed: int, has_snapshots: bool) -> None:
-    storage = made(seed)
+    storage = random_log(seed)
     if not has_snapshots:
         unread(storage, SNAPSHOT)
     log = opened(storage)

@@ -30,8 +30,8 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RecordRea
             client.commit("late", {T0: 2, KEYS: 7})
             client.commit("early", {T0: 20, T1: 5})
         if request.param == "wire":
-            with closing(open_reader(options(broker, subscribePattern=".*"))) as found:
-                yield found
+            with closing(open_reader(options(broker, subscribePattern=".*"))) as record_reader:
+                yield record_reader
             return
-    with closing(open_reader(options(path=tmp_path / "data"))) as found:
-        yield found
+    with closing(open_reader(options(path=tmp_path / "data"))) as record_reader:
+        yield record_reader

@@ -13,7 +13,7 @@ HOUR, HOURS = 4, 472_222
 
 def partition_audit(partition: int, times: Times, **more: object) -> PartitionAudit:
     count = sum(times.counts.values())
-    found = {
+    parts = {
         "records": count,
         "first": 0,
         "last": count - 1,
@@ -22,4 +22,4 @@ def partition_audit(partition: int, times: Times, **more: object) -> PartitionAu
         "largest_offset": 1,
         "value_bytes": 5,
     }
-    return PartitionAudit("orders", partition, 0, 2 * CELLS, times=times, **{**found, **more})  # type: ignore[arg-type]
+    return PartitionAudit("orders", partition, 0, 2 * CELLS, times=times, **{**parts, **more})  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ pytest.importorskip("matplotlib")
 
 @pytest.mark.parametrize("span", [0, -(2**43), 2**43])
 def test_times_that_no_calendar_has(tmp_path: Path, span: int) -> None:
-    made = draw(AuditReport("here", 0, [partition_audit(0, Times(0, {span: 3}))], []), tmp_path)
-    assert [one.file for one in made] == ["records.png", "skew.png", "gaps.png"]
+    charts = draw(AuditReport("here", 0, [partition_audit(0, Times(0, {span: 3}))], []), tmp_path)
+    assert [one.file for one in charts] == ["records.png", "skew.png", "gaps.png"]
 
 
 def test_no_records_are_no_chart(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from kqueue.tests.spark.jobs.audit.sample_audits import KEYS, T0
 
 
 def test_where_compaction_may_have_been(reader: RecordReader) -> None:
-    found = compaction(reader, ["keys", "t"])
-    assert (found.policies["keys"], found.policies["t"]) == ("compact,delete", "delete")
-    assert found.may_have_removed(KEYS)
-    assert not found.may_have_removed(T0)
+    states = compaction(reader, ["keys", "t"])
+    assert (states.policies["keys"], states.policies["t"]) == ("compact,delete", "delete")
+    assert states.may_have_removed(KEYS)
+    assert not states.may_have_removed(T0)

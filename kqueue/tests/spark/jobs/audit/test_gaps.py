@@ -15,10 +15,10 @@ LOG = [
 
 
 def test_each_offset_without_a_record_has_a_reason() -> None:
-    found = find_gaps(LOG, 0, 40, [(12, 15), (20, 25), (30, 31), (36, 40)])
-    assert (found.markers, found.compacted, found.between) == (3, 3, 4 + 3)
-    assert (found.aborted, found.open) == (5, 5)
-    assert found.ranges == [
+    report = find_gaps(LOG, 0, 40, [(12, 15), (20, 25), (30, 31), (36, 40)])
+    assert (report.markers, report.compacted, report.between) == (3, 3, 4 + 3)
+    assert (report.aborted, report.open) == (5, 5)
+    assert report.ranges == [
         Gap(20, 21, MARKER),
         Gap(21, 25, MISSING),
         Gap(30, 31, MARKER),
@@ -29,9 +29,9 @@ def test_each_offset_without_a_record_has_a_reason() -> None:
 
 def test_the_worst_reason_of_a_range_counts() -> None:
     gaps = [(12, 15), (20, 25), (30, 31), (36, 40)]
-    found = find_gaps(LOG, 0, 40, gaps)
-    assert [gap.why for gap in explain_gaps(gaps, found, is_compacted=False)] == [COMPACTED, MISSING, MARKER, MISSING]
-    assert [gap.why for gap in explain_gaps(gaps, found, is_compacted=True)] == [
+    report = find_gaps(LOG, 0, 40, gaps)
+    assert [gap.why for gap in explain_gaps(gaps, report, is_compacted=False)] == [COMPACTED, MISSING, MARKER, MISSING]
+    assert [gap.why for gap in explain_gaps(gaps, report, is_compacted=True)] == [
         COMPACTED,
         COMPACTED,
         MARKER,
@@ -41,16 +41,16 @@ def test_the_worst_reason_of_a_range_counts() -> None:
 
 def test_only_what_is_near_is_kept() -> None:
     log = [BatchSpan(number, number, 1, control=COMMIT, producer=1) for number in range(0, 2_000, 2)]
-    found = find_gaps(log, 0, 2_000, [(10, 13)])
-    assert (found.markers, found.between) == (1_000, 1_000)
-    assert found.ranges == [Gap(10, 11, MARKER), Gap(11, 12, MISSING), Gap(12, 13, MARKER)]
+    report = find_gaps(log, 0, 2_000, [(10, 13)])
+    assert (report.markers, report.between) == (1_000, 1_000)
+    assert report.ranges == [Gap(10, 11, MARKER), Gap(11, 12, MISSING), Gap(12, 13, MARKER)]
 
 
 def test_a_look_that_begins_and_ends_within_batches() -> None:
     """Offsets outside are nobody's business; those inside of batches that are cut can't be told."""
-    found = find_gaps(
+    report = find_gaps(
         [BatchSpan(0, 9, 10), BatchSpan(10, 10, 1, control=COMMIT, producer=1), BatchSpan(12, 20, 9)], 5, 15, [(10, 12)]
     )
-    assert (found.markers, found.between) == (1, 1)
+    assert (report.markers, report.between) == (1, 1)
     assert find_gaps([], 3, 3, []).between == 0
     assert find_gaps([], 3, 8, [(3, 8)]).ranges == [Gap(3, 8, MISSING)]

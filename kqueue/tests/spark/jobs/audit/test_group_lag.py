@@ -12,14 +12,14 @@ ENDS = {T0: 20, T1: 0, KEYS: 10}
 
 
 def test_how_far_groups_are_behind(reader: RecordReader) -> None:
-    found = group_lags(reader, (), reader.earliest(ENDS), ENDS)
-    assert found == [
+    lags = group_lags(reader, (), reader.earliest(ENDS), ENDS)
+    assert lags == [
         GroupLag("early", "t", 0, 20, 20, 0, 0, 0, None),
         GroupLag("early", "t", 1, 5, 0, 0, 0, 5, None),
         GroupLag("late", "keys", 0, 7, 10, 3, 0, 0, BEGIN_MS + 7),
         GroupLag("late", "t", 0, 2, 20, 16, 2, 0, BEGIN_MS + 4),
     ]
-    assert [one.age_ms(BEGIN_MS + 107) for one in found] == [None, None, 100, 103]
-    assert group_lags(reader, ["late"], reader.earliest(ENDS), {T0: 20}) == found[3:]
+    assert [candidate.age_ms(BEGIN_MS + 107) for candidate in lags] == [None, None, 100, 103]
+    assert group_lags(reader, ["late"], reader.earliest(ENDS), {T0: 20}) == lags[3:]
     with pytest.raises(OptionError, match="there is no group 'lat' .*; did you mean 'late'"):
         group_lags(reader, ["lat"], {}, ENDS)

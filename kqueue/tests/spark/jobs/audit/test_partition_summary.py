@@ -33,11 +33,13 @@ def columns(rows: Rows) -> Columns:
     def whole(given: list[int | None]) -> np.ndarray:
         return np.array([0 if one is None else one for one in given], np.int64)
 
-    def there(given: list[int | None]) -> np.ndarray:
+    def present(given: list[int | None]) -> np.ndarray:
         return np.array([one is not None for one in given], bool)
 
     key_bytes = np.array([0 if key is None else 3 for key in keys], np.int64)
-    return Columns(offsets, whole(ms), whole(keys), key_bytes, whole(values), there(ms), there(keys), there(values))
+    return Columns(
+        offsets, whole(ms), whole(keys), key_bytes, whole(values), present(ms), present(keys), present(values)
+    )
 
 
 def part(whole: Columns, begin: int, end: int) -> Columns:
@@ -81,12 +83,12 @@ def test_pieces_put_together_are_the_whole(rows: Rows, data: st.DataObject) -> N
     whole = columns(rows)
     cuts = sorted(data.draw(st.sets(st.integers(1, max(len(rows) - 1, 1)), max_size=4)) | {0, len(rows)})
     pieces = [summarize(part(whole, begin, end), 0, END) for begin, end in pairwise(cuts) if begin < end]
-    found = merge_summaries([*reversed(pieces), pieces[0]])  # a task that ran twice counts once
-    assert found is not None
-    assert {name: getattr(found, name) for name in plainly(rows)} == plainly(rows)
-    assert sum(found.cells) == sum(found.times.counts.values()) + found.timeless == len(rows)
-    assert len(found.times.counts) <= TIMES_MAX
-    assert from_json(found.to_json()) == found
+    summary = merge_summaries([*reversed(pieces), pieces[0]])  # a task that ran twice counts once
+    assert summary is not None
+    assert {name: getattr(summary, name) for name in plainly(rows)} == plainly(rows)
+    assert sum(summary.cells) == sum(summary.times.counts.values()) + summary.timeless == len(rows)
+    assert len(summary.times.counts) <= TIMES_MAX
+    assert from_json(summary.to_json()) == summary
 
 
 def test_nothing_is_nothing() -> None:
@@ -97,15 +99,15 @@ def test_it_stays_small() -> None:
     """However many gaps, keys and times there are."""
     count = 20_000
     many: Rows = [(2, number * 7_000, hash((number, "key")), 1) for number in range(count)]
-    found = summarize(columns(many), 0, 2 * count)
-    found = found.plus(
+    summary = summarize(columns(many), 0, 2 * count)
+    summary = summary.plus(
         summarize(columns([(2 * count + 2, *row[1:]) if not number else row for number, row in enumerate(many)]), 0, 1)
     )
-    assert (found.gap_count, len(found.gaps), found.missing) == (2 * count - 1, RANGES_KEPT, 2 * count - 1)
-    assert len(found.keys) == KEYS_KEPT
-    assert found.key_count == pytest.approx(count, rel=0.1)
-    assert len(found.cells) == CELLS
-    assert len(found.to_json()) < 60_000
+    assert (summary.gap_count, len(summary.gaps), summary.missing) == (2 * count - 1, RANGES_KEPT, 2 * count - 1)
+    assert len(summary.keys) == KEYS_KEPT
+    assert summary.key_count == pytest.approx(count, rel=0.1)
+    assert len(summary.cells) == CELLS
+    assert len(summary.to_json()) < 60_000
 
 
 def test_times_are_as_fine_as_they_can_be() -> None:

@@ -11,9 +11,9 @@ FIRST = PartitionAudit(
 
 
 def test_a_partition_as_json_has_all_but_the_data_of_charts() -> None:
-    found = json.loads(json.dumps(FIRST.as_json()))
-    assert found["gaps"] == [{"first": 1, "end": 3, "why": "missing"}]
-    assert found.keys() == set(PartitionAudit.__slots__) - {"cells", "times", "holes"}
+    document = json.loads(json.dumps(FIRST.as_json()))
+    assert document["gaps"] == [{"first": 1, "end": 3, "why": "missing"}]
+    assert document.keys() == set(PartitionAudit.__slots__) - {"cells", "times", "holes"}
 
 
 def test_sums_over_partitions() -> None:
