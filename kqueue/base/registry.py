@@ -237,7 +237,7 @@ class Registry(Generic[T]):
             return [self._entries[name] for name in self._preferred]
 
     def lost(self, name: str, id: int | None, why: str) -> None:
-        """In a worker process: `name` could not be imported. Lookups of it, or its id, raise `why`."""
+        """In a worker process: `name` was not importable. Lookups of it or its id raise `why`."""
         with self._lock:
             self.failed[name] = why
             if id is not None:

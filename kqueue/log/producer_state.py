@@ -68,7 +68,7 @@ class ProducerStateEntry:
         self.transaction_offset = NONE
 
     def set_epoch(self, epoch: int) -> None:
-        """Start a new epoch: its sequence restarts, and batches of old epochs cannot be repeated."""
+        """Start a new epoch: its sequence restarts; batches of old epochs cannot be repeated."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches = ()

@@ -125,7 +125,7 @@ class JobExecutor:
         return True
 
     def _finish_some(self) -> None:
-        """Finish ended jobs, for one pass at most, so that many of them do not delay the sockets."""
+        """Finish ended jobs, for one pass at most, so that many do not delay the sockets."""
         if self._next_pass is None:
             until = self._now() + PASS_S
             while self.finish_next(0):
