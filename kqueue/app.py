@@ -170,7 +170,7 @@ class Server:
         return {name: listener.share() for name, listener in self._listeners.items()}
 
     async def result(self, promise: Promise[T]) -> T:
-        """DelayedOperation for a promise. Returns its result; raises the error that it fails with."""
+        """Wait for a promise. Returns its result; raises the error with which it fails."""
         if not promise.done:
             settled = asyncio.get_running_loop().create_future()
             self.broker.purgatory.add(

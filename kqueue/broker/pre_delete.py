@@ -37,7 +37,7 @@ DropNow = Callable[[Partition, Topic, Drop, Callable[[], None]], None]
 
 
 @dataclass(slots=True)
-class _Task:
+class _PreDeleteTask:
     """A task that runs: its segments, the title of its policy, its start (monotonic ms). `is_slow`:
     warned.
     """
@@ -87,7 +87,7 @@ class PreDeleteTasks:
         self._clock = clock
         self._drop = drop
         self._plan_again = plan_again
-        self._running: dict[Key, _Task] = {}
+        self._running: dict[Key, _PreDeleteTask] = {}
         self._waiting: dict[Key, Partition] = {}  # in order of arrival
         self._reported: dict[tuple[Key, str], str] = {}  # last failure
         self._stopped = False
@@ -130,12 +130,12 @@ class PreDeleteTasks:
         self._running[key] = task
         partition.after_flush(task.end_offset, lambda: self._submit(task))
 
-    def _warn_if_slow(self, task: _Task) -> None:
+    def _warn_if_slow(self, task: _PreDeleteTask) -> None:
         if not task.is_slow and self._clock.monotonic_ms() - task.started_ms >= SLOW_MS:
             task.is_slow = True
             logger.warning("%s-%d: %s has been running for an hour", task.topic.name, task.partition.index, task.policy)
 
-    def _submit(self, task: _Task) -> None:
+    def _submit(self, task: _PreDeleteTask) -> None:
         if task.partition.deleted or task.log.offline is not None:
             self._end(task)
             return
@@ -160,7 +160,7 @@ class PreDeleteTasks:
             CpuJob(name, work, lambda _, error: self._done(task, error), shared=storage.opener is not None)
         )
 
-    def _done(self, task: _Task, error: BaseException | None) -> None:
+    def _done(self, task: _PreDeleteTask, error: BaseException | None) -> None:
         if isinstance(error, JobCancelled):
             self._stopped = True
             return
@@ -184,7 +184,7 @@ class PreDeleteTasks:
         drop = replace(task.drop, before_offset=task.end_offset, roll_active=False)
         self._drop(task.partition, task.topic, drop, lambda: self._end(task, more=not task.remaining()))
 
-    def _failed(self, task: _Task, error: BaseException) -> None:
+    def _failed(self, task: _PreDeleteTask, error: BaseException) -> None:
         if len(task.remaining()) < len(task.segments):
             logger.info(
                 "%r: %s ended its work, because segments went meanwhile: %s", task.partition, task.policy, error
@@ -199,7 +199,7 @@ class PreDeleteTasks:
                 *key[0], task.policy, task.views[0].base_offset, task.end_offset - 1, error,
             )  # fmt: skip
 
-    def _end(self, task: _Task, *, more: bool = False) -> None:
+    def _end(self, task: _PreDeleteTask, *, more: bool = False) -> None:
         """End the task. `more`: the policy may have more segments than one task takes."""
         key = (task.topic.name, task.partition.index)
         del self._running[key]
@@ -212,7 +212,7 @@ class PreDeleteTasks:
             self._plan_again(self._waiting.pop(key))
 
 
-def _make_task(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms: float) -> _Task | None:
+def _make_task(partition: Partition, topic: Topic, policy: str, drop: Drop, now_ms: float) -> _PreDeleteTask | None:
     """Return the task for the segments that may go now; None: none. Raises StorageFailed,
     CorruptData.
     """
@@ -229,4 +229,6 @@ def _make_task(partition: Partition, topic: Topic, policy: str, drop: Drop, now_
         if count and size > TASK_BYTES_MAX:
             break
         count += 1
-    return _Task(partition, topic, log, policy, drop, segments[:count], views[:count], now_ms) if count else None
+    return (
+        _PreDeleteTask(partition, topic, log, policy, drop, segments[:count], views[:count], now_ms) if count else None
+    )

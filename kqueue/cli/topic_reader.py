@@ -67,7 +67,7 @@ class TopicReader:
         return self._consumer
 
     def assign(self, partitions: Iterable[int], start: Start, at_ms: int | None) -> None:
-        """Read these partitions only, from `start`, or from the first record at `at_ms` or later."""
+        """Read these partitions, from `start`, or from the first record at `at_ms` or later."""
         assigned = [self._existing(number) for number in dict.fromkeys(partitions)]
         self.consumer.assign(assigned)
         for partition, offset in (

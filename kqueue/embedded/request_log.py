@@ -63,7 +63,8 @@ class RecordedRequest(RequestObserver):
         about = f" about {'; '.join(map(_told, named[:TOPICS_SHOWN]))}{more}" if named else ""
         errors = f" -> {', '.join(self.errors)}" if self.errors else ""
         who = f"{legible(self.client_id)} ({self.address})" if self.client_id else self.address
-        return f"{self.time:%H:%M:%S}.{self.time_ms % 1000:03} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
+        time = f"{self.time:%H:%M:%S}.{self.time_ms % 1000:03}"
+        return f"{time} {self.api} v{self.version} of {who}{about}, {self.size} bytes{errors}"
 
     @property
     def time(self) -> datetime:
@@ -107,7 +108,7 @@ class RecordedRequest(RequestObserver):
 
     @property
     def named(self) -> list[RequestTopic]:
-        """Topics with their partitions, as the request names them; empty: none, or no body is kept."""
+        """Topics with their partitions, as in the request; empty: none, or no body is kept."""
         try:
             body = self.body
         except KqueueError:

@@ -62,28 +62,10 @@ class Log(FailableLog):
     """
 
     __slots__ = (
-        "_clock",
-        "_jitter_ms",
-        "_producer_limit",
-        "_rng",
-        "_snapshots",
-        "config",
-        "damage",
-        "defers_rolls",
-        "end_offset",
-        "epochs",
-        "flush_refused",
-        "flusher",
-        "on_truncate",
-        "pending_start_offset",
-        "producers",
-        "reader",
-        "roll_due",
-        "segments",
-        "space",
-        "start_offset",
-        "topic_id",
-    )
+        "_clock", "_jitter_ms", "_producer_limit", "_rng", "_snapshots", "config", "damage", "defers_rolls",
+        "end_offset", "epochs", "flush_refused", "flusher", "on_truncate", "pending_start_offset",
+        "producers", "reader", "roll_due", "segments", "space", "start_offset", "topic_id",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class Batch:
     """A batch, or a message of the old formats, in a file.
 
     `unit`: its header or entry, which share `size`, `magic`, `crc`, `codec_id`, `last_offset`,
-    `max_timestamp` and more. `location`: the file's name for people. `position`: in the file, bytes.
+    `max_timestamp` and more. `location`: the file's name for people. `position`: bytes in the file.
     `problem`: what is damaged; None: nothing, or it was not checked.
     """
 

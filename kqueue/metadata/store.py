@@ -48,11 +48,14 @@ class MetadataStore(Protocol):
     ) -> Mapping[str, int]:
         """Apply all of `puts` and `deletes`, or nothing.
 
-        Args: guards: for each key the version that it must have now, None where it must not exist; keys without a guard are
-            changed unconditionally. deletes: keys to remove; one that is not there is no error. No key stands in both.
+        Args:
+            guards: for each key the version that it must have now, None where it must not exist;
+                keys without a guard are changed unconditionally.
+            deletes: keys to remove; a missing key is no error. No key is in both.
         Returns: the new version of every key in `puts`.
-        Raises: Conflict: a guard does not hold, nothing was changed. StorageFailed: it is unknown whether it was
-            (read again and compare). ValueError: a key or value breaks the limits.
+        Raises: Conflict: a guard does not hold, nothing was changed. StorageFailed: it is unknown
+            whether anything changed (read again and compare). ValueError: a key or value breaks
+            the limits.
         Durability: on return the change survives a power cut, where the store is durable at all.
         """
         ...

@@ -264,7 +264,10 @@ class Dispatcher:
         api = route.served.api
         weight = route.served.item_weight
         counts = f", each entry of {api.name} counts {weight}" if weight > 1 else ""
-        bound = f"expected at most {route.items_max} list entries in one {api.name} (kqueue.request.max.items={self._items_max}{counts})"
+        bound = (
+            f"expected at most {route.items_max} list entries in one {api.name} "
+            f"(kqueue.request.max.items={self._items_max}{counts})"
+        )
         if not has_error_code(api.response_class, route.version):
             raise TooManyItems(f"{bound}: {error}", error.excess)
         self._client_log.log(

@@ -139,7 +139,7 @@ def import_graph(files: Iterable[SourceFile]) -> dict[str, set[str]]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The sets of modules that import each other, directly or through others (Tarjan's algorithm)."""
+    """The sets of modules that import each other, also through others (Tarjan's algorithm)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []

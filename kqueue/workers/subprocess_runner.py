@@ -17,7 +17,10 @@ from kqueue.workers.worker_plugins import dump_manifest
 T = TypeVar("T")
 # The process searches modules where this one does, but does not import the user's program, which
 # would run it a second time.
-_BEGIN = "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); from kqueue.workers.worker_main import main; main()"
+_BEGIN = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from kqueue.workers.worker_main import main; main()"
+)
 
 
 class SubprocessRunner:

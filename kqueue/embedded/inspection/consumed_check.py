@@ -42,7 +42,8 @@ class PartitionProgress(NamedTuple):
         return 0 if self.committed is None else min(max(self.committed - self.start, 0), self.expected)
 
     def __str__(self) -> str:
-        return f"partition {self.partition} {'nowhere' if self.committed is None else f'at {self.committed}'} of {self.goal}"
+        position = "nowhere" if self.committed is None else f"at {self.committed}"
+        return f"partition {self.partition} {position} of {self.goal}"
 
 
 class ConsumedState(NamedTuple):

@@ -21,7 +21,7 @@ WAIT_S = 10.0
 
 
 class Expectation(TypedDict, total=False):
-    """Keyword arguments of `InspectionMixin.assert_produced` and `InspectionMixin.wait_produced`."""
+    """Keyword arguments of `InspectionMixin.assert_produced` and `wait_produced`."""
 
     keys: Iterable[bytes | str | None] | None
     count: int | None
@@ -166,7 +166,7 @@ class InspectionMixin(ABC):
     async def wait_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = WAIT_S
     ) -> None:
-        """`assert_consumed` for coroutines: ``await broker.wait_consumed("orders", group="mail")``."""
+        """`assert_consumed` for coroutines: ``await broker.wait_consumed("orders", group="g")``."""
         __tracebackhide__ = True
         from kqueue.embedded.inspection.broker_calls import poll_until_true_async
         from kqueue.embedded.inspection.consumed_check import ConsumedCheck

@@ -241,7 +241,7 @@ def _folded(lines: list[str]) -> list[str]:
 
 
 def _frozen(item: Any) -> Hashable:
-    """Return a hashable value that is equal where `item` is; decoded JSON contains dicts and lists."""
+    """Return a hashable value that is equal where `item` is; JSON has dicts and lists."""
     if isinstance(item, dict):
         return "dict", frozenset((key, _frozen(value)) for key, value in item.items())
     if isinstance(item, (list, tuple)):

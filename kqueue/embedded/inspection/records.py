@@ -120,7 +120,7 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
 
 
 async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
-    """Read; verify checksums in a job if they were not verified since the start, as a Fetch does."""
+    """Read; verify checksums in a job unless they are verified already, as a Fetch does."""
     while True:
         fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
         if fetched.check is None:

@@ -50,7 +50,7 @@ class Topic:
 
     @property
     def config(self) -> dict[str, object]:
-        """Effective settings by name: the topic's own value, else the broker's, else the default."""
+        """Effective settings by name: the topic's value, else the broker's, else the default."""
         return self._look(lambda topic: {name: topic.config[name] for name in topic.config})
 
     @property

@@ -50,7 +50,7 @@ class LostRange(NamedTuple):
 class LogRewrite:
     """How a log file must change.
 
-    `kept`: (position, end) of the byte ranges that stay, in order. `header_fixes`: header corrections
+    `kept`: (position, end) of the byte ranges that stay, in order. `header_fixes`: corrections
     by position.
     """
 

@@ -52,7 +52,10 @@ def test_each_request_is_listed_with_its_fields(broker: kqueue.Broker) -> None:
     assert one.errors == ("UNKNOWN_TOPIC_OR_PARTITION",)
     assert one.size > len(encode(request, 9))
     assert abs(one.time - datetime.now(UTC)) < timedelta(minutes=1)
-    line = r"<\d\d:\d\d:\d\d\.\d{3} Produce v9 of me \(127\.0\.0\.1:\d+\) about t\[0, 1\]; gone\[0\], \d+ bytes -> UNKNOWN_TOPIC_OR_PARTITION>"
+    line = (
+        r"<\d\d:\d\d:\d\d\.\d{3} Produce v9 of me \(127\.0\.0\.1:\d+\) about t\[0, 1\]; gone\[0\], "
+        r"\d+ bytes -> UNKNOWN_TOPIC_OR_PARTITION>"
+    )
     assert re.fullmatch(line, repr(one))
     assert repr(broker.requests) == f"<1 requests of clients>\n{one}"
 

@@ -66,7 +66,7 @@ def _fixed(kind: FixedSizeType[Any]) -> st.SearchStrategy[Any]:
 
 
 def plain(message: Any, version: int) -> dict[str, Any]:
-    """Return the fields of this version by name in wire order; structs as dicts, records as bytes."""
+    """Return the fields of this version by name in wire order; structs are dicts."""
     fields = schema_of(type(message)).fields
     return {
         each.name: _plain(getattr(message, each.name), each.kind, version)

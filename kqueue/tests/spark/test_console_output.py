@@ -15,7 +15,8 @@ from pathlib import Path
 from kqueue.spark.console_output import stderr_to
 
 with stderr_to(Path(sys.argv[1])):
-    child = subprocess.Popen([sys.executable, "-c", "import sys; input(); print('from the child', file=sys.stderr)"], stdin=subprocess.PIPE)
+    code = "import sys; input(); print('from the child', file=sys.stderr)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     print("from within", file=sys.stderr)
 print("from after", file=sys.stderr)
 child.communicate(b"\\n")

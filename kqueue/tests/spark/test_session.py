@@ -40,7 +40,10 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
 
 
 def test_sparks_words_come_without_its_stack() -> None:
-    java = "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
+    java = (
+        "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n"
+        "\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
+    )
     assert (
         module.error_summary(ValueError(java))
         == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."

@@ -119,7 +119,10 @@ def test_cancelled_work_ends_at_once_and_none_starts_afterwards(tmp_path: Path) 
 
 def test_process_ends_with_its_parent(tmp_path: Path) -> None:
     """If the broker is killed, the next one must not find a process that works on its files."""
-    code = f"from kqueue.tests.workers.test_subprocess_runner import *; SubprocessRunner().run(Hang({str(tmp_path / 'pid')!r}))"
+    code = (
+        "from kqueue.tests.workers.test_subprocess_runner import *; "
+        f"SubprocessRunner().run(Hang({str(tmp_path / 'pid')!r}))"
+    )
     with psutil.Popen([sys.executable, "-c", code]) as broker:
         worker = psutil.Process(pid_in(tmp_path / "pid", threading.Event()))
         broker.kill()

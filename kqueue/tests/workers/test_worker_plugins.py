@@ -72,7 +72,10 @@ def test_preferred_codec_is_preferred_in_the_worker(brokers: ExitStack) -> None:
 @pytest.mark.parametrize("id", [1, 6])
 def test_unpicklable_plugin_fails_the_job_that_needs_it_and_is_named(brokers: ExitStack, id: int) -> None:
     there(brokers, LockedCodec("locked", id, lock=threading.Lock()))
-    words = r"codec 'locked' of Broker\(...\) can't be sent .*: TypeError: cannot pickle .*; make it an object of a class at the top"
+    words = (
+        r"codec 'locked' of Broker\(...\) can't be sent .*: TypeError: cannot pickle .*; "
+        "make it an object of a class at the top"
+    )
     with pytest.raises(PluginError, match=words):
         SubprocessRunner().run(Compress(id))
     assert SubprocessRunner().run(Compress(2))[0] == "snappy", "others need it not"

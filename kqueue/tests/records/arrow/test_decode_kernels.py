@@ -114,7 +114,8 @@ for number in range(900):
         del data[rng.choice((len(data), rng.randrange(BATCH_OVERHEAD, len(data) + 1))):]
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
-    decoder = ColumnDecoder(limits=ChunkLimits(rng.choice((1, 5, 100)), data_max=rng.choice((20, 10**6))), engine="fast")
+    limits = ChunkLimits(rng.choice((1, 5, 100)), data_max=rng.choice((20, 10**6)))
+    decoder = ColumnDecoder(limits=limits, engine="fast")
     try:
         pieces = list(decoder.feed(data * 2))
         taken += 1
@@ -123,7 +124,8 @@ for number in range(900):
     for piece in decoder.finish():
         rows += piece.rows
         columns = pa.RecordBatch.from_arrays([piece.key, piece.value, piece.headers], ["key", "value", "headers"])
-        list(encode_batches(columns.slice(rng.randrange(piece.rows)), batch_bytes=rng.choice((1, 200, 10**6)), engine="fast"))
+        part = columns.slice(rng.randrange(piece.rows))
+        list(encode_batches(part, batch_bytes=rng.choice((1, 200, 10**6)), engine="fast"))
 assert taken > 300 and refused > 300 and rows > 1500, (taken, refused, rows)
 
 ends = pa.py_buffer(np.array([0, 1, 2**31 - 1, 2], np.int32))
@@ -163,7 +165,8 @@ from kqueue.records.arrow.encoder import encode_batches
 decoder = ColumnDecoder(engine="fast")
 for batch in (encoded.batch, bytes(encoded.batch), memoryview(encoded.batch)):
     list(decoder.feed(batch))
-list(encode_batches(pa.table({"value": pa.array([b"a"]), "key": ["x"], "timestamp": pa.array([1], pa.timestamp("us"))}), engine="fast"))
+columns = {"value": pa.array([b"a"]), "key": ["x"], "timestamp": pa.array([1], pa.timestamp("us"))}
+list(encode_batches(pa.table(columns), engine="fast"))
 for kernel in (decode_kernels.decode, encode_kernels.encode):
     print(len(kernel.signatures), sum(kernel.stats.cache_misses.values()))
 """
