@@ -1,3 +1,4 @@
-"""What needs Spark: one session for a run of pytest, and a broker for each test. ``pytest
-compat_tests.spark``
+"""Tests that need Spark: ``pytest compat_tests/spark``.
+
+A run has one Spark session; each test has its own broker.
 """

@@ -1,6 +1,4 @@
-"""What the queries of `compat_tests.spark.queries` made of a topic, compared with what is in it and
-what was confirmed.
-"""
+"""Compares the output of `compat_tests.spark.queries` with their topic and the confirmed values."""
 
 from __future__ import annotations
 
@@ -25,8 +23,10 @@ class Row(NamedTuple):
 
 
 def check(bootstrap: str, folder: Path, confirmed: list[bytes]) -> None:
-    """All three are whole: `kept` and `once` have each record once, `least` has each. Nothing that
-    was confirmed is missing anywhere.
+    """Assert that the output of all three queries is complete.
+
+    `kept` and `once` have each record exactly once, `least` at least once. No confirmed value is
+    missing.
     """
     records = sorted(topic_rows(bootstrap, SOURCE))
     sent = Counter(row.value for row in records)
@@ -64,5 +64,5 @@ def file_rows(folder: Path) -> Iterator[Row]:
 
 
 def batches(folder: Path, query: str, kind: str = "commits") -> int:
-    """How many batches a query has done; kind="offsets": has begun."""
+    """Return the number of committed batches of a query; kind="offsets": of started batches."""
     return len([path for path in (checkpoint(folder, query) / kind).glob("*") if path.name.isdecimal()])

@@ -1,8 +1,8 @@
-"""`pytest compat_tests/spark`: a quiet Spark in this process, and brokers of our own.
+"""Fixtures of ``pytest compat_tests/spark``: one quiet Spark session, and test brokers.
 
-A Spark that is started takes some seconds and half a gigabyte, so a run has one, and tests keep
-apart by the names of their topics. It is set up for many small queries, where starting costs more
-than working; what tests kill keeps its checkpoints as anybody's does.
+Starting Spark takes seconds and half a gigabyte. A run therefore has one session, and tests use
+distinct topic names. The session is configured for many small queries, whose startup dominates
+their run time. Tests that kill processes use the default checkpoint implementation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from compat_tests.spark.memory import Peak
 from kqueue.spark.session import session
 
 MEMORY_MAX = 2 * 1024**3
-"""For all processes of a run together."""
+"""Limit for all processes of a run together."""
 PEAK = pytest.StashKey[Peak]()
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Code that runs once or twice is not worth the second compiler, nor a small heap many collectors.
-"""
+"""JVM options: only the first JIT compiler and the serial collector, for short programs."""
 THRIFT = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Of all processes: what is given back goes back, instead of being kept for each thread."""
+"""Environment of all processes: the allocator returns freed memory to the system."""
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "600m",
     "spark.driver.extraJavaOptions": JAVA,
@@ -37,7 +36,7 @@ SETTINGS: dict[str, object] = {
     "spark.default.parallelism": 2,
     "spark.sql.streaming.noDataMicroBatches.enabled": False,
     "spark.python.worker.faulthandler.enabled": True,
-    # The usual one runs a program, `readlink`, sixteen times for each file of a checkpoint.
+    # The default implementation runs `readlink` sixteen times for each checkpoint file.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -50,9 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that start a Spark of their own come first, while there is no other: two at once would
-    take all the memory there may be.
-    """
+    """Run tests that start their own Spark first, because two Sparks exceed the memory limit."""
     items.sort(key=lambda item: [name in getattr(item, "fixturenames", ()) for name in ("spark", "late_spark")])
 
 
@@ -70,10 +67,10 @@ def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
 
 
 def worker_python(folder: Path) -> Path:
-    """A Python for Spark's workers that takes PySpark from where it is installed.
+    """Return a Python for Spark's workers that imports PySpark from its installation.
 
-    Spark puts an archive of it, out of which each new process would compile it again, and a jar of
-    its own before all else in PYTHONPATH.
+    Spark puts a PySpark archive and a jar first in PYTHONPATH; each new process would compile the
+    archive again.
     """
     made = folder / "python"
     made.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH##*.jar}} exec {shlex.quote(sys.executable)} "$@"\n')
@@ -83,7 +80,7 @@ def worker_python(folder: Path) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """All that is started here, the processes that are killed too."""
+    """Set the memory options for all child processes, including those that tests kill."""
     os.environ |= {
         "SPARK_LAUNCHER_OPTS": JAVA,
         "PYSPARK_PYTHON": str(worker_python(tmp_path_factory.mktemp("worker"))),
@@ -93,7 +90,7 @@ def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session on two threads for all tests; what it writes goes to pytest's folder."""
+    """Start one session with two threads for all tests; its output goes to pytest's folder."""
     folder = tmp_path_factory.mktemp("spark")
     settings = SETTINGS | {"spark.sql.warehouse.dir": folder / "warehouse", "spark.local.dir": folder / "scratch"}
     made = session("kqueue tests", "local[2]", settings=settings)
@@ -103,22 +100,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def late_spark(request: pytest.FixtureRequest) -> Callable[[], SparkSession]:
-    """Gives `spark`, which is started no sooner than that."""
+    """Return a function that starts `spark` on its first call."""
     return lambda: request.getfixturevalue("spark")
 
 
 @pytest.fixture
 def broker() -> Iterator[kqueue.Broker]:
-    """A broker in memory for one test; it makes no topics that were not asked for."""
+    """Start an in-memory broker for one test, with topic auto-creation disabled."""
     with kqueue.Broker(auto_create_topics_enable=False) as running:
         yield running
 
 
 @pytest.fixture
 def new_topic(broker: kqueue.Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """``new_topic(partitions=1, **configs)`` makes a topic on `broker`, with a name of its own, and
-    returns the name.
-    """
+    """Return ``new_topic(partitions=1, **configs)``, which creates a topic and returns its name."""
     stem = re.sub(r"\W+", "-", request.node.name)[:100].strip("-")
 
     def make(partitions: int = 1, **configs: object) -> str:
@@ -131,5 +126,5 @@ def new_topic(broker: kqueue.Broker, request: pytest.FixtureRequest) -> Callable
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
-    """A folder for one streaming query's checkpoint."""
+    """Return a checkpoint folder for one streaming query."""
     return str(tmp_path / "checkpoint")

@@ -1,4 +1,4 @@
-"""Brokers and queries that are killed for real, and a producer that goes on meanwhile."""
+"""Starts and kills real broker and query processes, and a producer that survives the kills."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from kqueue.client.errors import ClientError
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(sysconfig.get_path("purelib"))
 HOME = PACKAGES if (PACKAGES / "kqueue").is_dir() else ROOT
-"""Where processes have kqueue from: where it is installed (as tox does it), or else from this tree.
-"""
+"""The folder that child processes import kqueue from: its installation or this source tree."""
 KILLS = int(os.environ.get("KQUEUE_KILLS", "1"))
 STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
 SEED = int(os.environ.get("KQUEUE_SEED", "7"))
@@ -35,12 +34,13 @@ DEADLINE_S = 90
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    """A Python, in a process group of its own and in `folder`; what it says goes to ``folder/log``,
-    but for its standard output.
+    """Start a Python process in its own process group and in `folder`.
+
+    Everything except standard output goes to ``folder/log``.
     """
     env = {
         name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")
-    }  # which would be a broker's settings
+    }  # KQUEUE_ variables would configure the broker
     env["PYTHONPATH"] = "" if HOME == PACKAGES else str(ROOT)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
@@ -50,7 +50,7 @@ def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """It and all that it started, such as its Java and its workers, with no time to end well."""
+    """Kill a process and its children, such as Java and Python workers, with SIGKILL."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -75,8 +75,9 @@ def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def until(condition: Callable[[], bool], alive: Callable[[], object], what: str) -> None:
-    """Poll, as long as `alive` raises nothing. Raises AssertionError: it did not become true in
-    time.
+    """Poll `condition` while `alive` raises nothing.
+
+    Raises: AssertionError: the condition was not true in time.
     """
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
@@ -86,7 +87,7 @@ def until(condition: Callable[[], bool], alive: Callable[[], object], what: str)
 
 
 class Served:
-    """A `kqueue serve` on a folder and a port that stay the same however often it is killed."""
+    """A `kqueue serve` process whose folder and port stay the same after each kill."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self.folder = folder
@@ -97,7 +98,9 @@ class Served:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Either way of flushing loses nothing when a process ends: what it wrote is in the page
+        """Start the broker with a random flush policy.
+
+        Neither policy loses data when the process is killed, because written data is in the page
         cache.
         """
         settings = {
@@ -135,10 +138,10 @@ class Served:
 
 
 class Producer(threading.Thread):
-    """Sends small batches until it is told to stop, however often its broker goes away;
-    `confirmed`: the values that count.
+    """Sends small batches until `end()` is called, also while its broker restarts.
 
-    One whose answer is lost may be there all the same, and its values are not sent again.
+    `confirmed` holds the confirmed values. A batch whose reply was lost may have been written. Its
+    values are not sent again.
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, rng: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""How much memory a process and all that it started take at most, looked at now and then."""
+"""Measures the peak memory of a process and its descendants by sampling."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ EVERY_S = 0.25
 
 
 def tree_bytes(process: psutil.Process, enough: int) -> int:
-    """What a process and its descendants hold now.
+    """Return the bytes that a process and its descendants use now.
 
-    Pages that several of them share count in each (RSS), which is quick to ask and never too
-    little. Only where that is more than `enough` are they asked what is theirs (PSS, where the
-    system knows it). A Java that starts a program is there twice for a moment, with the same
-    memory, and counts once.
+    RSS counts shared pages in each process: it is cheap and never too small. PSS (where the system
+    has it) is read only if the RSS sum exceeds `enough`. A Java process that forks appears twice
+    for a moment and is counted once.
     """
     family = [process, *process.children(recursive=True)]
     own = [one for one in family if not _is_shadow(one)]
@@ -36,15 +35,13 @@ def _is_shadow(process: psutil.Process) -> bool:
 def _bytes(process: psutil.Process, *, exact: bool) -> int:
     try:
         info = process.memory_full_info() if exact else process.memory_info()
-    except psutil.Error:  # it has ended meanwhile
+    except psutil.Error:  # the process has ended
         return 0
     return int(getattr(info, "pss", 0) or info.rss)
 
 
 class Peak:
-    """``with Peak(enough) as peak``: looks in a thread of its own; `peak.bytes` is the most that
-    was seen.
-    """
+    """Samples in a thread: ``with Peak(enough) as peak``. `peak.bytes` is the maximum so far."""
 
     def __init__(self, enough: int, every_s: float = EVERY_S) -> None:
         self.bytes = 0

@@ -1,8 +1,8 @@
-"""``python compat_tests/spark/queries.py BOOTSTRAP FOLDER``: three queries of one topic, in a
-process that can be killed.
+"""Runs three queries of one topic: ``python compat_tests/spark/queries.py BOOTSTRAP FOLDER``.
 
-`kept` writes to Parquet, `once` to a topic exactly once, `least` to a topic at least once. It says
-first where its kqueue is: started as a file, from elsewhere, it has the one that is installed.
+The process can be killed. `kept` writes to Parquet, `once` to a topic exactly once, `least` to a
+topic at least once. The program first prints the location of kqueue; run as a file from another
+folder, it uses the installed package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ SETTINGS: dict[str, object] = {
 
 
 def start(spark: SparkSession, bootstrap: str, folder: Path, name: str, *, once: bool = False) -> StreamingQuery:
-    """Start one of `QUERIES`, or go on with it where it stood. once: until nothing is left."""
+    """Start or resume one of `QUERIES`.
+
+    Args: once: end when all current records are processed.
+    """
     reading = {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": SOURCE,
@@ -51,8 +54,10 @@ def _to_files(frame: DataFrame, folder: Path) -> DataStreamWriter:
 
 
 def _to_topic(frame: DataFrame, bootstrap: str, name: str) -> DataStreamWriter:
-    """The rows pass a shuffle, so that a batch that is computed again has them in another order;
-    small batches make copying take long.
+    """Write to a topic after a shuffle, in small batches.
+
+    The shuffle changes the row order when a batch is recomputed. Small batches make the copy take
+    longer.
     """
     writing = {
         "kafka.bootstrap.servers": bootstrap,

@@ -1,7 +1,6 @@
-"""``running_jobs.py BOOTSTRAP FOLDER [finish]``: ingest, and beside it archive and replay, in a
-process that can be killed.
+"""Runs ingest, archive and replay: ``running_jobs.py BOOTSTRAP FOLDER [finish]``.
 
-Each is made to have several batches, and says on standard output how far it is: ``bronze 50``.
+The process can be killed. Each job has several batches and prints its progress: ``bronze 50``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ STAGES = {"archive": ("archive",), "replay": ("replay",), "ingest": ("bronze", "
 
 
 def run(spark: SparkSession, bootstrap: str, folder: Path, job: str, *, finish: bool = False) -> None:
-    """One of `STAGES`, for all that is there. finish: of ingest, the last hours too."""
+    """Run one of `STAGES` for all current records.
+
+    Args: finish: ingest also completes the last hours.
+    """
     source = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE}
     if job == "archive":
         archive(spark, source, str(folder / "kept"), batch_bytes=15_000, tell=say)

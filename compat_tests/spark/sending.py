@@ -1,4 +1,4 @@
-"""Puts records into topics for tests, whole batches at a time."""
+"""Appends whole batches of records to topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import Headers
 
 NOW_MS = int(time.time()) * 1_000
-"""Not long ago: older records would be deleted while a test looks."""
+"""A recent time: retention would delete older records during a test."""
 
 
 def batch(
@@ -22,7 +22,7 @@ def batch(
     headers: Headers = (),
     time_ms: int = NOW_MS,
 ) -> bytes:
-    """One batch; record n has time `time_ms` + n."""
+    """Return one batch; record n has the timestamp `time_ms` + n."""
     builder = BatchBuilder(codec)
     for number, value in enumerate(values):
         builder.append(time_ms + number, None if keys is None else keys[number], value, headers)

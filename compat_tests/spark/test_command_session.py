@@ -1,4 +1,4 @@
-"""The session that a command of `kqueue pipeline` works in: how it is left."""
+"""How the Spark session of a `kqueue pipeline` command ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kqueue.spark.errors import PipelineFailed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_it_in_a_word(
+def test_interrupt_ends_command_with_short_message(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     before = signal.getsignal(number)
@@ -22,10 +22,10 @@ def test_an_interrupt_ends_it_in_a_word(
     assert raised.value.exit_code == 130
     assert capsys.readouterr().err.endswith("Interrupted.\n")
     assert signal.getsignal(number) == before
-    assert spark.range(1).count() == 1  # a session that was there is left running
+    assert spark.range(1).count() == 1  # an existing session is left running
 
 
-def test_an_error_is_a_sentence(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_is_reported_in_one_line(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(click.exceptions.Exit) as raised, session("local[1]", exit_code=2) as lent:
         lent.sql("select nonsense")
     assert raised.value.exit_code == 2

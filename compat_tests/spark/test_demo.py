@@ -1,6 +1,4 @@
-"""`kqueue demo pipeline`, once with few flights; and what it says of results that are not as they
-should be.
-"""
+"""`kqueue demo pipeline` with few flights, and its report of wrong results."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from kqueue.demo.pipeline import pipeline_demo
 FLIGHTS = 600
 
 
-def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
+def test_demo_counts_and_reports_lost_or_duplicated_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results: list[pipeline_demo.PipelineResult] = []
@@ -45,7 +43,7 @@ def test_all_is_counted_and_what_is_lost_or_doubled_is_told(
     _check_differences(result)
     assert (
         spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "false"
-    )  # the tests' session is as it was
+    )  # the demo restores the tests' session
     assert not spark.streams.active
 
 
@@ -63,7 +61,7 @@ def _check_folder(folder: Path, result: pipeline_demo.PipelineResult) -> None:
 
 
 def _check_differences(result: pipeline_demo.PipelineResult) -> None:
-    """Each result that is not right is told of, whatever is wrong with it."""
+    """Each wrong result is reported separately."""
     gold, quarantine = result.gold, result.quarantine
     first = gold[0]
     for changed, words in (

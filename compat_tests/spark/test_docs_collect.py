@@ -1,4 +1,4 @@
-"""What docs/collect.md does with Spark, done on lines that `kqueue collect` has sent."""
+"""Runs the Spark program of docs/collect.md on lines that `kqueue collect` sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "collect.md").read_text()
 
 
 @pytest.mark.usefixtures("spark")
-def test_lines_that_were_collected_are_processed(
+def test_collected_lines_are_processed(
     broker: kqueue.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -26,7 +26,9 @@ def test_lines_that_were_collected_are_processed(
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 0, result.output
     again = next(record for record in broker.topics["logs"].records() if record.value == b"ERROR two")
-    broker.topics["logs"].produce(again.value, key=again.key, headers=again.headers)  # as an agent may that was killed
+    broker.topics["logs"].produce(
+        again.value, key=again.key, headers=again.headers
+    )  # a duplicate, as a killed agent may produce
     (code,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     capsys.readouterr()
     exec(compile(code.replace("localhost:9092", broker.bootstrap), "docs/collect.md", "exec"), {})

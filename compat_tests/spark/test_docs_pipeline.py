@@ -1,4 +1,4 @@
-"""docs/pipeline.md is true: its commands run here, one after the other."""
+"""Runs the commands of docs/pipeline.md in order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_command(
         result = CliRunner().invoke(command, line.split()[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
         done = result.exit_code == 0 or (
             "orders-checkpoint" in line and "nothing is kept" in result.stderr
-        )  # that query never was
+        )  # that query does not exist
         assert done, f"{line}\n{result.output}"
     first, again = ([record.value for record in broker.topics[topic].records()] for topic in ("flights", "again"))
     assert first == again
@@ -60,13 +60,13 @@ def test_every_command(
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {*told, "checkpoints"}
 
 
-def test_what_is_told_of_the_transformations() -> None:
+def test_documented_limits_of_transformations() -> None:
     assert f"the flights' is {FLIGHTS.lateness}" in TEXT
     schema = parse(TOML)
     bare = parse(re.sub(r"^(by|window|lateness).*$|^\[(rules|gold)\][^\[]*", "", TOML, flags=re.MULTILINE))
     assert (bare.window, bare.lateness) == (schema.window, schema.lateness)
     assert f'omitted: events = "{bare.gold["events"]}"' in TEXT
-    assert f"{BATCH_MAX:,}" == "1,000,000"  # a million, as the page says
+    assert f"{BATCH_MAX:,}" == "1,000,000"  # one million, as the page says
     for kind in TYPES:
         assert re.search(rf"\b{kind}\b", TEXT), kind
     (named,) = re.findall(r"JSON\swith\s([^.]*)\.\sA\stopic\sgives", TEXT)

@@ -1,4 +1,4 @@
-"""docs/spark.md is true: its programs run here, one after the other, as one."""
+"""Runs the programs of docs/spark.md in order, in one namespace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
 def test_every_program(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # it is the tests' session
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # keep the tests' session running
     known: dict[str, object] = {}
     assert len(PROGRAMS) > 5
     for program in PROGRAMS:
         placed = FOLDERS.sub(
             lambda match: repr(str(tmp_path / match[1])), program
-        )  # Spark stays in the folder that it was started in
+        )  # Spark keeps the working directory that it was started in
         exec(compile(placed, "docs/spark.md", "exec"), known)

@@ -1,4 +1,4 @@
-"""To an archive and back, and what a kill on the way costs: nothing."""
+"""Archive and replay, also with kills: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NewTopic = Callable[..., str]
 
 
 class Killed(BaseException):
-    """As if the process had ended here."""
+    """Raised in place of a kill of the process."""
 
 
 def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic}
 
 
-def there(broker: kqueue.Broker, topic: str, partition: int) -> list[tuple[object, ...]]:
+def broker_records(broker: kqueue.Broker, topic: str, partition: int) -> list[tuple[object, ...]]:
     return [
         (one.offset, one.key, one.value, one.headers, one.timestamp)
         for one in broker.topics[topic].records(partition=partition)
@@ -41,7 +41,7 @@ def there(broker: kqueue.Broker, topic: str, partition: int) -> list[tuple[objec
 
 
 def offsets(folder: str) -> list[tuple[int, int]]:
-    """What a reader that knows nothing of us finds."""
+    """Return the offsets that a plain Parquet reader sees."""
     if not any(Path(folder).glob("records/**/*.parquet")):
         return []
     rows = ds.dataset(f"{folder}/records", format="parquet").to_table(columns=["partition", "offset"]).to_pylist()
@@ -49,7 +49,7 @@ def offsets(folder: str) -> list[tuple[int, int]]:
 
 
 def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
-    """The name of the topic is what Spark would take for a date; a record in it has no time."""
+    """The topic name looks like a date to Spark, and one record has no timestamp."""
     first, folder = "2013-01-31", str(tmp_path / "kept")
     broker.create_topic(first, 3, retention_ms=-1)
     broker.create_topic("second", 3, retention_ms=-1)
@@ -62,14 +62,14 @@ def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path
     result = CliRunner().invoke(command, arguments)
     assert (result.exit_code, result.stdout) == (0, "Sent 100 records to second.\n"), result.output
     for partition in range(3):
-        assert there(broker, first, partition) == there(broker, "second", partition)
+        assert broker_records(broker, first, partition) == broker_records(broker, "second", partition)
     result = CliRunner().invoke(command, [*arguments[:-1], "secnd"])
     assert result.exit_code == 1
     assert "there is no topic 'secnd'" in result.stderr
     assert "did you mean 'second'?: make it with 3 partitions" in result.stderr
 
 
-def test_a_replay_that_is_begun_again_sends_nothing_twice(
+def test_restarted_replay_sends_no_duplicates(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, folder = new_topic(2), str(tmp_path / "kept")
@@ -87,16 +87,17 @@ def test_a_replay_that_is_begun_again_sends_nothing_twice(
     archive(spark, source(broker, topic), folder)
     assert send() == (1, 10)
     for partition in (0, 1):
-        assert there(broker, topic, partition) == there(broker, f"{topic}-again", partition)
+        assert broker_records(broker, topic, partition) == broker_records(broker, f"{topic}-again", partition)
     with pytest.raises(PipelineFailed, match=r"has 1 partitions, and the archive's records come from 2"):
         replay(spark, folder, broker.bootstrap, topic=new_topic(1))
 
 
-def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
+def test_kill_at_any_step_loses_and_duplicates_nothing(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off after each change of the folder in turn: whoever reads sees no record twice, and the
-    next run ends with all.
+    """The job is killed after each change of the folder in turn.
+
+    Readers never see a record twice, and the next run completes the archive.
     """
     topic, rename, left, seen = new_topic(1), keeping.ArchiveLayout._rename, 0, []
     for day in (1, 2):
@@ -123,10 +124,10 @@ def test_a_kill_anywhere_costs_nothing_and_repeats_nothing(
         0,
         1,
         2,
-    ]  # before it was decided; before each file of a day was moved; before the batch was told of
+    ]  # killed before the decision, before each file move of a day, and before the batch is reported
 
 
-def test_what_can_not_be_archived_is_told(
+def test_errors_of_unarchivable_topics(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, folder = new_topic(1), str(tmp_path / "kept")

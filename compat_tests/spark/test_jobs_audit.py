@@ -1,4 +1,4 @@
-"""What topics hold, by the function and by the command."""
+"""The audit of topics, by the function and by the command."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ ALWAYS_MS = 1_700_000_000_000
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
-def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) -> None:
-    """Offset by offset, without a broker: with compaction, transactions, and the group that has
-    read a part.
-    """
+def test_offsets_of_kafka_folders_are_explained(spark: SparkSession, version: str) -> None:
+    """Every offset is explained without a broker: compaction, transactions, group progress."""
     report = audit(spark, {"path": str(golden.data_folder(version)), "includeActiveSegment": "true"})
     expected = golden.expected(version)
     rows = {(row.topic, row.partition): row for row in report.partitions}
@@ -48,7 +46,7 @@ def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) ->
             assert row.missing == row.repeated == 0, topic
             seen += 1
     assert seen > 10
-    assert not rows  # internal topics are left out
+    assert not rows  # internal topics are skipped
     txn = next(row for row in report.partitions if row.topic == "txn")
     assert txn.markers > 0
     assert (txn.aborted, txn.open) == (txn.records - len(expected["txn:committed"].records), 0)
@@ -60,9 +58,10 @@ def test_what_kafka_wrote_is_accounted_for(spark: SparkSession, version: str) ->
     assert lag.oldest_ms == next(one.timestamp for one in expected["v2-gzip"].records if one.offset == 123)
 
 
-def test_what_another_task_reads_is_not_missing() -> None:
-    """A task has the first and the third piece of a partition, and a batch of rows with the end of
-    one and the beginning of the other.
+def test_ranges_of_other_tasks_are_not_gaps() -> None:
+    """A task reads the first and the third range of a partition.
+
+    One batch of rows has the end of one range and the beginning of the other.
     """
     plan = {
         TopicPartition("t", 0): PlannedPartition(0, OffsetRange("t", 0, 0, 30), _edges(OffsetRange("t", 0, 0, 30), 10))
@@ -80,8 +79,8 @@ def test_what_another_task_reads_is_not_missing() -> None:
     assert [(one.first, one.last, one.records, one.gaps) for one in found] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]
 
 
-def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches that are not there; beside them a marker, and an aborted transaction."""
+def test_unexplained_gaps(spark: SparkSession, tmp_path: Path) -> None:
+    """Missing batches next to a control batch and an aborted transaction."""
     data = bytearray()
     for offset, count, how in (
         (0, 3, {}),
@@ -112,7 +111,7 @@ def test_what_nothing_explains(spark: SparkSession, tmp_path: Path) -> None:
     assert (row.missing, row.markers, row.compacted) == (0, 1, 3)
 
 
-def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_audit_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, other = new_topic(2), new_topic(1)
     told = (
         ("a", None, None),
@@ -166,4 +165,4 @@ def test_by_the_command(spark: SparkSession, broker: kqueue.Broker, new_topic: N
     result = CliRunner().invoke(command, [*arguments, "-t", "no-such"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no topic 'no-such'" in result.stderr
-    assert spark.range(1).count() == 1  # a session that was there is left running
+    assert spark.range(1).count() == 1  # an existing session is left running

@@ -1,4 +1,4 @@
-"""From topics to tables, run again and again, and broken off."""
+"""Ingest from topics to tables, with repeated and killed runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NewTopic = Callable[..., str]
 
 
 class Killed(Exception):
-    """In place of a kill, where a run tells how far it is."""
+    """Raised by the progress callback in place of a kill."""
 
 
 def send(broker: kqueue.Broker, topic: str, told: list[Event]) -> None:
@@ -49,8 +49,9 @@ def source(broker: kqueue.Broker, topic: str) -> dict[str, str]:
 
 
 def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
-    """Dies when it is told of `stage` for the n-th time; each is told of before it is written and
-    after.
+    """Return a callback that raises Killed at the n-th report of `stage`.
+
+    Each stage is reported before and after it is written.
     """
     left = itertools.count(count, -1)
 
@@ -64,8 +65,9 @@ def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
 def counted(
     told: list[Event], lateness: timedelta = timedelta(hours=2)
 ) -> tuple[dict[tuple[datetime, str], tuple[int, int]], datetime]:
-    """What gold has to have, in plain Python: flights and those cancelled by hour and airport; and
-    up to which hour that is certain.
+    """Return the expected gold table, computed in plain Python, and its last complete hour.
+
+    Values are the flights and cancelled flights by hour and airport.
     """
     hours: Counter[tuple[datetime, str]] = Counter()
     cancelled: Counter[tuple[datetime, str]] = Counter()
@@ -84,12 +86,12 @@ def counted(
 
 def gold_of(rows: list[dict[str, Any]]) -> dict[tuple[datetime, str], tuple[int, int]]:
     found = {(row["start"], row["origin"]): (row["flights"], row["cancelled"]) for row in rows}
-    assert len(found) == len(rows)  # no hour is there twice
+    assert len(found) == len(rows)  # each hour is in it once
     return found
 
 
 def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event]) -> None:
-    """bronze has each record once, and each is in silver or in quarantine."""
+    """Assert that bronze has each record once, and silver or quarantine has each of them."""
     places = {
         name: Counter((row["partition"], row["offset"]) for row in read(name))
         for name in ("bronze", "silver", "quarantine")
@@ -102,9 +104,7 @@ def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event])
 
 
 def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
-    """A run that is broken off, one that is not, and one that finishes; as readers see it who know
-    nothing of Spark.
-    """
+    """A killed run, a complete run and a finishing run, as a plain Parquet reader sees them."""
     topic, folder = new_topic(2, retention_ms=-1), tmp_path / "tables"
     told = list(events(itertools.islice(Flights(), 900), seed=1, late_share=0.02, broken_share=0.02))
     before = spark.conf.get("spark.sql.ansi.enabled"), spark.conf.get("spark.sql.session.timeZone")
@@ -167,14 +167,14 @@ amount = "sum(amount)"
 parts = "count(distinct parts)"
 """)
 HOUR_MS = 3_600_000
-FUTURE_H = 1_000_000  # an order of a sender whose clock is wrong
+FUTURE_H = 1_000_000  # an order of a sender with a wrong clock
 
 
 def order(number: int, hour: float, amount: int, **more: object) -> dict[str, Any]:
     return {"number": number, "shop": "x", "at": int(hour * HOUR_MS), "amount": amount, "parts": number % 2, **more}
 
 
-def test_delta_and_a_shape_that_grows(
+def test_delta_and_schema_evolution(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, folder = new_topic(1, retention_ms=-1), tmp_path / "tables"
@@ -198,13 +198,13 @@ def test_delta_and_a_shape_that_grows(
     tell_of(order(5, FUTURE_H, 9), order(6, 13, 2))
     with pytest.raises(Killed):
         ingest(spark, source(broker, topic), str(folder), schema=ORDERS, format="delta", tell=killed_at("gold", 2))
-    assert gold() == [
-        (10, 12, 2)
-    ]  # the hour that is over, each order once; the one of the future does not end the others
+    assert gold() == [(10, 12, 2)]  # the completed hour, each order once; the future order does not end other hours
     assert [row["reason"] for row in read("quarantine")] == ["amount: dear"]
     assert sorted(row["number"] for row in read("silver")) == [1, 1, 2, 4, 5, 6]
 
-    tell_of(order(7, 13.5, 3, gate="A1"), order(8, 15.2, 4), order(2, 11.9, 7))  # 2 was told in an hour that gold has
+    tell_of(
+        order(7, 13.5, 3, gate="A1"), order(8, 15.2, 4), order(2, 11.9, 7)
+    )  # order 2 has an event in an hour that gold already has
     wider = dataclasses.replace(ORDERS, fields=(*ORDERS.fields, Field("gate", "string", True)))
     done = ingest(spark, source(broker, topic), str(folder), schema=wider, format="delta", finish=True)
     assert (done.rows, done.until) == (
@@ -217,7 +217,7 @@ def test_delta_and_a_shape_that_grows(
     assert DeltaTable(folder / "bronze").metadata().partition_columns == ["date"]
 
 
-def test_a_batch_is_in_a_table_once_whatever_a_kill_has_left(spark: SparkSession, tmp_path: Path) -> None:
+def test_batch_is_in_table_once_after_kill(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select id, if(id = 1, null, date'2013-01-01') as date from range(3)").coalesce(1)
     none = rows.where("id < 0")
     staging, folder = tmp_path / "staging", tmp_path / "table"
@@ -227,13 +227,13 @@ def test_a_batch_is_in_a_table_once_whatever_a_kill_has_left(spark: SparkSession
 
     plain = Table(folder, staging, none, None)
     assert plain.write(none, 0) == 0
-    assert pd.read_parquet(folder).columns.tolist() == ["id", "batch", "date"]  # nothing is in it, and it can be read
-    assert (plain.write(rows, 1), plain.write(rows.unionAll(rows), 1)) == (3, 3)  # the second is never made
+    assert pd.read_parquet(folder).columns.tolist() == ["id", "batch", "date"]  # the table is empty and readable
+    assert (plain.write(rows, 1), plain.write(rows.unionAll(rows), 1)) == (3, 3)  # the second table is never created
     assert [plain.has(batch) for batch in range(3)] == [True, True, False]
     assert sorted(pd.read_parquet(folder)["id"]) == [0, 1, 2]
     assert plain.read_batch(spark, 1).columns == ["id", "date"]
 
-    logged = Table(folder, staging, none, log())  # as if it had been killed before Delta's log was told
+    logged = Table(folder, staging, none, log())  # as if killed before the commit to Delta's log
     assert not logged.has(1)
     assert logged.read(spark).isEmpty()
     assert (logged.write(none, 0), logged.write(rows, 1), logged.write(rows, 1)) == (0, 3, 3)
@@ -264,7 +264,7 @@ SQL = {
 }
 
 
-def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: SparkSession) -> None:
+def test_invalid_sql_is_reported_before_any_write(spark: SparkSession) -> None:
     for (key, sql), words in SQL.items():
         schema: EventSchema = dataclasses.replace(ORDERS, **{key: {"words": sql}})  # type: ignore[arg-type]
         with pytest.raises(OptionError, match=f"^{words}") as caught:
@@ -274,7 +274,7 @@ def test_sql_that_is_none_is_one_sentence_before_anything_is_written(spark: Spar
 
 
 @pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
-def test_a_topic_that_is_not_there_is_one_sentence(
+def test_unknown_topic_is_reported_in_one_line(
     spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: list[str]
 ) -> None:
     result = CliRunner().invoke(

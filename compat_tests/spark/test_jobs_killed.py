@@ -1,7 +1,6 @@
-"""A process with jobs is killed at random: begun again, they have each record once, and none is
-missing.
+"""Kills a process with jobs at random times; after restarts each record is present once.
 
-`KQUEUE_KILLS` (default 1): how often; `KQUEUE_SEED`: another course of things.
+`KQUEUE_KILLS` (default 1): the number of kills. `KQUEUE_SEED`: the random seed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kqueue.demo.flights import Flights
 
 PARTITIONS = 2
 EVENTS = 150
-"""More for each kill."""
+"""Additional records for each kill."""
 
 
 def produce(broker: kqueue.Broker, told: Iterator[Event]) -> list[Event]:
@@ -39,7 +38,7 @@ def produce(broker: kqueue.Broker, told: Iterator[Event]) -> list[Event]:
 
 
 def wait_for(stages: set[str], process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Until jobs have said of all these stages that they go on, or have ended."""
+    """Wait until the jobs have reported all these stages, or have ended."""
     deadline = time.monotonic() + DEADLINE_S
     assert process.stdout is not None
     while stages and select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -59,7 +58,7 @@ def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
 
 
 def found(folder: Path, *columns: str) -> list[tuple[object, ...]]:
-    """The rows of Parquet files, as a reader finds them that knows nothing of us."""
+    """Return the rows of Parquet files as a plain Parquet reader sees them."""
     table = ds.dataset(folder, format="parquet", partitioning="hive").to_table(columns=list(columns))
     return sorted(zip(*(table[name].to_pylist() for name in columns), strict=True))
 

@@ -1,10 +1,10 @@
-"""Queries and their broker are killed at random, in the middle of batches: all that was produced
-has come out, once where that was asked.
+"""Kills queries and their broker at random times, in the middle of batches.
 
-`KQUEUE_KILLS` (default 1): how often a process with three queries is killed; `KQUEUE_STOPS`
-(default 3): how often the broker is, or a query is stopped, in a process that goes on;
-`KQUEUE_SEED`: another course of things. The finer cuts of writing exactly once, at each call to a
-broker, are those of `kqueue/tests/spark/sink/test_batch_commit.py`.
+All produced records are in the output, exactly once where the query promises it.
+
+`KQUEUE_KILLS` (default 1): kills of a process with three queries. `KQUEUE_STOPS` (default 3): kills
+of the broker, or stops of a query, in a running process. `KQUEUE_SEED`: the random seed. Kills at
+each broker call of an exactly-once write are in `kqueue/tests/spark/sink/test_batch_commit.py`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kqueue.client import LATEST, Client, NewTopic, TopicPartition
 
 PARTITIONS = 3
 BACKLOG = 900
-"""Several batches for each query, so that it is busy as soon as it is there."""
+"""Records for several batches of each query, so that every query is busy from the start."""
 IN_VAIN_MAX = 4
-"""Kills that came when nothing was under way, before the test says that it tests nothing."""
+"""Kills between batches that are allowed before the test fails as ineffective."""
 
 
 @contextlib.contextmanager
 def produced(tmp_path: Path, rng: random.Random) -> Iterator[tuple[Served, Producer]]:
-    """A broker with records, and more of them that come."""
+    """Start a broker and a producer that keeps sending records."""
     with Served(tmp_path / "broker", rng) as broker:
         with Client(broker.bootstrap) as client:
             client.create_topics([NewTopic(topic, PARTITIONS) for topic in (queries.SOURCE, "once", "least")])
@@ -46,7 +46,7 @@ def produced(tmp_path: Path, rng: random.Random) -> Iterator[tuple[Served, Produ
 
 
 def finish(spark: SparkSession, broker: Served, producer: Producer, folder: Path) -> None:
-    """Let the queries come to their end, and compare."""
+    """Let the queries process all records, and compare the results."""
     producer.end()
     for query in [queries.start(spark, broker.bootstrap, folder, name, once=True) for name in queries.QUERIES]:
         assert query.awaitTermination(DEADLINE_S)
@@ -55,7 +55,7 @@ def finish(spark: SparkSession, broker: Served, producer: Producer, folder: Path
 
 
 def wait_for_copying(broker: Served, alive: Callable[[], None]) -> None:
-    """Until rows come to the topic that has each once; Spark does not know of them yet."""
+    """Wait until the exactly-once topic gets rows of a batch that Spark has not committed."""
     places = {TopicPartition("once", index): LATEST for index in range(PARTITIONS)}
     with Client(broker.bootstrap) as client:
 
@@ -67,14 +67,14 @@ def wait_for_copying(broker: Served, alive: Callable[[], None]) -> None:
 
 
 def wait_for_a_batch(folder: Path, rng: random.Random, alive: Callable[[], None]) -> None:
-    """Until one of the queries has begun another, and a little longer."""
+    """Wait until one query has started another batch, and a random time longer."""
     name = rng.choice(queries.QUERIES)
     killing.until(lambda: is_cut(folder, name), alive, f"{name} is idle")
     time.sleep(rng.uniform(0, 0.5))
 
 
 def wait_for_all(folder: Path, alive: Callable[[], None]) -> None:
-    """Until each query has done another batch."""
+    """Wait until each query has committed another batch."""
     before = {name: batches(folder, name) for name in queries.QUERIES}
     killing.until(
         lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on"
@@ -82,13 +82,13 @@ def wait_for_all(folder: Path, alive: Callable[[], None]) -> None:
 
 
 def is_cut(folder: Path, query: str) -> bool:
-    """Whether it has begun a batch that is not done."""
+    """Return whether the query has started a batch that is not committed."""
     return batches(folder, query, "offsets") > batches(folder, query)
 
 
 @pytest.mark.timeout(240 + 60 * KILLS)
 def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path) -> None:
-    """By turns while it copies, and somewhere, together with its broker, which comes back."""
+    """Kill the queries with their broker, alternately during a copy and at a random time."""
     rng = random.Random(SEED)
     cuts, turn = 0, 0
     with produced(tmp_path, rng) as (broker, producer):
@@ -115,22 +115,23 @@ def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: P
 
 @pytest.mark.timeout(240 + 10 * STOPS)
 def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """Or a query is stopped wherever it is; those that fail, for lack of a broker, go on where they
-    stood.
+    """Kill the broker or stop a query at a random time.
+
+    Queries that fail without a broker resume from their checkpoints.
     """
     rng = random.Random(SEED)
     with produced(tmp_path, rng) as (broker, producer):
         running: dict[str, StreamingQuery] = {}
 
-        def go_on() -> None:
+        def restart_failed() -> None:
             for name in queries.QUERIES:
                 if name not in running or not running[name].isActive:
                     running[name] = queries.start(spark, broker.bootstrap, tmp_path, name)
 
         for _ in range(STOPS):
-            go_on()
+            restart_failed()
             if rng.random() < 0.5:
-                wait_for_copying(broker, go_on)  # one may fail only now, of what its broker went through before
+                wait_for_copying(broker, restart_failed)  # a query may fail only now, because of an earlier broker kill
             else:
                 time.sleep(rng.uniform(0.2, 1.5))
             if rng.random() < 0.7:

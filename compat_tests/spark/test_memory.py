@@ -1,4 +1,4 @@
-"""That the memory of a run is really looked at."""
+"""The memory measurement of a test run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def held() -> Iterator[None]:
         yield
 
 
-def test_descendants_count_and_shared_pages_once(request: pytest.FixtureRequest) -> None:
+def test_descendants_are_counted_and_shared_pages_once(request: pytest.FixtureRequest) -> None:
     me = psutil.Process()
     quick, exact = (tree_bytes(me, enough) for enough in (sys.maxsize, 0))
     request.getfixturevalue("held")
@@ -40,9 +40,9 @@ def test_descendants_count_and_shared_pages_once(request: pytest.FixtureRequest)
     assert HELD < tree_bytes(me, 0) - exact < 2 * HELD
 
 
-def test_the_peak_is_kept(request: pytest.FixtureRequest) -> None:
+def test_peak_is_kept(request: pytest.FixtureRequest) -> None:
     with Peak(sys.maxsize, every_s=0.001) as peak:
         request.getfixturevalue("held")
         before = psutil.Process().memory_info().rss
-        while peak.bytes < before + HELD:  # pytest has a deadline for it
+        while peak.bytes < before + HELD:  # pytest's timeout bounds this loop
             time.sleep(0.001)

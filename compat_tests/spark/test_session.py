@@ -1,4 +1,4 @@
-"""The session that jobs and tests run in."""
+"""The session in which jobs and tests run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:
     assert sorted(row.id for row in doubled.collect()) == list(range(10))
 
 
-def test_the_running_session_is_taken(spark: SparkSession) -> None:
+def test_running_session_is_reused(spark: SparkSession) -> None:
     assert session().sparkContext is spark.sparkContext
 
 
 def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -> None:
-    """A session is active in single threads, so a new one sees none, as does the first after its
-    bridge to Java was cut by a signal.
+    """Spark sessions are active per thread.
+
+    A new thread has none, and neither has the first one after a signal cut its Java bridge.
     """
 
     def job() -> tuple[bool, bool]:
@@ -37,8 +38,9 @@ def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -
 
 
 def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str]) -> None:
-    """They change no map that all share, which Spark does not guard: what they enter into it stands
-    there before.
+    """Concurrent starts do not modify Spark's shared, unguarded map.
+
+    The entries are registered before the streams start.
     """
     source = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue")
     environment = source.dataSourceCls().envVars()
@@ -60,8 +62,8 @@ def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, 
     assert environment["SPARK_BUFFER_SIZE"] == "65536"
 
 
-def test_a_jobs_own_session_is_prepared_too(spark: SparkSession) -> None:
-    """It registers the format anew, which has another map then."""
+def test_own_session_of_job_is_prepared(spark: SparkSession) -> None:
+    """The job's session registers the format in its own map."""
     own = isolated_session(spark, {"spark.sql.shuffle.partitions": "7"})
     environment = (
         own._jsparkSession.sessionState().dataSourceManager().lookupDataSource("kqueue").dataSourceCls().envVars()
@@ -84,6 +86,6 @@ def test_workers_reach_the_broker(spark: SparkSession, broker: kqueue.Broker) ->
 
 
 @pytest.mark.parametrize("setting", ["spark.ui.enabled"])
-def test_nobody_else_is_let_in(spark: SparkSession, setting: str) -> None:
+def test_session_listens_on_loopback_only(spark: SparkSession, setting: str) -> None:
     assert spark.conf.get(setting) == "false"
     assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"

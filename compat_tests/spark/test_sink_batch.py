@@ -26,7 +26,7 @@ def write(frame: DataFrame, broker: kqueue.Broker, **options: object) -> None:
 
 
 def records(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
-    """What stands in each partition of a topic."""
+    """Return the records of each partition of a topic."""
     found: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
         for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
@@ -76,7 +76,9 @@ def test_what_was_read_can_be_written(spark: SparkSession, broker: kqueue.Broker
     }
 
 
-def test_keys_go_where_javas_clients_put_them(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_keys_are_partitioned_as_by_java_clients(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(5)
     write(spark.range(500).selectExpr("cast(id as string) key", "'x' value"), broker, topic=topic)
     found = records(broker, topic)
@@ -86,7 +88,7 @@ def test_keys_go_where_javas_clients_put_them(spark: SparkSession, broker: kqueu
         assert {(murmur2(one.key or b"") & 0x7FFFFFFF) % 5 for one in part} == {partition}
 
 
-def test_the_topics_own_partitioner_and_the_one_that_is_named(
+def test_topic_partitioner_and_named_partitioner(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
 ) -> None:
     own = new_topic(3, kqueue_partitioner="round_robin")
@@ -108,9 +110,7 @@ def test_each_row_may_name_its_topic(spark: SparkSession, broker: kqueue.Broker,
     assert b"3" in [record.value for record in there[1]]
 
 
-def test_batches_have_the_codec_and_the_size_that_were_asked_for(
-    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
-) -> None:
+def test_batches_have_requested_codec_and_size(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     topic = new_topic()
     frame = spark.range(2000).selectExpr("repeat('x', 100) value").coalesce(1)
     write(frame, broker, topic=topic, **{"kafka.compression.type": "zstd", "kafka.batch.size": 50_000})
@@ -154,7 +154,7 @@ class TestMistakes:
             (["'x' value"], {"topic": "gong", "delivery": "exactly-once"}, "needs txnAppId and txnVersion"),
         ],
     )
-    def test_they_are_told_on_the_driver_and_nothing_is_written(
+    def test_errors_are_raised_on_driver_before_any_write(
         self, spark: SparkSession, broker: kqueue.Broker, expressions: list[str], options: dict[str, str], words: str
     ) -> None:
         broker.create_topic("gong")
@@ -164,7 +164,7 @@ class TestMistakes:
         assert records(broker, "gong") == {0: []}
         assert records(broker, "small") == {0: []}
 
-    def test_a_broker_that_is_not_there(self, spark: SparkSession) -> None:
+    def test_unreachable_broker(self, spark: SparkSession) -> None:
         with kqueue.Broker() as broker:
             gone = broker.bootstrap
         writer = spark.range(1).selectExpr("'x' value").write.format("kqueue").mode("append").option("topic", "t")
@@ -179,9 +179,7 @@ class TestMistakes:
 
 
 class TestExactlyOnce:
-    def test_a_write_is_done_once_however_often_it_is_begun(
-        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
-    ) -> None:
+    def test_repeated_write_is_done_once(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
         topic = new_topic(3)
         frame = spark.range(300).selectExpr("cast(id as string) key", "cast(id as string) value").repartition(3)
         for version in (1, 1, 2, 1):
@@ -190,9 +188,7 @@ class TestExactlyOnce:
         assert len(found) == 600
         assert {found.count(value) for value in found} == {2}
 
-    def test_of_a_write_that_failed_nothing_can_be_seen(
-        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
-    ) -> None:
+    def test_failed_write_is_not_visible(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
         topic = new_topic()
         frame = spark.range(0, 100, 1, 2).selectExpr("if(id = 99, raise_error('broken'), cast(id as string)) value")
         with pytest.raises(PySparkException, match="broken"):
@@ -202,9 +198,7 @@ class TestExactlyOnce:
         write(whole, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)
         assert sorted(one.value for one in records(broker, topic)[0]) == [b"0", b"1", b"2", b"3", b"4"]
 
-    def test_what_is_done_with_is_dropped(
-        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
-    ) -> None:
+    def test_finished_staging_is_deleted(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
         topic = new_topic()
         frame = spark.range(50).selectExpr("cast(id as string) value")
         write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=1)

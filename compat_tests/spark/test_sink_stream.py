@@ -1,4 +1,4 @@
-"""Streams that write: `df.writeStream.format("kqueue")`, at least once and exactly once."""
+"""Streaming writes, `df.writeStream.format("kqueue")`: at least once and exactly once."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def test_each_row_arrives(
         assert sorted(map(bytes, filter(None, values(broker, target)))) == sorted(expected)
 
 
-def test_a_batch_that_spark_forgot_is_not_written_again(
+def test_batch_without_spark_commit_is_not_written_again(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
 ) -> None:
-    """As after a crash between what we commit and what Spark notes of it."""
+    """This simulates a crash between kqueue's commit and Spark's commit."""
     source, target = new_topic(), new_topic(2)
     frame = stream(spark, broker, source).select("key", "value").repartition(2)
     sent = [b"%d" % number for number in range(100)]
@@ -82,8 +82,8 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
     assert sorted(map(bytes, filter(None, values(broker, target)))) == sorted(sent)
 
 
-def test_what_no_topic_can_do_is_told_with_what_to_do() -> None:
-    """Spark itself refuses "update" for every sink in Python."""
+def test_unsupported_output_modes_suggest_alternative() -> None:
+    """Spark itself rejects "update" mode for every Python sink."""
     with pytest.raises(
         OptionError, match=r'outputMode\("complete"\) asks: use "append", or write each batch with foreachBatch'
     ):

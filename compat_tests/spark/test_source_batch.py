@@ -47,7 +47,7 @@ def test_records_come_in_the_columns_of_sparks_own_source(
     assert sorted(row.ms for row in times) == [NOW_MS, NOW_MS, NOW_MS + 1]
 
 
-def test_no_rows_are_no_mistake(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_empty_topic_returns_no_rows(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     found = read(spark, broker, subscribe=new_topic())
     assert found.collect() == []
     assert read(spark, broker, subscribePattern="nothing.*").count() == 0
@@ -120,7 +120,7 @@ def test_a_compacted_topic_has_gaps(spark: SparkSession, broker: kqueue.Broker, 
         ({"subscribe": "TOPIC", "groupId": "g"}, "groupId is for streams only"),
     ],
 )
-def test_mistakes_are_told_on_the_driver(
+def test_errors_are_raised_on_driver(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, options: dict[str, str], words: str
 ) -> None:
     topic = new_topic()
@@ -134,7 +134,7 @@ def test_mistakes_are_told_on_the_driver(
     assert message.count("\n") < 12
 
 
-def test_other_columns_can_not_be_declared(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_user_schema_is_rejected(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     reader = (
         spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", new_topic())
     )
@@ -142,7 +142,7 @@ def test_other_columns_can_not_be_declared(spark: SparkSession, broker: kqueue.B
         reader.schema("value string").load().collect()
 
 
-def test_records_that_are_gone(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_deleted_records(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     topic = new_topic()
     send(broker, topic, 0, [b"0"] * 3)
     send(broker, topic, 0, [b"1"] * 3)
@@ -191,7 +191,7 @@ def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isola
         assert sorted(found.get(name, []), key=lambda row: row[:2]) == sorted(wanted, key=lambda row: row[:2]), name
 
 
-def test_a_broker_at_work_keeps_its_last_segment(spark: SparkSession, tmp_path: Path) -> None:
+def test_active_segment_of_running_broker_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         broker.create_topic("orders", 1, segment_bytes=1024)
         for number in range(100):

@@ -1,6 +1,4 @@
-"""Streams: `spark.readStream.format("kqueue")`, their limits, and that they go on exactly where
-they stood.
-"""
+"""Streaming reads, `spark.readStream.format("kqueue")`: limits and resuming from checkpoints."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ DEADLINE_S = 60
 
 
 class Job:
-    """A query from topics to a Parquet folder, which begins again from its checkpoint as often as
-    it is asked to.
-    """
+    """A query from topics to a Parquet folder that can restart from its checkpoint."""
 
     def __init__(self, spark: SparkSession, folder: Path, **options: object) -> None:
         self.spark = spark
@@ -51,7 +47,7 @@ class Job:
         return writer.start(str(self.folder / "out"))
 
     def finish(self) -> list[int]:
-        """Run it until nothing is left; the rows of each batch."""
+        """Run the query until no records are left; return the rows of each batch."""
         query = self.start(available_now=True)
         try:
             assert query.awaitTermination(DEADLINE_S)
@@ -60,7 +56,7 @@ class Job:
             query.stop()
 
     def found(self) -> list[Place]:
-        """What has been written; the sink's own log says which files count, and Spark reads it."""
+        """Return the rows in the files that the log of Spark's file sink lists."""
         if not (self.folder / "out" / "_spark_metadata" / "0").is_file():
             return []
         rows = (
@@ -91,12 +87,10 @@ def offsets(topic: str, partition: int, start: int, end: int) -> list[Place]:
     return [(topic, partition, offset) for offset in range(start, end)]
 
 
-def test_it_goes_on_where_it_stood(
+def test_query_resumes_from_checkpoint(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """With a limit, a restart of the broker between runs, a partition that joins, and a group that
-    shows how far it is.
-    """
+    """With a limit, a broker restart between runs, a new partition, and a committing group."""
     first, second = new_topic(2), f"{new_topic()}"
     for partition, count in ((0, 30), (1, 2)):
         send(broker, first, partition, [b"x"] * count)
@@ -124,9 +118,7 @@ def test_it_goes_on_where_it_stood(
 def test_latest_means_what_it_meant_at_first(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """A query that begins at the end, and dies in its first batch or before it has one, misses
-    nothing that came after.
-    """
+    """A query that starts at latest and fails in its first batch misses no later record."""
     topic = new_topic()
     send(broker, topic, 0, [b"old"] * 5)
     job = Job(spark, tmp_path, **{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
@@ -142,7 +134,7 @@ def test_latest_means_what_it_meant_at_first(
     assert job.found() == offsets(topic, 0, 5, 15)
 
 
-def test_records_come_as_they_are_sent(
+def test_records_are_read_as_they_are_produced(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = new_topic(2)
@@ -158,7 +150,7 @@ def test_records_come_as_they_are_sent(
     assert job.found() == [*offsets(topic, 0, 0, 20), *offsets(topic, 1, 0, 10)]
 
 
-def test_deleted_records_end_it_or_not(
+def test_deleted_records_fail_query_or_are_skipped(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = new_topic()
@@ -180,10 +172,8 @@ def test_deleted_records_end_it_or_not(
     assert going_on.found() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
 
 
-def test_a_topic_that_is_made_anew(
-    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
-) -> None:
-    """It has as many records as the old one, so that only its id tells; the checkpoint has that."""
+def test_recreated_topic(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    """The new topic has as many records as the old one; only its topic id differs."""
     topic = new_topic()
     send(broker, topic, 0, [b"old"] * 5)
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
@@ -198,7 +188,7 @@ def test_a_topic_that_is_made_anew(
     assert sum(Job(spark, tmp_path, **options, failOnDataLoss="false").finish()) == 5
 
 
-def test_sealed_segments_of_a_broker_at_work(spark: SparkSession, tmp_path: Path) -> None:
+def test_sealed_segments_of_running_broker(spark: SparkSession, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("orders", 1, segment_bytes=1024)
         job = Job(spark, tmp_path, path=tmp_path / "data", startingOffsets="earliest")

@@ -1,5 +1,6 @@
-"""The transformations of the jobs, on small DataFrames: all cases of a kind are in one, since what
-costs is the query and not the row.
+"""The transformations of the jobs, on small DataFrames.
+
+One test covers all cases of a kind, because each query is expensive and each row is cheap.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Value = bytes | dict[str, Any] | None
 
 
 def records_of(spark: SparkSession, values: Iterable[tuple[Value, datetime]]) -> DataFrame:
-    """As the source gives them; a dict is written as JSON, and offsets count up from 0."""
+    """Return records as the source returns them: dicts as JSON, offsets from 0."""
     rows = [
         (b"EWR", json.dumps(value).encode() if isinstance(value, dict) else value, "flights", 0, offset, told, 0)
         for offset, (value, told) in enumerate(values)
@@ -46,8 +47,9 @@ def records_of(spark: SparkSession, values: Iterable[tuple[Value, datetime]]) ->
 
 
 def judged(bronze: DataFrame, schema: EventSchema = FLIGHTS) -> list[Row]:
-    """What becomes of each record, by its offset: `event` has the fields that silver has, or
-    `reason` what quarantine says.
+    """Return the outcome of each record by offset.
+
+    `event` has the fields of silver, or `reason` is that of quarantine.
     """
     silver, quarantine = transforms.silver(bronze, schema), transforms.quarantine(bronze, schema)
     event = F.struct(*schema.names, F.unix_micros("event_time").alias("event_us"))
@@ -65,7 +67,7 @@ def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in EVENT.items() if key != name}
 
 
-def test_bronze_is_what_came_and_where_it_stood_with_the_day_of_utc_wherever_the_session_is(
+def test_bronze_has_record_position_and_utc_day_in_any_session_zone(
     spark: SparkSession,
 ) -> None:
     records = records_of(
@@ -123,13 +125,13 @@ BROKEN: list[tuple[Value, str]] = [
 ]
 
 
-def test_each_record_is_in_silver_typed_or_in_quarantine_with_its_reason(spark: SparkSession) -> None:
+def test_each_record_is_in_silver_or_quarantine(spark: SparkSession) -> None:
     fine = [(EVENT, TOLD), (CANCELLED, TOLD), ({**EVENT, "departed": "2013-01-01T13:10:00.5+01:00"}, IN_TIME)]
     late = [(EVENT, IN_TIME + timedelta(seconds=1)), (CANCELLED, IN_TIME)]
     values: list[tuple[Value, datetime]] = [*fine, *late, *((value, TOLD) for value, _ in BROKEN)]
     bronze = transforms.bronze(records_of(spark, values))
     rows = judged(bronze)
-    assert [row.offset for row in rows] == list(range(len(values)))  # each is in one of them
+    assert [row.offset for row in rows] == list(range(len(values)))  # each record is in exactly one of them
     events, rest = [row.event for row in rows[:3]], rows[3:]
     assert [row.reason for row in rest] == ["late: told more than 2 hours after the event"] * 2 + [
         reason for _, reason in BROKEN
@@ -190,7 +192,7 @@ ORDERED: list[tuple[Value, str | None]] = [
     (
         {"number": "b", "at": 1357041600000, "amount": 1},
         None,
-    ),  # what may be null may be missing; and nothing is divided by 0
+    ),  # nullable fields may be missing; no division by 0
     ({**ORDER, "weight": 1.5e300, "amount": 10}, "weight: too heavy for its price"),
     (b'{"number":"a","at":1357041600123,"amount":1,"weight":1e999}', "weight: not a number"),
     ({**ORDER, "weight": "3"}, "weight: not a number"),
@@ -207,7 +209,7 @@ ORDERED: list[tuple[Value, str | None]] = [
 ]
 
 
-def test_events_of_another_shape(spark: SparkSession) -> None:
+def test_events_of_another_schema(spark: SparkSession) -> None:
     rows = judged(transforms.bronze(records_of(spark, ((value, NOON) for value, _ in ORDERED))), ORDERS)
     assert [row.reason for row in rows] == [reason for _, reason in ORDERED]
     first = rows[0].event
@@ -225,7 +227,7 @@ def test_events_of_another_shape(spark: SparkSession) -> None:
     )
 
 
-def test_gold_counts_each_event_once_per_airport_and_hour(spark: SparkSession) -> None:
+def test_gold_counts_each_event_once(spark: SparkSession) -> None:
     def flight(number: int, delay: int | None, origin: str = "EWR", hour: int = 12) -> dict[str, Any]:
         scheduled = f"2013-01-01T{hour}:00:00Z"
         departed = None if delay is None else scheduled
@@ -273,8 +275,9 @@ def test_gold_counts_each_event_once_per_airport_and_hour(spark: SparkSession) -
 
 
 class Flown(NamedTuple):
-    """Days of flights as files of records, in the order in which they were told; `last` is the time
-    of the first in the last file.
+    """Days of flights as files of records, in order of their reports.
+
+    `last` is the time of the first record in the last file.
     """
 
     folder: Path
@@ -300,11 +303,11 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Flown:
     for number, first in enumerate(firsts):
         file = folder / f"{number}.parquet"
         pq.write_table(pa.table(columns).slice(first, 800), file)
-        os.utime(file, (number, number))  # a stream takes the oldest first
+        os.utime(file, (number, number))  # a stream reads the oldest file first
     return Flown(folder, {kind: sum(event.kind is kind for event in told) for kind in EventKind}, times[firsts[-1]])
 
 
-def test_quarantine_has_the_late_and_broken_ones_and_nothing_else(spark: SparkSession, flown: Flown) -> None:
+def test_quarantine_has_only_late_and_invalid_records(spark: SparkSession, flown: Flown) -> None:
     checked = transforms.checked(transforms.bronze(spark.read.parquet(str(flown.folder))))
     late = F.coalesce(F.startswith("reason", F.lit("late:")), F.lit(False)).alias("late")
     rows = checked.groupBy(late, F.isnull("reason").alias("fine")).count()
@@ -312,7 +315,9 @@ def test_quarantine_has_the_late_and_broken_ones_and_nothing_else(spark: SparkSe
     assert {kinds[row.late, row.fine]: row["count"] for row in rows.collect()} == flown.counts
 
 
-def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, flown: Flown, tmp_path: Path, checkpoint: str) -> None:
+def test_stream_and_batch_give_equal_results(
+    spark: SparkSession, flown: Flown, tmp_path: Path, checkpoint: str
+) -> None:
     def made(records: DataFrame) -> DataFrame:
         return transforms.gold(
             transforms.distinct(transforms.watermarked(transforms.silver(transforms.bronze(records))))
@@ -328,4 +333,6 @@ def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, flown: Flown, tm
     assert streamed.items() <= whole.items()
     assert len(streamed) > 25
     done = flown.last - timedelta(hours=4)
-    assert all(began > done.timestamp() for began, _ in whole.keys() - streamed.keys())  # the others are not done yet
+    assert all(
+        began > done.timestamp() for began, _ in whole.keys() - streamed.keys()
+    )  # the remaining hours are not complete yet

@@ -24,7 +24,7 @@ Seen = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
 """Topic, partition, offset, time in ms, key, value, headers."""
 
 
-def places(offsets: Mapping[str, Mapping[int, int]]) -> str:
+def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
     """Offsets (or times) by topic and partition in the JSON that the connector takes; -2 earliest,
     -1 latest.
     """

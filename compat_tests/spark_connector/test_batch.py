@@ -1,6 +1,4 @@
-"""Batch reads: what the connector finds is what the broker holds, whichever way it is told where to
-begin and to end.
-"""
+"""Batch reads return the broker's records for every kind of start and end offset."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 import kqueue
-from compat_tests.spark_connector.stock import Headers, Stock, held, places
+from compat_tests.spark_connector.stock import Headers, Stock, held, offsets_json
 from kqueue.tests import golden
 
 START_MS = 1_700_000_000_000
@@ -22,7 +20,7 @@ HEADERS: Headers = (("trace", b"1"), ("none", None), ("empty", b""), ("trace", b
 
 
 def fill(broker: kqueue.Broker, topic: str, count: int = 10, partitions: int = 2) -> None:
-    """Value `<topic> <number>` at `START_MS` and a second more for each, the partitions in turn."""
+    """Produce `count` records round-robin, one second apart from `START_MS`."""
     broker.create_topic(topic, partitions)
     for number in range(count):
         time_ms = START_MS + number * 1000
@@ -31,7 +29,7 @@ def fill(broker: kqueue.Broker, topic: str, count: int = 10, partitions: int = 2
         )
 
 
-def delete_some(broker: kqueue.Broker, topic: str) -> None:
+def create_truncated_topic(broker: kqueue.Broker, topic: str) -> None:
     """Make a topic of one partition whose first records are gone."""
     broker.create_topic(topic, segment_bytes=1024, retention_bytes=2048)
     for number in range(100):
@@ -55,7 +53,7 @@ def test_every_column_is_what_the_broker_holds(stock: Stock) -> None:
     assert stock.read({"subscribe": topic}).columns == columns
 
 
-def test_times_are_told_by_their_kind(stock: Stock) -> None:
+def test_timestamp_types(stock: Stock) -> None:
     stock.broker.create_topic("create")
     stock.broker.create_topic("append", message_timestamp_type="LogAppendTime")
     before = datetime.now(UTC)
@@ -75,7 +73,7 @@ def test_times_are_told_by_their_kind(stock: Stock) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read(stock: Stock, codec: str) -> None:
-    """Kafka's own segments: the batches leave as they lie there."""
+    """The fixture contains Kafka's own segments, which are served unchanged."""
     with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
         topic = "v2-none" if codec == "uncompressed" else f"v2-{codec}"
         there = Stock(stock.spark, broker, Path())
@@ -105,25 +103,25 @@ def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
     assert assigned == held([*stock.broker.topics["mail"].records(1), *stock.broker.topics["orders-eu"].records(0)])
 
 
-def test_from_here_to_there(stock: Stock) -> None:
+def test_start_and_end_offsets(stock: Stock) -> None:
     fill(stock.broker, "orders")
-    here, there = places({"orders": {0: 2, 1: -2}}), places({"orders": {0: -1, 1: 3}})
+    here, there = offsets_json({"orders": {0: 2, 1: -2}}), offsets_json({"orders": {0: -1, 1: 3}})
     found = stock.values({"subscribe": "orders", "startingOffsets": here, "endingOffsets": there})
     assert found == ["orders 4", "orders 6", "orders 8", "orders 1", "orders 3", "orders 5"]
 
 
-def test_by_time_for_all_partitions(stock: Stock) -> None:
+def test_start_timestamp_for_all_partitions(stock: Stock) -> None:
     fill(stock.broker, "orders")
     limits = {"startingTimestamp": START_MS + 3500, "endingTimestamp": START_MS + 7000}
     assert stock.values({"subscribe": "orders", **limits}) == ["orders 4", "orders 6", "orders 5"]
 
 
-def test_by_time_for_each_partition(stock: Stock) -> None:
+def test_start_timestamp_per_partition(stock: Stock) -> None:
     fill(stock.broker, "orders")
     starting, ending = ({0: START_MS + 4000, 1: START_MS}, {0: START_MS + 8000, 1: START_MS + 60_000})
     limits = {
-        "startingOffsetsByTimestamp": places({"orders": starting}),
-        "endingOffsetsByTimestamp": places({"orders": ending}),
+        "startingOffsetsByTimestamp": offsets_json({"orders": starting}),
+        "endingOffsetsByTimestamp": offsets_json({"orders": ending}),
     }
     assert stock.values({"subscribe": "orders", **limits}) == [
         "orders 4",
@@ -132,7 +130,7 @@ def test_by_time_for_each_partition(stock: Stock) -> None:
     ]
 
 
-def test_a_time_after_the_last_record_fails_or_is_the_end(stock: Stock) -> None:
+def test_timestamp_after_last_record(stock: Stock) -> None:
     fill(stock.broker, "orders")
     options = {"subscribe": "orders", "startingTimestamp": START_MS + 60_000}
     with pytest.raises(FAILED, match="No offset matched from request"):
@@ -140,7 +138,7 @@ def test_a_time_after_the_last_record_fails_or_is_the_end(stock: Stock) -> None:
     assert stock.values({**options, "startingOffsetsByTimestampStrategy": "latest"}) == []
 
 
-def test_uncommitted_and_aborted_records_are_hidden_from_who_asks(stock: Stock) -> None:
+def test_read_committed_skips_open_and_aborted_transactions(stock: Stock) -> None:
     with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
         there = Stock(stock.spark, broker, Path())
         for view, isolation in (("txn", "read_uncommitted"), ("txn:committed", "read_committed")):
@@ -149,7 +147,7 @@ def test_uncommitted_and_aborted_records_are_hidden_from_who_asks(stock: Stock) 
             assert [(row[1], row[2], row[5]) for row in found] == expected
 
 
-def test_compacted_gaps_are_stepped_over(stock: Stock) -> None:
+def test_compaction_gaps_are_skipped(stock: Stock) -> None:
     stock.broker.create_topic("prices", cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0.01)
     for number in range(200):
         stock.broker.topics["prices"].produce(f"v{number}", key=f"k{number % 10}")
@@ -159,25 +157,25 @@ def test_compacted_gaps_are_stepped_over(stock: Stock) -> None:
     assert stock.seen({"subscribe": "prices"}) == held(left)
 
 
-def test_deleted_records_fail_a_read_unless_their_loss_is_allowed(stock: Stock) -> None:
-    delete_some(stock.broker, "orders")
+def test_deleted_records_fail_unless_data_loss_is_allowed(stock: Stock) -> None:
+    create_truncated_topic(stock.broker, "orders")
     left = held(stock.broker.topics["orders"].records())
     assert stock.seen({"subscribe": "orders"}) == left
-    from_zero = {"subscribe": "orders", "startingOffsets": places({"orders": {0: 0}})}
+    from_zero = {"subscribe": "orders", "startingOffsets": offsets_json({"orders": {0: 0}})}
     with pytest.raises(FAILED, match="data may have been lost"):
         stock.values(from_zero)
     assert stock.seen({**from_zero, "failOnDataLoss": "false"}) == left
 
 
-def test_a_partition_is_read_in_parts(stock: Stock) -> None:
+def test_partition_is_split(stock: Stock) -> None:
     fill(stock.broker, "orders", 20)
     options = {"subscribe": "orders", "minPartitions": 7}
     assert stock.read(options).rdd.getNumPartitions() >= 7
     assert stock.seen(options) == held(stock.broker.topics["orders"].records())
 
 
-def test_offsets_found_by_a_consumer_instead_of_an_admin_client(stock: Stock) -> None:
-    """The way of older connectors, which is a member of a group."""
+def test_deprecated_offset_fetching(stock: Stock) -> None:
+    """The offset lookup of older connectors, which join a group."""
     fill(stock.broker, "orders")
     name = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
     stock.spark.conf.set(name, "true")
@@ -192,16 +190,16 @@ def test_offsets_found_by_a_consumer_instead_of_an_admin_client(stock: Stock) ->
         stock.spark.conf.unset(name)
 
 
-def test_what_is_not_there_is_told(stock: Stock) -> None:
+def test_unknown_topics_and_partitions_fail(stock: Stock) -> None:
     stock.broker.create_topic("orders")
     with pytest.raises(FAILED, match=r"Assigned: Set\(orders-0\)"):
-        stock.values({"subscribe": "orders", "startingOffsets": places({"orders": {0: -2, 7: 0}})})
+        stock.values({"subscribe": "orders", "startingOffsets": offsets_json({"orders": {0: -2, 7: 0}})})
     with pytest.raises(FAILED, match="UnknownTopicOrPartition"):
         stock.values({"subscribe": "nothing"})
 
 
 def test_large_records_and_many_fetches(stock: Stock) -> None:
-    """Records that fill several fetches, one that is larger than a fetch may be."""
+    """Records that fill several fetches, and one larger than the fetch size."""
     stock.broker.create_topic("large", max_message_bytes=4_000_000)
     for number in range(12):
         stock.broker.topics["large"].produce(bytes([number]) * (3_000_000 if number == 5 else 400_000))

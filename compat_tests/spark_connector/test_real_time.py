@@ -1,8 +1,6 @@
-"""Real-Time Mode (Spark 4.1 and later, in PySpark from 4.3): long-running tasks pass records on at
-once and note their offsets at times.
+"""Real-Time Mode (Spark 4.1; PySpark 4.3): long-running tasks and periodic offset commits.
 
-Every partition needs a task for as long as a batch lasts, so one that finds no free slot waits for
-ever.
+Each partition occupies a task slot for a whole batch. A task without a free slot never starts.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ OPTIONS = {"subscribe": "orders", "startingOffsets": "earliest"}
 
 
 def copy(stock: Stock, batch: str = BATCH) -> StreamingQuery:
-    """A stateless query from `orders` to `copied`."""
+    """Start a stateless query from `orders` to `copied`."""
     stream = stock.stream(OPTIONS).selectExpr("key", "UPPER(CAST(value AS STRING)) AS value", "partition")
     return (
         stock.to_topic(stream.where("value NOT LIKE 'SKIP%'"), {"topic": "copied"})
@@ -41,8 +39,8 @@ def values(stock: Stock) -> list[str]:
     return sorted((one.value or b"").decode() for one in stock.broker.topics["copied"].records())
 
 
-def until_there(stock: Stock, expected: list[str]) -> None:
-    """Wait until these have come through, and nothing else."""
+def wait_for_values(stock: Stock, expected: list[str]) -> None:
+    """Wait until exactly these values are in the output topic."""
     until(lambda: values(stock) == sorted(expected), f"{expected} in the copy")
 
 
@@ -53,17 +51,17 @@ def topics(stock: Stock) -> None:
 
 
 @pytest.mark.usefixtures("topics")
-def test_records_come_through_while_their_batch_is_under_way(stock: Stock) -> None:
-    """One batch of an hour: what comes through does not wait for its end."""
+def test_records_are_written_before_their_batch_ends(stock: Stock) -> None:
+    """In a batch of one hour, records are written before the batch ends."""
     stock.broker.topics["orders"].produce_all(["a", "b", "skip"])
     query = copy(stock, "1 hour")
     try:
-        until_there(stock, ["A", "B"])
+        wait_for_values(stock, ["A", "B"])
         took = []
         for number in range(20):
             began = time.perf_counter()
             stock.broker.topics["orders"].produce(f"n{number}")
-            until_there(stock, ["A", "B", *(f"N{earlier}" for earlier in range(number + 1))])
+            wait_for_values(stock, ["A", "B", *(f"N{earlier}" for earlier in range(number + 1))])
             took.append(time.perf_counter() - began)
         assert sorted(took)[len(took) // 2] < LATE_S
         assert query.lastProgress is None
@@ -73,7 +71,7 @@ def test_records_come_through_while_their_batch_is_under_way(stock: Stock) -> No
 
 
 @pytest.mark.usefixtures("topics")
-def test_batches_follow_each_other_and_a_restart_goes_on(stock: Stock) -> None:
+def test_several_batches_and_query_restart(stock: Stock) -> None:
     expected: list[str] = []
     for run in range(2):
         query = copy(stock)
@@ -81,17 +79,18 @@ def test_batches_follow_each_other_and_a_restart_goes_on(stock: Stock) -> None:
             for number in range(3):
                 stock.broker.topics["orders"].produce(f"r{run} {number}")
                 expected.append(f"R{run} {number}")
-                until_there(stock, expected)
-            until_noted(stock, query)
+                wait_for_values(stock, expected)
+            wait_for_committed_offsets(stock, query)
             assert query.exception() is None
         finally:
             query.stop()
     assert values(stock) == sorted(expected)
 
 
-def until_noted(stock: Stock, query: StreamingQuery) -> None:
-    """Wait for the end of a batch that has all records: one that is cut short is written again, the
-    sink being at-least-once.
+def wait_for_committed_offsets(stock: Stock, query: StreamingQuery) -> None:
+    """Wait for the end of a batch with all records.
+
+    An interrupted batch is written again, because the sink is at least once.
     """
     until(lambda: _noted(query) == stock.broker.topics["orders"].end_offsets, "the end of a batch that has them all")
 
@@ -107,21 +106,21 @@ def _noted(query: StreamingQuery) -> dict[int, int]:
 
 
 @pytest.mark.usefixtures("topics")
-def test_a_broker_that_restarts_within_a_batch(stock: Stock) -> None:
+def test_broker_restart_within_batch(stock: Stock) -> None:
     query = copy(stock, "1 hour")
     try:
         stock.broker.topics["orders"].produce("before")
-        until_there(stock, ["BEFORE"])
+        wait_for_values(stock, ["BEFORE"])
         stock.broker.restart()
         stock.broker.topics["orders"].produce("after")
-        until_there(stock, ["AFTER", "BEFORE"])
+        wait_for_values(stock, ["AFTER", "BEFORE"])
         assert query.exception() is None
     finally:
         query.stop()
 
 
 def test_counts_by_key(stock: Stock) -> None:
-    """With state: the shuffle's tasks run beside those that read."""
+    """With state, the shuffle's tasks run at the same time as the reading tasks."""
     for topic in ("orders", "copied"):
         stock.broker.create_topic(topic)
     name = "spark.sql.shuffle.partitions"
@@ -132,17 +131,15 @@ def test_counts_by_key(stock: Stock) -> None:
         query = stock.to_topic(counts, {"topic": "copied"}).outputMode("update").trigger(realTime="1 hour").start()
         for number in range(1, 4):
             stock.broker.topics["orders"].produce("v", key="k")
-            until_there(stock, [str(earlier) for earlier in range(1, number + 1)])
+            wait_for_values(stock, [str(earlier) for earlier in range(1, number + 1)])
         assert query.exception() is None
         query.stop()
     finally:
         stock.spark.conf.set(name, before or "")
 
 
-def test_spark_itself_has_limits(stock: Stock) -> None:
-    """So that nobody takes them for the broker's: update mode alone, no Python between source and
-    sink, no foreachBatch.
-    """
+def test_limits_of_spark(stock: Stock) -> None:
+    """Spark's own limits: update mode only, no Python between source and sink, no foreachBatch."""
     stock.broker.create_topic("orders")
     stream = stock.stream(OPTIONS)
     with_python = stream.select(udf(lambda value: value, "binary")(stream.value).alias("value"))

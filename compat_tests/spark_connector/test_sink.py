@@ -1,4 +1,4 @@
-"""The connector's sink, batch and streaming: what Spark wrote is what the broker holds."""
+"""The connector's sink, batch and streaming: the broker holds the records that Spark wrote."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_every_codec_is_written(stock: Stock, codec: str) -> None:
     assert pairs(stock, "orders") == some(0, 300)
 
 
-def test_keys_lie_where_the_brokers_own_partitioner_puts_them(stock: Stock) -> None:
-    """The Java client and kqueue agree on murmur2."""
+def test_keys_are_partitioned_by_murmur2(stock: Stock) -> None:
+    """The Java client and kqueue compute the same murmur2 hash."""
     stock.broker.create_topic("orders", 5)
     stock.write(stock.frame(some(0, 100), KEY_VALUE), {"topic": "orders"})
     sparks = {one.key: one.partition for one in stock.broker.topics["orders"].records()}
@@ -60,12 +60,12 @@ def test_headers_topics_and_partitions_by_column(stock: Stock) -> None:
     }
 
 
-def test_a_topic_that_is_not_there_is_made(stock: Stock) -> None:
+def test_missing_topic_is_auto_created(stock: Stock) -> None:
     stock.write(stock.frame(some(0, 10), KEY_VALUE), {"topic": "new"})
     assert pairs(stock, "new") == some(0, 10)
 
 
-def test_a_partition_that_is_not_there_is_refused(stock: Stock) -> None:
+def test_unknown_partition_is_rejected(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     frame = stock.frame([("orders", 7, "v")], "topic STRING, partition INT, value STRING")
     with pytest.raises(FAILED, match="orders"):
@@ -73,29 +73,29 @@ def test_a_partition_that_is_not_there_is_refused(stock: Stock) -> None:
     assert stock.broker.topics["orders"].records() == []
 
 
-def test_a_record_that_is_too_large_is_refused(stock: Stock) -> None:
+def test_too_large_record_is_rejected(stock: Stock) -> None:
     stock.broker.create_topic("small", max_message_bytes=1000)
     with pytest.raises(FAILED, match="RecordTooLarge"):
         stock.write(stock.frame([("v" * 5000,)], "value STRING"), {"topic": "small"})
     assert stock.broker.topics["small"].records() == []
 
 
-def test_a_column_of_another_type_is_refused_by_spark(stock: Stock) -> None:
+def test_wrong_column_type_is_rejected_by_spark(stock: Stock) -> None:
     with pytest.raises(AnalysisException, match="value"):
         stock.write(stock.frame([(1,)], "value INT"), {"topic": "orders"})
 
 
 @pytest.mark.parametrize("settings", [{}, {"kafka.enable.idempotence": "false", "kafka.acks": "1"}])
 def test_many_records_of_many_tasks(stock: Stock, settings: dict[str, str]) -> None:
-    """With and without idempotence, in small batches, several under way at once."""
+    """With and without idempotence, in small batches, with several requests in flight."""
     stock.broker.create_topic("orders", 4)
     frame = stock.spark.range(0, 20_000, 1, 4).selectExpr("CAST(id AS STRING) AS key", "CONCAT('v', id) AS value")
     stock.write(frame, {"topic": "orders", "kafka.batch.size": 2000, "kafka.linger.ms": 1, **settings})
     assert sorted(int(one.key or b"") for one in stock.broker.topics["orders"].records()) == list(range(20_000))
 
 
-def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
-    """Its producers are idempotent: a batch is recognized when it is sent again."""
+def test_network_faults_cause_no_loss_or_duplicates(stock: Stock) -> None:
+    """The producers are idempotent: the broker recognizes retried batches."""
     stock.broker.create_topic("orders", 2)
     with faults(stock.broker, seed=3) as fault:
         fault.drop_reply("Produce", times=2)
@@ -112,7 +112,7 @@ def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
     assert pairs(stock, "orders") == some(0, 500)
 
 
-def test_from_topic_to_topic_across_restarts_of_query_and_broker(stock: Stock) -> None:
+def test_topic_to_topic_with_query_and_broker_restarts(stock: Stock) -> None:
     for topic in ("orders", "copied"):
         stock.broker.create_topic(topic, 2)
     stream = stock.stream({"subscribe": "orders", "startingOffsets": "earliest"}).select("key", "value", "partition")
@@ -125,7 +125,7 @@ def test_from_topic_to_topic_across_restarts_of_query_and_broker(stock: Stock) -
         stock.broker.restart()
         stock.broker.topics["orders"].produce_all(some(begin + 100, 5))
         expected += some(begin + 100, 5)
-        query.processAllAvailable()  # a batch that is cut short would be written again: the sink is at-least-once
+        query.processAllAvailable()  # an interrupted batch would be written again: the sink is at least once
         query.stop()
         assert pairs(stock, "copied") == sorted(expected)
     original, copied = (
@@ -134,8 +134,8 @@ def test_from_topic_to_topic_across_restarts_of_query_and_broker(stock: Stock) -
     assert copied == original
 
 
-def test_an_aggregate_is_written_as_it_changes(stock: Stock) -> None:
-    """Update mode: counts by key, the later ones above the earlier."""
+def test_aggregate_in_update_mode(stock: Stock) -> None:
+    """Update mode: later counts of a key follow earlier ones."""
     for topic in ("orders", "counts"):
         stock.broker.create_topic(topic)
     stream = stock.stream({"subscribe": "orders", "startingOffsets": "earliest"})

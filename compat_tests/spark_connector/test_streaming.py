@@ -1,5 +1,6 @@
-"""Structured streaming: every record once and in order, whatever happens to the query, the broker
-and the topics meanwhile.
+"""Structured streaming reads every record once and in order.
+
+The tests restart queries and brokers, inject faults, and change topics.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import kqueue
 from compat_tests.kafka.serving import on_partition
-from compat_tests.spark_connector.stock import Stock, places, rows_by_batch, until
+from compat_tests.spark_connector.stock import Stock, offsets_json, rows_by_batch, until
 from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.testing import faults
@@ -23,20 +24,20 @@ EARLIEST = {"subscribe": "orders", "startingOffsets": "earliest"}
 
 
 def add(broker: kqueue.Broker, topic: str, begin: int, count: int) -> None:
-    """Values `<topic> <number>`, the partitions in turn."""
+    """Produce `<topic> <number>` to the partitions in turn."""
     partitions = broker.topics[topic].partitions
     for number in range(begin, begin + count):
         broker.topics[topic].produce(f"{topic} {number}", partition=number % partitions)
 
 
-def there(broker: kqueue.Broker, *topics: str) -> list[tuple[str, int, int, str]]:
-    """What the broker holds, as `Stock.table` has it."""
+def broker_rows(broker: kqueue.Broker, *topics: str) -> list[tuple[str, int, int, str]]:
+    """Return the broker's records in the form of `Stock.table`."""
     records = [record for topic in topics for record in broker.topics[topic].records()]
     return sorted((one.topic, one.partition, one.offset, (one.value or b"").decode()) for one in records)
 
 
 def until_read(stock: Stock, query: StreamingQuery, name: str, *topics: str) -> None:
-    """Wait until the query has written what is in the topics."""
+    """Wait until the query has written all records of the topics."""
 
     def is_done() -> bool:
         if query.exception() is not None:
@@ -46,7 +47,7 @@ def until_read(stock: Stock, query: StreamingQuery, name: str, *topics: str) -> 
     until(is_done, f"{topics} in {name}")
 
 
-def test_micro_batches_bring_each_record_once(stock: Stock) -> None:
+def test_micro_batches_read_each_record_once(stock: Stock) -> None:
     stock.broker.create_topic("orders", 3)
     add(stock.broker, "orders", 0, 30)
     query = stock.to_table(stock.stream(EARLIEST), "found").start()
@@ -54,12 +55,12 @@ def test_micro_batches_bring_each_record_once(stock: Stock) -> None:
     for begin in range(30, 150, 40):
         add(stock.broker, "orders", begin, 40)
         query.processAllAvailable()
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
     assert query.lastProgress is not None
     assert len(rows_by_batch(query)) >= 4
 
 
-def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(stock: Stock) -> None:
+def test_stream_starts_at_latest_by_default(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 10)
     query = stock.to_table(stock.stream({"subscribe": "orders"}), "found").start()
@@ -69,32 +70,32 @@ def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(stock: Stock) ->
     assert [value for *_, value in stock.table("found")] == ["orders 10", "orders 12", "orders 11", "orders 13"]
 
 
-def test_available_now_keeps_to_its_limit_and_ends(stock: Stock) -> None:
+def test_available_now_respects_limit_and_ends(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 50)
     query = stock.drain(stock.stream({**EARLIEST, "maxOffsetsPerTrigger": 12}), "found")
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
     assert rows_by_batch(query) == [12, 12, 12, 12, 2]
 
 
-def test_a_checkpoint_is_gone_on_from(stock: Stock) -> None:
+def test_query_resumes_from_checkpoint(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     for begin in (0, 20, 40):
         add(stock.broker, "orders", begin, 20)
         query = stock.drain(stock.stream(EARLIEST), "found")
         assert rows_by_batch(query) == [20]
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
 
 
 @pytest.mark.parametrize("limit", [{"minPartitions": 5}, {"maxRecordsPerPartition": 4}])
-def test_partitions_are_read_in_parts(stock: Stock, limit: dict[str, int]) -> None:
+def test_partitions_are_split(stock: Stock, limit: dict[str, int]) -> None:
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 20)
     stock.drain(stock.stream({**EARLIEST, **limit}), "found")
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
 
 
-def test_a_broker_that_restarts_is_come_back_to(stock: Stock) -> None:
+def test_query_reconnects_after_broker_restart(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 20)
     query = stock.to_table(stock.stream({**EARLIEST, "maxOffsetsPerTrigger": 10}), "found").start()
@@ -103,10 +104,10 @@ def test_a_broker_that_restarts_is_come_back_to(stock: Stock) -> None:
         stock.broker.restart()
         add(stock.broker, "orders", begin, 20)
         until_read(stock, query, "found", "orders")
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
 
 
-def test_a_broker_on_disk_restarts_between_two_runs(stock: Stock, tmp_path: Path) -> None:
+def test_disk_broker_restart_between_two_runs(stock: Stock, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path / "data") as broker:
         own = Stock(stock.spark, broker, tmp_path)
         broker.create_topic("orders", 2)
@@ -115,11 +116,11 @@ def test_a_broker_on_disk_restarts_between_two_runs(stock: Stock, tmp_path: Path
         broker.restart()
         add(broker, "orders", 20, 20)
         own.drain(own.stream(EARLIEST), "found")
-        assert own.table("found") == there(broker, "orders")
+        assert own.table("found") == broker_rows(broker, "orders")
 
 
-def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
-    """Connections that break, replies that are lost, fetches that fail: the client asks again."""
+def test_network_faults_cause_no_loss_or_duplicates(stock: Stock) -> None:
+    """Broken connections, lost replies and failing fetches are retried."""
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 60)
     with faults(stock.broker, seed=7) as fault:
@@ -133,10 +134,10 @@ def test_faults_on_the_way_lose_and_double_nothing(stock: Stock) -> None:
         until_read(stock, query, "found", "orders")
         query.stop()
         assert fault.fired
-    assert stock.table("found") == there(stock.broker, "orders")
+    assert stock.table("found") == broker_rows(stock.broker, "orders")
 
 
-def test_topics_and_partitions_that_appear_later(stock: Stock) -> None:
+def test_topics_and_partitions_created_later(stock: Stock) -> None:
     stock.broker.create_topic("orders-eu")
     add(stock.broker, "orders-eu", 0, 5)
     options = {"subscribePattern": "orders-.*", "startingOffsets": "earliest", "kafka.metadata.max.age.ms": 200}
@@ -145,14 +146,14 @@ def test_topics_and_partitions_that_appear_later(stock: Stock) -> None:
     stock.broker.create_topic("orders-us", 2)
     add(stock.broker, "orders-us", 0, 6)
     until_read(stock, query, "found", "orders-eu", "orders-us")
-    grow(stock, "orders-eu", 3)
+    add_partitions(stock, "orders-eu", 3)
     add(stock.broker, "orders-eu", 5, 9)
     until_read(stock, query, "found", "orders-eu", "orders-us")
-    assert stock.table("found") == there(stock.broker, "orders-eu", "orders-us")
+    assert stock.table("found") == broker_rows(stock.broker, "orders-eu", "orders-us")
 
 
-def grow(stock: Stock, topic: str, partitions: int) -> None:
-    """Add partitions, as an administrator does: with the Java client that the connector brings."""
+def add_partitions(stock: Stock, topic: str, partitions: int) -> None:
+    """Add partitions with the Java admin client of the connector."""
     jvm = stock.spark._jvm
     assert jvm is not None
     admin = jvm.org.apache.kafka.clients.admin
@@ -168,8 +169,8 @@ def grow(stock: Stock, topic: str, partitions: int) -> None:
 
 
 @pytest.mark.parametrize("matters", [True, False])
-def test_records_that_were_deleted_meanwhile(stock: Stock, matters: bool) -> None:
-    """A query that was away too long: it fails, or goes on with what is left."""
+def test_records_deleted_between_runs(stock: Stock, matters: bool) -> None:
+    """A query whose next records were deleted fails, or continues with the remaining ones."""
     stock.broker.create_topic("orders", segment_bytes=1024, retention_bytes=2048)
     add(stock.broker, "orders", 0, 20)
     stream = stock.stream({**EARLIEST, "failOnDataLoss": str(matters).lower()})
@@ -177,7 +178,7 @@ def test_records_that_were_deleted_meanwhile(stock: Stock, matters: bool) -> Non
     before = stock.table("found")
     add(stock.broker, "orders", 20, 100)
     stock.broker.clock.advance(minutes=10)
-    left = there(stock.broker, "orders")
+    left = broker_rows(stock.broker, "orders")
     assert left[0][2] > 20
     if matters:
         with pytest.raises(StreamingQueryException, match="data may have been lost"):
@@ -188,8 +189,8 @@ def test_records_that_were_deleted_meanwhile(stock: Stock, matters: bool) -> Non
         assert stock.table("found") == before + left
 
 
-def test_a_topic_that_was_made_anew(stock: Stock) -> None:
-    """Its offsets lie below those of the checkpoint: a loss, which the query may allow."""
+def test_recreated_topic(stock: Stock) -> None:
+    """The new offsets are below those of the checkpoint: a data loss that the query may allow."""
     stock.broker.create_topic("orders")
     add(stock.broker, "orders", 0, 20)
     stock.drain(stock.stream(EARLIEST), "found")
@@ -204,17 +205,17 @@ def test_a_topic_that_was_made_anew(stock: Stock) -> None:
     assert {f"orders {number}" for number in range(105, 110)} <= {value for *_, value in stock.table("found")}
 
 
-def test_starting_offsets_hold_for_the_first_run_alone(stock: Stock) -> None:
+def test_starting_offsets_apply_to_first_run_only(stock: Stock) -> None:
     stock.broker.create_topic("orders", 2)
     add(stock.broker, "orders", 0, 20)
-    stream = stock.stream({"subscribe": "orders", "startingOffsets": places({"orders": {0: 4, 1: -2}})})
+    stream = stock.stream({"subscribe": "orders", "startingOffsets": offsets_json({"orders": {0: 4, 1: -2}})})
     stock.drain(stream, "found")
     stock.drain(stream, "found")
-    assert stock.table("found") == there(stock.broker, "orders")[4:]
+    assert stock.table("found") == broker_rows(stock.broker, "orders")[4:]
 
 
-def test_a_continuous_query_follows(stock: Stock) -> None:
-    """The older way of low latency: long-running tasks, offsets noted once in a while."""
+def test_continuous_mode(stock: Stock) -> None:
+    """The continuous mode: long-running tasks and periodic offset commits."""
     stock.broker.create_topic("orders", 2)
     stock.broker.create_topic("copied", 2)
     add(stock.broker, "orders", 0, 10)
@@ -231,10 +232,8 @@ def test_a_continuous_query_follows(stock: Stock) -> None:
         query.stop()
 
 
-def test_read_committed_hides_what_was_aborted(stock: Stock, tmp_path: Path) -> None:
-    """Kafka's own segments: what was aborted is left out, and markers are stepped over, whatever
-    the limit.
-    """
+def test_read_committed_skips_aborted_records(stock: Stock, tmp_path: Path) -> None:
+    """On Kafka's own segments, aborted records and control batches are skipped with any limit."""
     with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
         own = Stock(stock.spark, broker, tmp_path)
         options = {"subscribe": "txn", "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
@@ -248,7 +247,7 @@ def test_read_committed_hides_what_was_aborted(stock: Stock, tmp_path: Path) -> 
         assert len(own.table("found")) == len(expected)
 
 
-def test_an_open_transaction_is_waited_for(stock: Stock) -> None:
+def test_read_committed_waits_for_open_transaction(stock: Stock) -> None:
     """read_committed ends at the last stable offset until the transaction has ended."""
     stock.broker.create_topic("orders")
     options = {**EARLIEST, "kafka.isolation.level": "read_committed"}
@@ -274,21 +273,21 @@ def test_an_open_transaction_is_waited_for(stock: Stock) -> None:
 
 
 def begin_transaction(broker: kqueue.Broker, producer_id: int, value: bytes) -> None:
-    """One record of a transaction that stays open."""
+    """Append one record of a transaction that stays open."""
     builder = BatchBuilder(producer_id=producer_id, epoch=0, base_sequence=0, transactional=True)
     builder.append(START_MS, b"key", value)
     append(broker, builder, client=True)
 
 
 def end_transaction(broker: kqueue.Broker, producer_id: int, kind: int) -> None:
-    """The marker that a transaction coordinator writes."""
+    """Append the marker that a transaction coordinator writes."""
     marker = BatchBuilder(producer_id=producer_id, epoch=0, transactional=True, control=True)
     marker.append(START_MS, *control_key_value(kind, 0))
     append(broker, marker, client=False)
 
 
 def append(broker: kqueue.Broker, builder: BatchBuilder, *, client: bool) -> None:
-    """Straight to the log: the broker has no transactions for clients yet."""
+    """Append to the log directly, because the broker has no transactions for clients yet."""
     batch = builder.build()
     on_partition(
         broker, "orders", 0, lambda partition: partition.append(memoryview(batch), read_header(batch), client=client)
