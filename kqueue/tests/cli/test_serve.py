@@ -124,8 +124,8 @@ def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> No
     ]
     text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path).stderr
     assert (
-        "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: there is no ZooKeeper"
-        in text
+        "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: kqueue does not use "
+        "ZooKeeper" in text
     )
 
 
