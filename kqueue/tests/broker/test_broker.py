@@ -81,7 +81,7 @@ def test_recovery_points_are_written_periodically() -> None:
     assert b"orders 0 2" in sim.storage.read("recovery-point-offset-checkpoint")
 
 
-def test_silent_producers_are_forgotten() -> None:
+def test_idle_producers_expire() -> None:
     sim = Simulation({"producer.id.expiration.ms": 5000, "producer.id.expiration.check.interval.ms": 1000})
     partition = sim.topic("orders").partition(0)
     batch = build_batch([Record(0, sim.clock.wall_ms(), None, b"a")], producer_id=7, epoch=0, base_sequence=0)

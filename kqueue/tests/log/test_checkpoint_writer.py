@@ -68,7 +68,7 @@ def test_an_announced_log_start_is_written_before_it_holds() -> None:
     assert setup.log.start_offset == 0
 
 
-def test_a_cleaner_offset_is_kept_until_it_is_taken_back() -> None:
+def test_a_cleaner_offset_is_kept_until_it_is_removed() -> None:
     setup = Setup()
     setup.manager.checkpoints.save_cleaner_offset(KEY, 2, lambda error: None)
     assert (setup.offsets(CLEANER_OFFSETS), setup.manager.checkpoints.cleaner_offset(KEY)) == ({KEY: 2}, 2)
@@ -89,7 +89,7 @@ def test_a_failed_checkpoint_is_logged_and_reported_and_the_old_one_holds(caplog
     assert "recovery-point-offset-checkpoint could not be written, the old one still holds" in caplog.text
 
 
-def test_a_partition_that_is_gone_is_done_at_once() -> None:
+def test_a_missing_partition_completes_at_once() -> None:
     setup = Setup()
     results: list[BaseException | None] = []
     for save in (setup.manager.checkpoints.save_recovery_point, setup.manager.checkpoints.save_log_starts):

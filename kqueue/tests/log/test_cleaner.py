@@ -162,7 +162,7 @@ def test_shared_limits_are_divided_by_the_threads() -> None:
     assert (found.segment_bytes, found.index_interval_bytes, found.delete_retention_ms) == (400, 0, 86_400_000)
 
 
-def test_nothing_begins_where_nothing_can_be_done() -> None:
+def test_no_compaction_starts_without_work() -> None:
     desk = Desk()
     empty, clean, offline = desk.log("empty", 1), desk.log("clean"), desk.log("offline")
     offline.abandon()

@@ -47,7 +47,7 @@ def drop(log: Log, offset: int, high_watermark: int | None = None) -> DeletedSeg
 # --- out of the log
 
 
-def test_dropped_segments_are_gone_for_readers_at_once() -> None:
+def test_dropped_segments_are_invisible_to_readers_at_once() -> None:
     """S5.1"""
     storage = MemoryStorage()
     log = filled(storage)
@@ -93,7 +93,7 @@ def test_the_log_start_that_deleting_records_set_stays() -> None:
     assert (log.start_offset, log.segments.base_offset) == (4, 4)
 
 
-def test_the_rest_goes_on_being_appended_to_and_followed() -> None:
+def test_remaining_segments_are_appended_to_and_read() -> None:
     log = filled()
     found = log.read(5, 1000, end_offset=6)
     append(log, b"next")
@@ -109,7 +109,7 @@ def test_a_log_that_is_offline_drops_nothing() -> None:
     assert log.delete_before(3, high_watermark=6, why="a test") is None
 
 
-def test_readers_go_on_with_what_they_have() -> None:
+def test_readers_keep_open_segments() -> None:
     """S5.1: a fetch that is on its way is not disturbed."""
     storage = MemoryStorage()
     log = filled(storage)
@@ -146,7 +146,7 @@ def test_files_are_called_deleted_first_and_then_removed() -> None:
     assert len(again.segments) == 4
 
 
-def test_removing_what_is_gone_is_fine() -> None:
+def test_removing_missing_files_succeeds() -> None:
     storage = MemoryStorage()
     dropped = drop(filled(storage), 5)
     dropped.rename()
@@ -226,7 +226,7 @@ def test_names_that_could_not_be_synced_for_lack_of_files_are_synced_later(caplo
     assert not caplog.text
 
 
-def test_a_rename_that_fails_is_told_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_rename_is_reported_and_harmless(caplog: pytest.LogCaptureFixture) -> None:
     storage, desk = FaultyStorage(), Desk()
     log = filled(storage)
     desk.deleter.delete_segments(("t", 0), drop(log, 3), 0)
@@ -249,7 +249,7 @@ def test_a_rename_that_fails_is_told_and_harms_nothing(caplog: pytest.LogCapture
     seed=st.integers(0, 1000),
     old_point=st.booleans(),
 )
-def test_whenever_the_power_goes_the_rest_of_the_log_is_whole(
+def test_a_power_cut_at_any_step_leaves_the_remaining_log_valid(
     cut: int, upto: int, remains: Remains, seed: int, old_point: bool
 ) -> None:
     """S5.1, S5.3: the log start is on disk, so names that are half gone are no hole in the log."""

@@ -73,7 +73,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(room: int) -> None:
     check_log(log_of(manager))
 
 
-def test_a_disk_without_room_to_set_aside_keeps_everything_until_there_is() -> None:
+def test_without_space_for_quarantine_nothing_is_cut() -> None:
     first, second, values = two_folders()
     (name,) = sorted(entry.name for entry in first.list("t-0") if entry.name.endswith(".log"))[-1:]
     file = first.open(f"t-0/{name}")
@@ -142,7 +142,7 @@ def test_a_file_that_is_missing_costs_what_was_in_it(name: str, clean: bool) -> 
     assert read_values(log_of(manager, 1)) == values
 
 
-def test_a_folder_whose_logs_are_all_gone_does_not_begin_anew_at_nothing() -> None:
+def test_a_folder_without_its_logs_does_not_restart_at_offset_zero() -> None:
     first, second, _ = two_folders()
     for name in FILES:
         first.remove(f"t-0/{name}")
@@ -152,7 +152,7 @@ def test_a_folder_whose_logs_are_all_gone_does_not_begin_anew_at_nothing() -> No
     assert "expected records up to offset 12, which were flushed, found an end at offset 0" in str(log.damage[0])
 
 
-def test_what_does_not_belong_in_a_folder_is_left_alone() -> None:
+def test_unknown_files_are_not_touched() -> None:
     first, second, values = two_folders()
     names = ("notes.txt", "00000000000000000000.log~", "x.log", "0.index", "00000000000000000099.log.damaged")
     strange = ["README", "t-1", *(f"t-0/{name}" for name in names)]
@@ -201,7 +201,7 @@ def test_a_data_folder_that_was_restored_as_a_whole_is_an_earlier_day() -> None:
     assert log_of(manager).damage == []
 
 
-def test_folders_that_vanish_under_a_running_broker_are_named_and_not_made_again(tmp_path: Path) -> None:
+def test_vanished_folders_are_reported_and_not_recreated(tmp_path: Path) -> None:
     manager = start(LocalStorage(tmp_path / "one"), LocalStorage(tmp_path / "two"))
     for number in range(4):
         manager.create("t", number, ID)

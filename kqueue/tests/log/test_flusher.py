@@ -32,7 +32,7 @@ def flushed_log() -> tuple[FaultyStorage, Log]:
     return storage, log
 
 
-def test_one_flush_is_one_fsync_for_all_that_came() -> None:
+def test_one_fsync_covers_all_pending_appends() -> None:
     """S5.3"""
     storage, log = flushed_log()
     append(log, b"a")
@@ -115,7 +115,7 @@ def test_appends_go_on_while_other_threads_flush(tmp_path: Path) -> None:
         check_log(again)
 
 
-def test_what_comes_during_a_flush_is_the_next_ones() -> None:
+def test_appends_during_a_flush_belong_to_the_next() -> None:
     _, log = flushed_log()
     append(log, b"a")
     job = log.flush_job()
@@ -128,7 +128,7 @@ def test_what_comes_during_a_flush_is_the_next_ones() -> None:
     assert log.flush_job() is None, "nothing to do"
 
 
-def test_the_news_comes_after_the_offset_has_moved() -> None:
+def test_listeners_run_after_the_flushed_offset_advances() -> None:
     _, log = flushed_log()
     heard: list[int] = []
     log.on_flushed = lambda: heard.append(log.flushed_offset)

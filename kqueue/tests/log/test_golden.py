@@ -159,9 +159,7 @@ def test_indexes_of_kafka_pass_the_checks(version: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_indexes_made_anew_are_those_that_kafka_made(
-    version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rebuilt_indexes_equal_those_of_kafka(version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     folder = copy_folder(version, tmp_path)
     original = data_folder(version)

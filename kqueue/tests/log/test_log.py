@@ -101,7 +101,7 @@ def test_producers_are_known_after_a_restart() -> None:
             append(log, b"a", producer_id=1, epoch=2, base_sequence=3)
 
 
-def test_silent_producers_are_forgotten() -> None:
+def test_idle_producers_expire() -> None:
     clock = ManualClock(START_MS)
     storage = MemoryStorage()
     log = open_log(storage, clock, producer_expiration_ms=1000)
@@ -224,7 +224,7 @@ def test_aborted_transactions_are_found_across_segments_and_restarts() -> None:
         log = open_log(storage, segment_bytes=200)
 
 
-def test_a_broken_marker_writes_nothing() -> None:
+def test_a_malformed_marker_writes_nothing() -> None:
     log = open_log()
     append(log, b"a")
     data = batch(b"no marker", producer_id=1, epoch=0, transactional=True, control=True)
@@ -328,7 +328,7 @@ def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it
 APPENDED = 40
 
 
-def test_what_a_full_disk_refuses_leaves_no_trace() -> None:
+def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
     """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
     goes on once there is room.
     """
@@ -382,7 +382,7 @@ def test_a_full_disk_does_not_end_a_flush_for_good() -> None:
     assert log.flushed_offset == 1
 
 
-def test_a_full_disk_loses_nothing_that_was_there() -> None:
+def test_a_full_disk_loses_no_stored_records() -> None:
     storage = FaultyStorage(capacity_bytes=1000)
     log = open_log(storage)
     with pytest.raises(StorageFailed, match="ENOSPC"):
@@ -409,7 +409,7 @@ def test_an_empty_log_costs_a_few_kilobytes_of_memory() -> None:
     assert grown / 100 < 8000
 
 
-def test_deleting_leaves_nothing_and_serves_nobody() -> None:
+def test_a_deleted_log_has_no_files_and_serves_no_reads() -> None:
     storage = MemoryStorage()
     log = open_log(storage)
     append(log, b"a")

@@ -104,7 +104,7 @@ def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
                 assert copy.read(path) == storage.read(path), path
 
 
-def test_each_goes_on_by_itself() -> None:
+def test_copy_and_original_are_independent() -> None:
     manager = start(MemoryStorage())
     filled(manager)
     copy = copied(manager)
@@ -117,7 +117,7 @@ def test_each_goes_on_by_itself() -> None:
     manager.close()
 
 
-def test_logs_that_nobody_has_opened_are_copied_as_they_are() -> None:
+def test_unopened_logs_are_copied_unchanged() -> None:
     storage = MemoryStorage()
     manager = start(storage)
     filled(manager)
@@ -130,7 +130,7 @@ def test_logs_that_nobody_has_opened_are_copied_as_they_are() -> None:
     assert log_of(copy).start_offset == 12
 
 
-def test_a_log_start_goes_along_and_segments_that_were_dropped_do_not() -> None:
+def test_a_copy_includes_the_log_start_without_dropped_segments() -> None:
     storage = MemoryStorage()
     manager = start(storage)
     filled(manager)
@@ -147,7 +147,7 @@ def test_a_log_start_goes_along_and_segments_that_were_dropped_do_not() -> None:
     assert told(log_of(copy)) == told(log)
 
 
-def test_what_is_in_the_making_or_on_its_way_out_is_left() -> None:
+def test_partitions_being_created_or_deleted_are_not_copied() -> None:
     storage = MemoryStorage()
     manager = start(storage)
     filled(manager)
@@ -160,7 +160,7 @@ def test_what_is_in_the_making_or_on_its_way_out_is_left() -> None:
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
 
 
-def test_the_partitions_of_several_data_folders_end_in_one() -> None:
+def test_several_data_folders_are_copied_into_one() -> None:
     manager = start(MemoryStorage(), MemoryStorage())
     for partition in range(4):
         append(log_of(manager, "t", partition), b"%d" % partition)
@@ -194,7 +194,7 @@ def test_a_log_that_waits_for_its_recovery_is_not_copied() -> None:
         unclean.copy_to(MemoryStorage())
 
 
-def test_a_folder_that_is_gone_is_named() -> None:
+def test_a_missing_folder_is_reported() -> None:
     storage = MemoryStorage()
     manager = start(storage)
     filled(manager)

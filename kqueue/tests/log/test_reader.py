@@ -60,7 +60,7 @@ def test_reading_up_to_a_high_watermark_that_follows_searches_nothing(searches: 
     assert searches == []
 
 
-def test_many_readers_at_many_places_all_get_theirs(searches: list[int]) -> None:
+def test_many_readers_at_different_offsets(searches: list[int]) -> None:
     log = open_log(index_interval_bytes=200)
     for number in range(200):
         append(log, b"%d" % number)
@@ -71,7 +71,7 @@ def test_many_readers_at_many_places_all_get_theirs(searches: list[int]) -> None
     assert len(log.reader._hints) <= HINTS_MAX
 
 
-def test_places_that_were_remembered_are_forgotten_when_something_is_cut() -> None:
+def test_truncation_invalidates_cached_positions() -> None:
     log = open_log()
     for number in range(6):
         append(log, b"%d" % number)
@@ -109,7 +109,7 @@ def test_nothing_below_the_bound_is_an_empty_answer() -> None:
     assert not log.read(0, 1000, end_offset=1), "a batch that reaches the bound is left out"
 
 
-def test_a_batch_larger_than_asked_for_comes_only_where_one_is_due() -> None:
+def test_an_oversized_batch_is_returned_only_if_a_minimum_of_one_applies() -> None:
     log = open_log()
     append(log, b"x" * 500)
     append(log, b"y")
@@ -212,7 +212,7 @@ def finish(
 
 
 @pytest.mark.parametrize("greatest", [False, True])
-def test_a_look_for_a_time_begins_again_when_its_segment_goes_meanwhile(greatest: bool) -> None:
+def test_a_time_lookup_restarts_if_its_segment_is_deleted(greatest: bool) -> None:
     log = open_log(segment_bytes=1000)
     for _ in range(3):
         append(log, *(b"%d" % number for number in range(150)))
@@ -223,7 +223,7 @@ def test_a_look_for_a_time_begins_again_when_its_segment_goes_meanwhile(greatest
     assert found == (time, 299, 0)
 
 
-def test_a_look_over_many_batches_gives_way() -> None:
+def test_a_long_time_lookup_yields() -> None:
     log = open_log()
     for number in range(3 * STEP_BATCHES):
         append(log, b"", time_ms=START_MS - number)

@@ -61,7 +61,7 @@ def numbers(first: int, end: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_all_records_in_order_as_often_as_one_asks(codec: str) -> None:
+def test_iteration_can_be_repeated(codec: str) -> None:
     segments = sealed(filled(codec=codec))
     assert len(segments.segments) > 3
     assert values(segments) == values(segments) == numbers(0, 60)
@@ -69,7 +69,7 @@ def test_all_records_in_order_as_often_as_one_asks(codec: str) -> None:
     assert segments.size == sum(batch.size for batch in segments.batches())
 
 
-def test_not_the_segments_that_lie_behind() -> None:
+def test_earlier_segments_are_not_read() -> None:
     log = filled()
     bound = log.segment_views()[2].end_offset
     segments = sealed(log, bound)
@@ -83,7 +83,7 @@ def test_no_record_below_the_log_start_in_the_middle_of_a_batch() -> None:
     assert next(segments.batches()).base_offset == 3, "a batch is handed out whole"
 
 
-def test_what_a_reader_with_read_committed_sees_and_flags_for_who_wants_all() -> None:
+def test_read_committed_and_aborted_flags() -> None:
     """S6: aborted data and control batches are no consumer's."""
     log = open_log(segment_bytes=300)
     append(log, b"plain")
@@ -106,7 +106,7 @@ def test_what_a_reader_with_read_committed_sees_and_flags_for_who_wants_all() ->
     assert sorted(flags) == list(range(12))
 
 
-def test_a_transaction_whose_end_marker_lies_in_a_later_segment_is_known_to_be_aborted() -> None:
+def test_an_abort_marker_in_a_later_segment_is_applied() -> None:
     log = open_log()
     append(log, b"aborted", producer_id=1, epoch=0, base_sequence=0, transactional=True, client=False)
     append(log, b"plain")
@@ -156,7 +156,7 @@ def test_memory_is_bounded() -> None:
 # --- what is wrong
 
 
-def test_damage_is_told_with_its_place_and_ends_it() -> None:
+def test_damage_ends_the_iteration_and_names_its_position() -> None:
     log = filled()
     base = log.segment_views()[1].base_offset
     data = log.storage._files[f"t-0/{base:020}.log"]._data  # type: ignore[attr-defined]
@@ -165,7 +165,7 @@ def test_damage_is_told_with_its_place_and_ends_it() -> None:
         list(sealed(log).batches())
 
 
-def test_an_index_of_aborted_transactions_that_is_damaged_ends_it() -> None:
+def test_a_damaged_transaction_index_ends_the_iteration() -> None:
     """Else aborted records could be taken for committed ones."""
     log = filled()
     log.storage.open("t-0/00000000000000000000.txnindex", create=True).append(b"what")
@@ -173,7 +173,7 @@ def test_an_index_of_aborted_transactions_that_is_damaged_ends_it() -> None:
         list(sealed(log).batches())
 
 
-def test_a_segment_that_was_deleted_meanwhile_ends_it() -> None:
+def test_a_concurrently_deleted_segment_ends_the_iteration() -> None:
     log = filled()
     segments = sealed(log)
     reading = segments.batches()
@@ -183,7 +183,7 @@ def test_a_segment_that_was_deleted_meanwhile_ends_it() -> None:
         list(reading)
 
 
-def test_a_topic_that_was_made_again_under_the_same_name_is_not_taken_for_the_old_one() -> None:
+def test_a_recreated_topic_is_not_mistaken_for_the_old_one() -> None:
     log = filled()
     segments = sealed(log)
     log.storage.write_atomic("t-0/partition.metadata", encode_partition_metadata(ID))
@@ -193,7 +193,7 @@ def test_a_topic_that_was_made_again_under_the_same_name_is_not_taken_for_the_ol
         list(segments.batches())
 
 
-def test_cancel_ends_it_at_the_next_batch() -> None:
+def test_cancellation_ends_the_iteration_at_the_next_batch() -> None:
     segments = sealed(filled())
     reading = segments.batches()
     next(reading)
@@ -205,7 +205,7 @@ def test_cancel_ends_it_at_the_next_batch() -> None:
 # --- as a job
 
 
-def test_it_goes_to_another_process(tmp_path: Path) -> None:
+def test_sealed_segments_can_be_pickled(tmp_path: Path) -> None:
     log = filled(LocalStorage(tmp_path))
     segments = sealed(log)
     copy = pickle.loads(pickle.dumps(segments))
@@ -228,7 +228,7 @@ def _raise(error: BaseException) -> Callable[[SealedSegments], None]:
     return first
 
 
-def test_what_a_plugin_raises_comes_back_in_words_and_what_reading_raises_as_it_is() -> None:
+def test_plugin_errors_return_as_text_and_read_errors_unchanged() -> None:
     segments = sealed(filled())
     for error in (OwnError("no room", ""), SystemExit("no room")):
         with pytest.raises(
@@ -241,5 +241,5 @@ def test_what_a_plugin_raises_comes_back_in_words_and_what_reading_raises_as_it_
             PreDeleteTask(_raise(ours), segments)()
 
 
-def test_whatever_the_work_returns_nothing_is_sent_back() -> None:
+def test_the_result_of_the_work_is_not_sent_back() -> None:
     assert PreDeleteTask(lambda segments: object(), sealed(filled()))() is None  # type: ignore[func-returns-value]

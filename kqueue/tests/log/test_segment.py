@@ -84,7 +84,7 @@ def test_a_search_reads_no_more_than_a_step_of_the_index() -> None:
     assert segment.size > 200_000
 
 
-def test_an_index_that_leads_astray_is_not_followed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_index_entry_is_not_followed(caplog: pytest.LogCaptureFixture) -> None:
     segment = filled()
     segment.index.entries.cut(0)
     segment.index.append(101, 13)  # points into the middle of a batch
@@ -190,7 +190,7 @@ def test_truncation_drops_whole_batches_and_index_entries_and_remembers_the_grea
     assert segment.truncate_to(500, index_bytes_max=INDEX_BYTES) is None
 
 
-def test_reading_the_tail_of_a_segment_that_is_torn_is_refused() -> None:
+def test_reading_a_torn_tail_is_refused() -> None:
     segment = filled()
     segment.log.append(b"torn")
     segment.size += 4

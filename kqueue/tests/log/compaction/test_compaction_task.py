@@ -62,7 +62,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset() -> None:
     assert [record.key for record in committed(log)] == [b"b2", b"b0", b"a", b"b1", b"a"]
 
 
-def test_a_read_in_a_gap_goes_on_at_the_next_offset() -> None:
+def test_a_read_in_a_gap_continues_at_the_next_offset() -> None:
     """S5.2"""
     storage, log = new_log()
     for number in range(30):
@@ -75,7 +75,7 @@ def test_a_read_in_a_gap_goes_on_at_the_next_offset() -> None:
         assert fetched.next_offset == (29 if offset <= 28 else 30)
 
 
-def test_tombstones_go_after_delete_retention() -> None:
+def test_tombstones_are_removed_after_delete_retention() -> None:
     """S5.2"""
     storage, log = new_log()
     put(log, (b"a", b"1"), (b"b", b"1"))
@@ -90,7 +90,7 @@ def test_tombstones_go_after_delete_retention() -> None:
     assert keys_and_values(storage) == [(b"b", b"1")]
 
 
-def test_a_small_map_needs_several_passes_and_gets_there() -> None:
+def test_a_small_map_completes_in_several_passes() -> None:
     """S5.2: the offset map of bounded memory"""
     storage, log = new_log()
     for number in range(40):
@@ -108,7 +108,7 @@ def test_a_small_map_needs_several_passes_and_gets_there() -> None:
     assert sorted(keys_and_values(storage)) == [(b"%d" % number, b"%d" % (30 + number)) for number in range(10)]
 
 
-def test_a_transaction_whose_marker_stands_in_the_active_segment_counts_as_aborted() -> None:
+def test_an_abort_marker_in_the_active_segment_is_applied() -> None:
     """S5.2: or its data would take the place of what was committed before"""
     storage, log = new_log()
     put(log, (b"a", b"committed"))
@@ -119,7 +119,7 @@ def test_a_transaction_whose_marker_stands_in_the_active_segment_counts_as_abort
     assert keys_and_values(storage) == [(b"a", b"committed")]
 
 
-def test_aborted_data_goes_at_once_and_its_marker_in_two_steps() -> None:
+def test_aborted_data_is_removed_at_once_and_its_marker_in_two_passes() -> None:
     """S5.2"""
     storage, log = new_log()
     put(log, (b"a", b"1"))
@@ -141,7 +141,7 @@ def test_aborted_data_goes_at_once_and_its_marker_in_two_steps() -> None:
     assert left() == [0, 3, 4], "a marker stays as long as its data does"
 
 
-def test_the_last_batch_of_a_producer_stays_without_records() -> None:
+def test_the_last_batch_of_a_producer_is_retained_without_records() -> None:
     storage, log = new_log()
     put(log, (b"a", b"1"), (b"a", b"2"), producer_id=7, epoch=3, base_sequence=4)
     put(log, (b"a", b"3"))
@@ -155,7 +155,7 @@ def test_the_last_batch_of_a_producer_stays_without_records() -> None:
     assert all(unit.producer_id == -1 for unit, _ in units(storage))  # type: ignore[union-attr]
 
 
-def test_records_below_the_log_start_and_without_a_key_go() -> None:
+def test_records_below_the_log_start_or_without_a_key_are_removed() -> None:
     storage, log = new_log()
     put(log, (b"a", b"1"), (b"b", b"1"), (None, b"no key"), (b"c", b"1"))
     log.roll()
@@ -177,7 +177,7 @@ def test_a_filter_decides_instead_of_keys() -> None:
     assert compact(storage, keep=has_good_value).groups == ()
 
 
-def test_segments_that_lose_nothing_are_left_alone() -> None:
+def test_segments_that_lose_nothing_are_not_rewritten() -> None:
     storage, log = new_log()
     put(log, (b"a", b"1"))
     log.roll()
@@ -190,7 +190,7 @@ def test_segments_that_lose_nothing_are_left_alone() -> None:
     assert storage.list(FOLDER) == before
 
 
-def test_what_lies_beyond_the_end_of_the_map_is_left_alone() -> None:
+def test_segments_beyond_the_end_of_the_map_are_not_rewritten() -> None:
     storage, log = new_log()
     for number in range(6):
         put(log, (b"%d" % number, b"1"), (b"%d" % number, b"2"))
@@ -200,7 +200,7 @@ def test_what_lies_beyond_the_end_of_the_map_is_left_alone() -> None:
     assert [group.sources for group in done.groups] == [(0,), (2,)]
 
 
-def test_nothing_to_do_is_no_error() -> None:
+def test_a_task_without_work_succeeds() -> None:
     storage, log = new_log()
     assert task(storage, sources=())().clean_to == 0
     put(log, (b"a", b"1"))
@@ -224,7 +224,7 @@ def test_a_task_and_its_result_can_be_sent_to_another_process(tmp_path: Path) ->
     assert [record.value for record in data_records(storage)] == [b"9"]
 
 
-def test_reads_and_writes_are_held_to_their_bound() -> None:
+def test_reads_and_writes_are_throttled() -> None:
     """S5.2: log.cleaner.io.max.bytes.per.second"""
     storage, log = new_log()
     for number in range(50):
@@ -260,7 +260,7 @@ def test_a_wrapper_of_old_format_keeps_codec_and_kind_of_time() -> None:
 # --- what goes wrong
 
 
-def test_damage_is_named_and_nothing_is_left_behind() -> None:
+def test_damage_is_reported_and_temporary_files_are_removed() -> None:
     storage, log = new_log()
     for number in range(5):
         put(log, (b"a", b"%d" % number))
@@ -277,7 +277,7 @@ def test_damage_is_named_and_nothing_is_left_behind() -> None:
         assert storage.list(FOLDER) == before
 
 
-def test_a_disk_that_fails_leaves_nothing_behind() -> None:
+def test_a_disk_failure_leaves_no_temporary_files() -> None:
     storage = FaultyStorage()
     log = open_compacted(storage)
     for number in range(6):
@@ -307,7 +307,7 @@ def test_a_disk_that_fails_leaves_nothing_behind() -> None:
             assert storage.list(FOLDER) == before
 
 
-def test_an_index_of_aborted_transactions_that_is_gone_is_an_error() -> None:
+def test_a_missing_transaction_index_is_an_error() -> None:
     storage, log = new_log()
     put(log, (b"a", b"1"), producer_id=7, epoch=0, base_sequence=0, transactional=True)
     end_transaction(log, ABORT, 7)

@@ -68,7 +68,7 @@ def test_both_maps_are_full_at_the_same_key(slots: int, load_factor: float, reco
     assert (compiled.count, compiled.records, compiled.is_full) == (plain.count, plain.records, True)
 
 
-def test_a_window_begins_where_it_says() -> None:
+def test_a_window_begins_at_its_base_offset() -> None:
     offset_map = filled(a_batch((b"a", b""), (b"b", b""), (b"a", b"")))
     marks, start = offset_map.window_at(1)
     assert (bytes(marks), start) == (b"\1\1", 1)
@@ -110,7 +110,7 @@ def test_a_count_that_the_bytes_cannot_hold_costs_no_memory() -> None:
         tracemalloc.stop()
 
 
-def test_records_that_all_stay_are_handed_back_as_they_are() -> None:
+def test_batches_that_lose_no_record_are_returned_unchanged() -> None:
     batch = a_batch((b"a", b"1"), (b"b", None))
     data, header = parts(batch)
     found = compiled_engine.kept(filled(batch), data, header, 0, True)
@@ -123,7 +123,7 @@ def test_records_that_all_stay_are_handed_back_as_they_are() -> None:
     )
 
 
-def test_a_chunk_goes_up_to_what_is_out_of_the_ordinary() -> None:
+def test_a_chunk_ends_before_an_unusual_batch() -> None:
     """A batch that is damaged, compressed, or ends behind the limit is left to the caller."""
     first, second = a_batch((b"a", b"1")), a_batch((b"b", b"2"), base_offset=1)
     damaged = bytearray(a_batch((b"c", b"3"), base_offset=2))
@@ -140,7 +140,7 @@ def test_a_chunk_goes_up_to_what_is_out_of_the_ordinary() -> None:
     assert compiled_engine.index_chunk(a_map(), buf, 10, len(buf), 1, 0) == (0, 1), "offsets begin at the next or later"
 
 
-def test_what_stays_of_a_chunk() -> None:
+def test_retained_records_of_a_chunk() -> None:
     batches = [
         a_batch((b"a", b"1"), (b"b", b"2")),
         a_batch((b"a", b"3"), base_offset=2),

@@ -10,12 +10,12 @@ from kqueue.base.errors import PluginError
 from kqueue.log.compaction.engine import FAST, PYTHON, select_engine
 
 
-def test_plain_python_is_always_there() -> None:
+def test_the_python_engine_is_always_available() -> None:
     assert select_engine("python") is PYTHON
     assert select_engine("auto").name in ("python", "fast")
 
 
-def test_without_what_the_kernels_need_plain_python_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_the_python_engine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, FAST, None)  # importing it raises ImportError
     assert select_engine("auto") is PYTHON
     with pytest.raises(PluginError, match=r"'fast' needs the extra 'fast' .*pip install '\.\[fast\]'"):

@@ -120,7 +120,7 @@ def test_many_records_in_one_batch() -> None:
     assert compiled_engine.kept(offset_map, data, header, 0, True) == by_marks
 
 
-def test_full_in_the_middle_of_what_is_staged() -> None:
+def test_the_map_fills_up_within_staged_records() -> None:
     rows: list[Row] = [(b"%d" % (number // 2), b"x", number, 0) for number in range(2_500)]
     data, header = build(rows, 0)
     offset_map = compiled_engine.ENGINE.make_map(24 * 2_003, 0.5)
@@ -226,7 +226,7 @@ def _cleaned(storage: Any, **asked: Any) -> tuple[Any, ...]:
     )
 
 
-def test_any_life_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_sequence_of_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `test_model` shows for the plain loops."""
     monkeypatch.setattr("kqueue.log.compaction.compaction_task.select_engine", lambda *_: compiled_engine.ENGINE)
     run_state_machine_as_test(
@@ -336,7 +336,7 @@ HOSTILE = st.one_of(
     junk=HOSTILE,
     claimed=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 2]),
 )
-def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: bytes, claimed: int) -> None:
+def test_bytes_that_are_not_records(rows: list[Row], at: float, cut: int, junk: bytes, claimed: int) -> None:
     """Never a crash; refused where the plain loops refuse, and what is taken is as they take it."""
     data, header = build(rows)
     place = int(at * len(data))
@@ -354,7 +354,7 @@ def test_bytes_that_are_no_records(rows: list[Row], at: float, cut: int, junk: b
 
 @settings(max_examples=200, deadline=None)
 @given(rows=ROWS, number=st.integers(0, 8), at=st.floats(0, 1), junk=HOSTILE, cut=st.integers(0, 12))
-def test_small_batches_that_are_no_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:
+def test_small_batches_that_are_not_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:
     """Among whole ones, with a right checksum: refused where the plain loops refuse, and else the
     same files.
     """

@@ -14,7 +14,7 @@ from kqueue.log.compaction.model import (
 )
 
 
-def test_they_are_the_same_after_pickling() -> None:
+def test_pickling_preserves_equality() -> None:
     group = SegmentGroup((0, 7), CleanedSegment(0, 100, 12, 5000, True))
     stats = CleanerStats(records_read=9, records_kept=3, map_entries=3, seconds=0.5)
     for value in (

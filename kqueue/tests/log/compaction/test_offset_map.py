@@ -19,7 +19,7 @@ BATCHES = st.lists(st.lists(st.tuples(KEYS, st.integers(1, 4)), max_size=20), ma
     load_factor=st.sampled_from([0.1, 0.5, 0.9, 1.0]),
     start=st.integers(0, 1 << 40),
 )
-def test_it_holds_what_a_dict_holds_until_it_is_full(
+def test_it_equals_a_dict_until_it_is_full(
     batches: list[list[tuple[bytes | None, int]]], slots: int, load_factor: float, start: int
 ) -> None:
     found = OffsetMap(slots * SLOT_BYTES, load_factor, start_offset=start)
@@ -61,7 +61,7 @@ def test_memory_stays_below_the_bound_and_follows_what_is_needed() -> None:
     assert small.put_all([b"%d" % number for number in range(100)], range(100), 0) == 100
 
 
-def test_one_key_always_finds_room() -> None:
+def test_a_map_holds_at_least_one_key() -> None:
     found = OffsetMap(0, 0.01)
     assert found.put(b"a", 5)
     assert found.put(b"a", 6)
@@ -69,7 +69,7 @@ def test_one_key_always_finds_room() -> None:
     assert found.get(b"a") == 6
 
 
-def test_offsets_outside_of_the_map_are_not_spoken_of() -> None:
+def test_offsets_outside_of_the_map_are_ignored() -> None:
     found = OffsetMap(1000, start_offset=10)
     found.put(b"a", 12)
     found.end_offset = 20
@@ -90,7 +90,7 @@ def test_the_window_moves_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.latest_in(0, 11) is None, "more than a window"
 
 
-def test_few_records_in_many_offsets_are_asked_for_by_key() -> None:
+def test_sparse_records_are_looked_up_by_key() -> None:
     found = OffsetMap(10_000)
     found.put(b"a", 0)
     found.put(b"b", 1 << 40)

@@ -44,7 +44,7 @@ def test_aborted_transactions_come_from_these_segments_and_from_later_ones() -> 
         aborted_of(storage)
 
 
-def test_markers_aborted_data_and_what_was_cleaned_before_stay_out_of_the_map() -> None:
+def test_the_map_excludes_markers_aborted_data_and_cleaned_batches() -> None:
     storage, log = new_log()
     put(log, (b"cleaned", b"1"), (b"b", b"1"), codec="zstd")
     log.roll()

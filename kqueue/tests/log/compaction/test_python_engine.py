@@ -71,7 +71,7 @@ def test_a_batch_goes_into_the_map_from_the_first_dirty_offset_until_it_is_full(
     start=st.one_of(st.just(0), st.integers(995, 1040)),
     keep_tombstones=st.booleans(),
 )
-def test_those_records_stay_that_are_the_latest(
+def test_the_latest_records_are_retained(
     rows: Rows,
     later: dict[bytes, int],
     dense: bool,
@@ -109,7 +109,7 @@ def test_those_records_stay_that_are_the_latest(
         assert found == NOTHING
 
 
-def test_records_that_all_stay_are_handed_back_as_they_are() -> None:
+def test_batches_that_lose_no_record_are_returned_unchanged() -> None:
     header, data, _ = build([(b"a", b"1", (), 5, 1), (b"b", None, (), 7, 1)], dense=True)
     found = pick(data, header, [1, 1])
     assert found.data is data
@@ -118,7 +118,7 @@ def test_records_that_all_stay_are_handed_back_as_they_are() -> None:
 
 
 @given(rows=ROWS, cut=st.floats(0, 1, exclude_max=True))
-def test_records_that_are_cut_off_are_refused(rows: Rows, cut: float) -> None:
+def test_truncated_records_are_refused(rows: Rows, cut: float) -> None:
     header, data, _ = build(rows)
     short = data[: int(len(data) * cut)]
     with pytest.raises(CorruptBatch):
@@ -161,7 +161,7 @@ def test_wrong_bytes_are_refused_or_read_as_the_decoder_reads_them(rows: Rows, a
         (b"", "end within a record"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
+def test_errors_describe_the_problem(data: bytes, why: str) -> None:
     header = BatchHeader(0, 0, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
     with pytest.raises(CorruptBatch, match=why):
         read_keys(data, header)

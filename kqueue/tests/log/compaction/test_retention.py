@@ -54,13 +54,13 @@ def test_batches_between_first_offset_and_marker_are_aborted() -> None:
     assert found.is_aborted(header(55, producer_id=8))
 
 
-def test_a_transaction_whose_marker_is_gone_ends_where_the_marker_was() -> None:
+def test_a_transaction_without_its_marker_ends_at_the_markers_offset() -> None:
     found = TransactionTracker([aborted(10, 20)])
     assert found.is_aborted(header(12))
     assert not found.is_aborted(header(21))
 
 
-def test_a_marker_is_needed_as_long_as_batches_of_its_transaction_are_met() -> None:
+def test_a_marker_is_retained_while_its_transaction_has_batches() -> None:
     found = TransactionTracker([aborted(10, 20), aborted(30, 35)])
     assert found.end(header(5), COMMIT) == EndedTransaction(False)
     found.is_aborted(header(11))
@@ -111,7 +111,7 @@ def tombstone(offset: int, key: bytes = b"a") -> Record:
     return Record(offset, NOW, key, None)
 
 
-def test_a_tombstone_gets_a_horizon_when_it_is_first_cleaned_and_goes_when_that_is_over() -> None:
+def test_a_tombstone_gets_a_delete_horizon_and_is_removed_after_it() -> None:
     found, kept = verdict(retention({b"a": 5}), tombstone(5))
     assert (found.horizon_ms, kept) == (NOW + RETENTION, [5])
     for horizon, kept_then in ((NOW + 1, [5]), (NOW, []), (NOW - 1, [])):
@@ -120,21 +120,21 @@ def test_a_tombstone_gets_a_horizon_when_it_is_first_cleaned_and_goes_when_that_
     assert verdict(retention({b"a": 6}), tombstone(5))[0] == DROPPED
 
 
-def test_what_was_not_cleaned_yet_keeps_its_tombstones_without_a_horizon() -> None:
+def test_uncleaned_batches_keep_tombstones_without_a_horizon() -> None:
     found, kept = verdict(retention({}, clean_to=5), tombstone(5))
     assert (found.horizon_ms, kept) == (None, [5])
     found, kept = verdict(retention({}, clean_to=5), tombstone(5), delete_horizon_ms=NOW - 1)
     assert (found.horizon_ms, kept) == (None, [5])
 
 
-def test_batches_below_the_log_start_go() -> None:
+def test_batches_below_the_log_start_are_removed() -> None:
     rules = retention({b"a": 5, b"b": 6}, start_offset=6)
     assert verdict(rules, Record(5, 0, b"a", b"1"))[0] == DROPPED
     found, _ = verdict(rules, Record(5, 0, b"a", b"1"), Record(6, 0, b"b", b"2"))
     assert found.kept.records == 1
 
 
-def test_aborted_data_goes_whatever_the_map_says() -> None:
+def test_aborted_data_is_removed_regardless_of_the_map() -> None:
     rules = retention({b"a": 5}, transactions=TransactionTracker([aborted(5, 6)]))
     settings = {"producer_id": PID, "epoch": 0, "base_sequence": 0, "transactional": True}
     assert verdict(rules, Record(5, 0, b"a", b"1"), **settings)[0] == DROPPED
@@ -166,14 +166,14 @@ def marker_verdict(
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_a_marker_without_data_gets_a_horizon_and_goes_when_that_is_over(kind: int) -> None:
+def test_a_marker_without_data_gets_a_delete_horizon_and_is_removed_after_it(kind: int) -> None:
     assert marker_verdict(retention(), kind).horizon_ms == NOW + RETENTION
     staying = marker_verdict(retention(), kind, horizon_ms=NOW + 1)
     assert (staying.kept.records, staying.horizon_ms) == (1, None)
     assert marker_verdict(retention(), kind, horizon_ms=NOW) == DROPPED
 
 
-def test_a_marker_stays_while_data_is_met_and_names_the_aborted_transaction() -> None:
+def test_a_marker_with_data_is_retained_and_names_the_aborted_transaction() -> None:
     rules = retention({}, transactions=TransactionTracker([aborted(5, 6)]))
     settings = {"producer_id": PID, "epoch": 0, "base_sequence": 0, "transactional": True}
     assert verdict(rules, Record(5, 0, b"a", b"1"), **settings)[0] == DROPPED
@@ -181,18 +181,18 @@ def test_a_marker_stays_while_data_is_met_and_names_the_aborted_transaction() ->
     assert (found.kept.records, found.horizon_ms, found.aborted) == (1, None, aborted(5, 6))
 
 
-def test_a_marker_that_alone_tells_the_epoch_of_a_known_producer_stays() -> None:
+def test_the_only_marker_with_a_producers_epoch_is_retained() -> None:
     found = marker_verdict(retention(marked_epochs={PID: 0}), COMMIT, horizon_ms=NOW - 1)
     assert (found.kept.records, found.horizon_ms) == (1, None)
     assert marker_verdict(retention(marked_epochs={PID: 1, 8: 0}), COMMIT, horizon_ms=NOW - 1) == DROPPED
 
 
-def test_a_marker_below_the_log_start_goes() -> None:
+def test_a_marker_below_the_log_start_is_removed() -> None:
     assert marker_verdict(retention(start_offset=7), COMMIT) == DROPPED
     assert marker_verdict(retention(start_offset=6), COMMIT) != DROPPED
 
 
-def test_the_last_batch_of_a_known_producer_must_stay() -> None:
+def test_the_last_batch_of_an_active_producer_is_retained() -> None:
     rules = retention(last_batches={PID: 9})
     assert rules.must_stay(header(5, 9))
     assert not rules.must_stay(header(5, 8))
@@ -205,7 +205,7 @@ def test_the_last_batch_of_a_known_producer_must_stay() -> None:
 # --- old formats
 
 
-def test_tombstones_of_old_formats_go_by_their_own_time_once_they_were_cleaned_before() -> None:
+def test_legacy_tombstones_expire_by_their_own_timestamp() -> None:
     latest = {b"a": 5}
     old, young = NOW - RETENTION, NOW - RETENTION + 1
 
@@ -219,7 +219,7 @@ def test_tombstones_of_old_formats_go_by_their_own_time_once_they_were_cleaned_b
     assert stays(-1, 0, 5)
 
 
-def test_messages_of_old_formats_stay_as_others_do() -> None:
+def test_legacy_messages_follow_the_same_retention() -> None:
     rules = retention({b"a": 5, b"b": 6}, start_offset=3, clean_to=8)
     records = [
         Record(offset, 0, key, b"v")

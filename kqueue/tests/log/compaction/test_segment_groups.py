@@ -21,7 +21,7 @@ def sources(*sizes: int, step: int = 10) -> list[SegmentSource]:
     return [SegmentSource(number * step, (number + 1) * step, size) for number, size in enumerate(sizes)]
 
 
-def test_neighbours_that_fit_are_put_together() -> None:
+def test_adjacent_segments_that_fit_are_grouped() -> None:
     assert bases(group_sources(sources(40, 40, 20, 1, 99, 100, 500, 1), {}, CONFIG)) == [
         [0, 10, 20],
         [30, 40],
@@ -47,7 +47,7 @@ def test_offsets_have_to_fit_the_indexes() -> None:
 
 
 @given(st.lists(st.integers(0, 150), max_size=12))
-def test_each_segment_is_in_one_group_and_none_is_too_large_but_alone(sizes: list[int]) -> None:
+def test_every_segment_is_in_one_group_and_only_single_ones_exceed_the_limit(sizes: list[int]) -> None:
     given_sources = sources(*sizes)
     groups = group_sources(given_sources, {}, CONFIG)
     assert [source for group in groups for source in group] == given_sources

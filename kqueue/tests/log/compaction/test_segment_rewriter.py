@@ -25,7 +25,7 @@ RECORDS = [
 THROTTLE = Throttle(float("inf"), lambda seconds: None, lambda: 0.0)
 
 
-def test_a_batch_that_loses_records_keeps_its_header_but_for_what_follows_from_them() -> None:
+def test_a_rewritten_batch_changes_only_derived_header_fields() -> None:
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         batch = bytes(
             build_batch(
@@ -46,7 +46,7 @@ def test_a_batch_that_loses_records_keeps_its_header_but_for_what_follows_from_t
 
 
 @pytest.mark.parametrize("timestamp_type", [0, LOG_APPEND_TIME_TYPE])
-def test_a_delete_horizon_takes_the_place_of_the_base_timestamp(timestamp_type: int) -> None:
+def test_a_delete_horizon_replaces_the_base_timestamp(timestamp_type: int) -> None:
     """S5.2, KIP-534"""
     batch = bytes(build_batch(RECORDS, timestamp_type=timestamp_type))
     header = read_header(batch)
@@ -63,7 +63,7 @@ def test_a_delete_horizon_takes_the_place_of_the_base_timestamp(timestamp_type: 
     base=st.integers(-(2**61), 2**61),
     value=st.sampled_from([None, b"", b"v" * 130]),
 )
-def test_times_stay_what_they_are_from_another_base(times: list[int], base: int, value: bytes | None) -> None:
+def test_a_new_base_timestamp_preserves_record_timestamps(times: list[int], base: int, value: bytes | None) -> None:
     batch = bytes(build_batch([Record(at, time, b"k", value, (("h", value),)) for at, time in enumerate(times)]))
     header = read_header(batch)
     moved = header._replace(base_timestamp=base)
@@ -72,13 +72,13 @@ def test_times_stay_what_they_are_from_another_base(times: list[int], base: int,
     assert [record.timestamp for record in iter_records(again)] == times
 
 
-def test_a_time_that_does_not_fit_is_refused() -> None:
+def test_a_timestamp_out_of_range_is_refused() -> None:
     data = bytes(build_batch([Record(0, 0, b"k", b"v"), Record(1, 2**63 - 1, b"k", b"v")]))[BATCH_OVERHEAD:]
     with pytest.raises(CorruptBatch, match="does not fit in 64 bits"):
         rebase_timestamps(data, 2, 1)
 
 
-def test_a_codec_that_nobody_knows_is_an_error() -> None:
+def test_an_unknown_codec_is_an_error() -> None:
     batch = bytes(build_batch(RECORDS))
     header = read_header(batch)
     kept = pick(batch[BATCH_OVERHEAD:], header, [1, 0, 0, 0])
@@ -86,7 +86,7 @@ def test_a_codec_that_nobody_knows_is_an_error() -> None:
         encode_kept(header._replace(attributes=6), kept, None)
 
 
-def test_an_empty_batch_has_the_offsets_and_if_asked_the_producer() -> None:
+def test_an_empty_batch_keeps_the_offsets_and_optionally_the_producer() -> None:
     builder = BatchBuilder(
         "zstd",
         producer_id=5,
@@ -111,7 +111,7 @@ def test_an_empty_batch_has_the_offsets_and_if_asked_the_producer() -> None:
         assert list(iter_records(out)) == []
 
 
-def test_an_empty_batch_takes_the_place_of_a_message_of_old_format() -> None:
+def test_an_empty_batch_replaces_a_legacy_message() -> None:
     (entry,) = iter_entries(encode_entry(1, 42, 1000, b"k", b"v"))
     after = read_header(empty_batch(entry))
     assert (after.base_offset, after.last_offset, after.max_timestamp, after.record_count, after.leader_epoch) == (
@@ -149,13 +149,13 @@ def test_an_offset_too_far_from_the_base_is_refused() -> None:
         segment.add(b"x", 10 + 2**31, 0)
 
 
-def test_an_index_of_aborted_transactions_is_made_where_one_is_asked_for() -> None:
+def test_a_transaction_index_is_written_on_request() -> None:
     storage = MemoryStorage()
     assert writer(storage).finish(with_txnindex=True).has_txnindex
     assert storage.read(f"t-0/{10:020d}.txnindex.cleaned") == b""
 
 
-def test_what_an_earlier_job_left_is_written_over_and_what_is_given_up_is_removed() -> None:
+def test_leftover_files_are_overwritten_and_abandoned_files_removed() -> None:
     storage = MemoryStorage()
     storage.make_folder("t-0")
     path = f"t-0/{10:020d}.log{CLEANED}"

@@ -11,7 +11,7 @@ pytest.importorskip("numba", reason="kqueue[fast] is not installed")
 from kqueue.log.compaction import siphash  # noqa: E402
 
 
-def test_keys_are_hashed_as_published() -> None:
+def test_hashes_equal_the_published_test_vectors() -> None:
     """The vectors of SipHash-2-4 with 128 bits for no byte and one, under the key 00..0f; longer
     messages against plain numbers.
     """

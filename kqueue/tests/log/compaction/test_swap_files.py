@@ -174,7 +174,7 @@ def test_a_power_cut_at_any_step_leaves_all_old_or_all_new(remains: Remains) -> 
                 raise
 
 
-def test_a_power_cut_while_completing_is_as_harmless() -> None:
+def test_a_power_cut_during_completion_is_recovered() -> None:
     """S5.2"""
     rng = random.Random(3)
     seen = 0
@@ -193,7 +193,7 @@ def test_a_power_cut_while_completing_is_as_harmless() -> None:
     assert seen > 100
 
 
-def test_completing_where_nothing_was_cut_short_changes_nothing() -> None:
+def test_completion_without_an_interrupted_swap_changes_nothing() -> None:
     storage = copy()
     assert not swap_files.complete(storage, FOLDER, names(storage))
     assert storage.steps == []
@@ -233,7 +233,7 @@ def rename(storage: FaultyStorage, base: int, suffixes: tuple[str, ...], old: st
         storage.rename(path + old, path + new)
 
 
-def test_a_swap_that_kafka_left_is_completed() -> None:
+def test_an_interrupted_swap_of_kafka_is_completed() -> None:
     """S5.2, S3.6: Kafka renames the log before its indexes, and may have left an old index of
     aborted transactions.
     """
@@ -252,7 +252,7 @@ def test_a_swap_that_kafka_left_is_completed() -> None:
     assert all(row.last_offset in markers for row in state(storage) if isinstance(row, AbortedTxn))
 
 
-def test_a_split_that_kafka_had_not_finished_is_undone() -> None:
+def test_an_interrupted_split_of_kafka_is_undone() -> None:
     """S5.2, S3.6: of a segment that was to be split in two, the second half has its swap name
     already, the first has not.
     """
@@ -280,7 +280,7 @@ def test_a_damaged_new_segment_does_not_count_as_short() -> None:
     assert names(storage) == before
 
 
-def test_a_segment_in_place_that_is_damaged_keeps_nothing_from_being_opened() -> None:
+def test_a_damaged_installed_segment_does_not_prevent_opening() -> None:
     storage = copy()
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     swap_files.discard(storage, FOLDER, done.groups[1:])

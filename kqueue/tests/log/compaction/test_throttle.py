@@ -21,7 +21,7 @@ class Time:
         return self.now
 
 
-def test_what_is_spent_takes_its_time() -> None:
+def test_spending_waits_for_the_rate() -> None:
     time = Time()
     throttle = Throttle(1000, time.sleep, time.monotonic)
     for _ in range(50):
@@ -29,7 +29,7 @@ def test_what_is_spent_takes_its_time() -> None:
     assert time.now - 100 == pytest.approx(5, abs=0.3)
 
 
-def test_who_is_slow_anyway_does_not_sleep() -> None:
+def test_a_slow_caller_does_not_sleep() -> None:
     time = Time()
     throttle = Throttle(1000, time.sleep, time.monotonic)
     for _ in range(50):
@@ -38,7 +38,7 @@ def test_who_is_slow_anyway_does_not_sleep() -> None:
     assert time.slept == 0
 
 
-def test_a_pause_gives_no_credit_for_long() -> None:
+def test_credit_of_a_pause_is_bounded() -> None:
     time = Time()
     throttle = Throttle(1000, time.sleep, time.monotonic)
     time.now += 60
@@ -48,7 +48,7 @@ def test_a_pause_gives_no_credit_for_long() -> None:
     assert time.slept == pytest.approx(10, abs=0.3)
 
 
-def test_no_bound_no_sleep() -> None:
+def test_without_a_limit_it_never_sleeps() -> None:
     time = Time()
     throttle = Throttle(float("inf"), time.sleep, time.monotonic)
     throttle.spend(1 << 60)

@@ -37,7 +37,7 @@ def test_without_jobs_a_write_is_done_at_once_and_nothing_is_written_twice() -> 
     assert told.news == [("first", None), ("again", None)]
 
 
-def test_what_comes_while_a_write_is_under_way_is_written_once_and_newest() -> None:
+def test_updates_during_a_write_are_coalesced() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
     file = CheckpointFile(storage, NAME, jobs, bytes)
     for number in range(4):
@@ -52,7 +52,7 @@ def test_what_comes_while_a_write_is_under_way_is_written_once_and_newest() -> N
     assert not jobs.pending
 
 
-def test_a_job_never_overtakes_a_write_that_came_after_it() -> None:
+def test_a_job_never_overwrites_a_newer_write() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
     file = CheckpointFile(storage, NAME, jobs, bytes)
     file.save(lambda: b"old", told.by("old"))
@@ -64,7 +64,7 @@ def test_a_job_never_overtakes_a_write_that_came_after_it() -> None:
     assert told.news == [("old", None), ("next", None)]
 
 
-def test_a_write_that_fails_is_told_and_the_next_one_is_tried() -> None:
+def test_a_failed_write_is_reported_and_the_next_is_attempted() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
     file = CheckpointFile(storage, NAME, jobs, bytes)
     storage.fail("append")
@@ -80,7 +80,7 @@ def test_a_write_that_fails_is_told_and_the_next_one_is_tried() -> None:
     assert told.news[1] == ("second", None)
 
 
-def test_a_job_that_is_late_leaves_a_closed_folder_alone() -> None:
+def test_a_late_job_does_not_write_to_a_closed_folder() -> None:
     storage, jobs, told = FaultyStorage(), SteppedJobs(), Told()
     file = CheckpointFile(storage, NAME, jobs, bytes)
     file.save(lambda: b"1", told.by("late"))
@@ -92,7 +92,7 @@ def test_a_job_that_is_late_leaves_a_closed_folder_alone() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from(["save", "now", "step"]), max_size=12), st.sampled_from(Remains), st.data())
-def test_after_a_power_cut_what_was_told_is_there_or_something_newer(
+def test_a_power_cut_leaves_an_acknowledged_write_or_a_newer_one(
     calls: list[str], remains: Remains, data: st.DataObject
 ) -> None:
     def run(cut_at: int | None) -> tuple[FaultyStorage, list[int], int]:

@@ -133,14 +133,14 @@ def test_the_longest_topic_can_be_renamed() -> None:
     assert key not in folder.recovery_points
 
 
-def test_a_broken_checkpoint_is_told_and_done_without(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_corrupt_checkpoint_is_reported_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage()
     storage.write_atomic(checkpoints.RECOVERY_POINTS, b"junk")
     assert open_folder(storage).recovery_points == {}
     assert "going on without it" in caplog.text
 
 
-def test_a_checkpoint_that_says_nothing_new_is_not_written() -> None:
+def test_an_unchanged_checkpoint_is_not_written() -> None:
     storage = FaultyStorage()
     folder = open_folder(storage)
     folder.recovery_points[("t", 0)] = 5

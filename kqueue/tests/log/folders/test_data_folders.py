@@ -57,7 +57,7 @@ def test_a_folder_that_cant_be_opened_leaves_the_others_serving(kind: str, caplo
     assert [read_values(log_of(manager, number)) for number in range(2)] == [[b"0"], [b"1"]]
 
 
-def test_what_may_be_on_an_offline_folder_is_not_made_anew() -> None:
+def test_partitions_possibly_on_an_offline_folder_are_not_recreated() -> None:
     first, _ = two_folders()
     manager = start(first, offline=[GONE])
     with pytest.raises(
@@ -115,14 +115,14 @@ def test_a_partition_in_two_folders_is_refused_and_the_others_served() -> None:
     assert read_values(log_of(manager, 9)) == [], "of two that are empty either will do"
 
 
-def test_an_empty_copy_that_a_failed_attempt_left_is_passed_over() -> None:
+def test_an_empty_leftover_copy_is_ignored() -> None:
     first, second = two_folders()
     first.make_folder("t-1")
     manager = start(first, second)
     assert read_values(log_of(manager, 1)) == [b"1"]
 
 
-def test_new_partitions_go_where_nothing_has_failed() -> None:
+def test_new_partitions_are_placed_on_healthy_folders() -> None:
     first, second = two_folders()
     manager = start(first, second)
     append(log_of(manager, 0), b"x")

@@ -75,7 +75,7 @@ def test_producers_are_refused_below_the_reserve_and_served_above_it(caplog: pyt
     assert "has room again" in over
 
 
-def test_it_looks_after_half_of_what_was_free_was_written() -> None:
+def test_free_space_is_measured_after_half_of_it_was_written() -> None:
     disk = Disk(total=10_000_000)
     disk.space.begin()
     disk.take(leaves=1_000_000)
@@ -88,21 +88,21 @@ def test_it_looks_after_half_of_what_was_free_was_written() -> None:
 
 
 @pytest.mark.parametrize(("total", "reserve"), [(64 * MiB, 64 * MiB // 100), (10 * GiB, 64 * MiB), (1000, 10)])
-def test_the_reserve_that_is_not_set_is_a_hundredth_and_64_mib_at_most(total: int, reserve: int) -> None:
+def test_the_default_reserve_is_one_percent_and_at_most_64_mib(total: int, reserve: int) -> None:
     space = DiskSpace(FaultyStorage(capacity_bytes=total), AUTOMATIC, ManualClock())
     sizes = space._sizes()
     assert sizes is not None
     assert sizes[1] == reserve
 
 
-def test_without_a_reserve_and_where_free_bytes_are_not_known_nobody_is_refused() -> None:
+def test_producers_are_accepted_without_a_reserve_or_known_free_space() -> None:
     for space in (DiskSpace(MemoryStorage(), RESERVE, ManualClock()), Disk(0).space):
         space.begin()
         space.refresh()
         assert space.refusal is None
 
 
-def test_a_disk_that_was_filled_has_room_for_the_brokers_own_files() -> None:
+def test_a_full_disk_has_space_for_the_brokers_own_files() -> None:
     disk = Disk()
     disk.space.begin()
     disk.take(leaves=0)
@@ -122,7 +122,7 @@ def test_a_disk_that_was_filled_has_room_for_the_brokers_own_files() -> None:
     assert disk.storage.open(EMERGENCY_FILE).size == 10_000
 
 
-def test_a_start_on_a_full_disk_has_room_too() -> None:
+def test_a_start_on_a_full_disk_succeeds() -> None:
     disk = Disk()
     disk.space.begin()
     disk.take(leaves=0)
@@ -132,7 +132,7 @@ def test_a_start_on_a_full_disk_has_room_too() -> None:
     assert again.refusal is not None
 
 
-def test_appends_that_find_no_room_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_appends_without_space_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     disk = Disk(0)
     for _ in range(3):
         disk.space.on_disk_full(DiskFull("ENOSPC"))

@@ -38,7 +38,7 @@ def folder_of(storage: Storage) -> DataFolder:
     return folder
 
 
-def test_open_logs_tell_their_size_and_the_others_are_listed() -> None:
+def test_sizes_of_open_and_closed_logs() -> None:
     storage = MemoryStorage()
     folder = folder_of(storage)
     log = open_log(storage)
@@ -52,7 +52,7 @@ def test_open_logs_tell_their_size_and_the_others_are_listed() -> None:
     assert (found.total_bytes, found.usable_bytes) == (None, None)
 
 
-def test_the_volume_is_told_where_it_is_known() -> None:
+def test_the_volume_size_is_reported_if_known() -> None:
     storage = FaultyStorage(capacity_bytes=10_000)
     folder = folder_of(storage)
     before = LogDirListing(folder, {}).run()

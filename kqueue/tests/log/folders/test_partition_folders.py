@@ -33,7 +33,7 @@ class Desk:
         return [entry.name for storage in self.storages for entry in storage.list("") if entry.is_folder]
 
 
-def test_nothing_is_made_or_removed_on_the_owner_thread() -> None:
+def test_folders_are_created_and_removed_outside_of_the_owner_thread() -> None:
     desk = Desk()
     steps = desk.storages[0].steps
     before = len(steps)
@@ -66,7 +66,7 @@ def test_many_folders_share_the_syncs_of_their_removal() -> None:
 
 
 @pytest.mark.parametrize("jobs_done", [0, 1])
-def test_the_first_use_makes_the_folder_that_the_job_has_not_made_yet(jobs_done: int) -> None:
+def test_first_use_creates_a_folder_whose_job_is_pending(jobs_done: int) -> None:
     desk = Desk()
     for number in range(3):
         desk.manager.create("t", number, OLD)
@@ -80,7 +80,7 @@ def test_the_first_use_makes_the_folder_that_the_job_has_not_made_yet(jobs_done:
     assert read_values(desk.log(2)) == [b"x"]
 
 
-def test_a_topic_that_is_deleted_while_its_folders_are_made_leaves_nothing() -> None:
+def test_deleting_a_topic_during_folder_creation_leaves_no_files() -> None:
     desk = Desk()
     for number in range(3):
         desk.manager.create("t", number, OLD)
@@ -113,7 +113,7 @@ def test_a_new_topic_of_the_name_begins_empty_while_the_old_one_is_still_removed
     assert read_values(desk.log(id=NEW)) == [b"new"]
 
 
-def test_a_folder_that_cant_be_renamed_is_not_given_to_a_new_topic() -> None:
+def test_a_folder_that_cannot_be_renamed_is_not_reused() -> None:
     desk = Desk()
     append(desk.log(), b"old")
     desk.storages[0].fail("rename", lambda path: path.startswith("t-0"))
@@ -125,7 +125,7 @@ def test_a_folder_that_cant_be_renamed_is_not_given_to_a_new_topic() -> None:
     assert desk.manager.is_removing, "what keeps the note that the topic was deleted"
 
 
-def test_folders_that_cant_be_made_cost_one_line_and_are_made_at_their_first_use(
+def test_failed_folder_creation_is_logged_once_and_retried_at_first_use(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     desk = Desk()
@@ -140,7 +140,7 @@ def test_folders_that_cant_be_made_cost_one_line_and_are_made_at_their_first_use
     assert desk.folders() == ["t-7"]
 
 
-def test_a_data_folder_is_chosen_without_a_look_at_its_partitions() -> None:
+def test_choosing_a_data_folder_does_not_list_its_partitions() -> None:
     """Each choice costs the same however many partitions there are, also where one of them has
     failed.
     """

@@ -28,7 +28,7 @@ class Recorded(KeyedTaskQueue[int, str]):
         self.results.append((key, error is None))
 
 
-def test_pieces_are_done_in_order_a_slice_per_job() -> None:
+def test_tasks_run_in_order_a_slice_per_job() -> None:
     jobs = SteppedJobs()
     work = Recorded(jobs)
     count = 2 * SLICE + 1
@@ -47,7 +47,7 @@ def test_pieces_are_done_in_order_a_slice_per_job() -> None:
     assert len(work) == 0
 
 
-def test_without_jobs_a_piece_is_done_when_it_is_added() -> None:
+def test_without_jobs_a_task_runs_when_it_is_added() -> None:
     work = Recorded(None)
     work.add(1, "good")
     work.add(2, "bad")
@@ -55,7 +55,7 @@ def test_without_jobs_a_piece_is_done_when_it_is_added() -> None:
     assert work.slices == 2
 
 
-def test_a_piece_that_is_needed_now_is_done_once_and_at_once() -> None:
+def test_an_urgent_task_runs_immediately_and_once() -> None:
     jobs = SteppedJobs()
     work = Recorded(jobs)
     for key in range(3):
@@ -84,7 +84,7 @@ def test_a_result_that_the_job_has_is_applied_when_it_is_asked_for() -> None:
     assert not work.is_pending(0)
 
 
-def test_a_piece_is_taken_back_unless_it_was_done() -> None:
+def test_a_task_can_be_cancelled_until_it_ran() -> None:
     jobs = SteppedJobs()
     work = Recorded(jobs)
     for key in range(3):
@@ -97,7 +97,7 @@ def test_a_piece_is_taken_back_unless_it_was_done() -> None:
     assert not work.cancel(1)
 
 
-def test_the_owner_waits_for_the_piece_that_the_thread_is_in_the_middle_of() -> None:
+def test_the_owner_waits_for_a_running_task() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Recorded):

@@ -23,7 +23,7 @@ def test_files_and_their_folders() -> None:
     assert sum(seen) == 101
 
 
-def test_what_a_copy_cut_short_left_is_taken_over() -> None:
+def test_an_interrupted_backup_is_resumed() -> None:
     source, target = MemoryStorage(), MemoryStorage()
     source.write_atomic("y", b"2")
     target.make_folder("copy.partial")

@@ -37,7 +37,7 @@ def plan(storage: Storage, base: int = 0) -> LogRewrite:
     return plan_rewrite(storage, FOLDER, base, dict(pairwise(bases)).get(base), base)
 
 
-def test_a_sound_file_stays_as_it_is() -> None:
+def test_a_valid_file_is_unchanged() -> None:
     storage, _ = made()
     for name in names(storage):
         cut = plan(storage, int(name[:20]))
@@ -46,7 +46,7 @@ def test_a_sound_file_stays_as_it_is() -> None:
     assert cut.end_offset == 36
 
 
-def test_a_damaged_batch_goes_alone_and_the_indexes_with_it() -> None:
+def test_a_damaged_batch_and_the_indexes_are_removed() -> None:
     storage, _ = made()
     data = content(storage, FIRST)
     at = starts(data)
@@ -62,7 +62,7 @@ def test_a_damaged_batch_goes_alone_and_the_indexes_with_it() -> None:
     assert file_name(9, INDEX) in left
 
 
-def test_what_a_repair_cut_short_left_is_taken_over() -> None:
+def test_an_interrupted_repair_is_resumed() -> None:
     storage, _ = made()
     data = content(storage, FIRST)
     replace(storage, FIRST, data + b"junk")
@@ -72,9 +72,7 @@ def test_what_a_repair_cut_short_left_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [61, 100, log_rewrite.CHUNK_BYTES])
-def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(
-    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
-) -> None:
+def test_a_header_is_corrected_from_adjacent_batches(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     """A header is corrected once, for each way in which the file is copied in chunks."""
     monkeypatch.setattr(log_rewrite, "CHUNK_BYTES", chunk_bytes)
     storage, _ = made()
@@ -88,7 +86,7 @@ def test_what_its_neighbours_tell_of_a_batch_is_put_right_in_place(
     assert content(storage, FIRST) == data
 
 
-def test_stretches_in_a_row_share_the_offsets_that_are_missing() -> None:
+def test_adjacent_lost_ranges_share_the_missing_offsets() -> None:
     storage, _ = made()
     data = content(storage, FIRST)
     at = starts(data)
@@ -101,7 +99,7 @@ def test_stretches_in_a_row_share_the_offsets_that_are_missing() -> None:
     assert "no offsets, " in str(lost[1])
 
 
-def test_nobody_knows_how_far_a_damaged_end_reached() -> None:
+def test_the_end_offset_of_a_damaged_tail_is_unknown() -> None:
     storage, _ = made()
     name = names(storage)[-1]
     base = int(name[:20])
@@ -112,7 +110,7 @@ def test_nobody_knows_how_far_a_damaged_end_reached() -> None:
     assert "what followed offset 32" in str(cut.lost[0])
 
 
-def test_one_offset_is_told_as_one() -> None:
+def test_a_single_lost_offset_is_reported_as_one() -> None:
     assert (
         str(LostRange("f.log", 5, 80, 7, 8, "a", "b"))
         == "f.log at position 5: offset 7, 80 bytes (expected a, found b)"

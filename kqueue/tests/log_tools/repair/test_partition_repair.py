@@ -47,7 +47,7 @@ def known_to_reach(storage: MemoryStorage, recovery_point: int, high_watermark: 
     storage.write_atomic(HIGH_WATERMARKS, encode_offsets({KEY: high_watermark}))
 
 
-def test_a_sound_partition_is_left_alone() -> None:
+def test_a_valid_partition_is_unchanged() -> None:
     storage, _ = made()
     before = {entry.name: content(storage, entry.name) for entry in storage.list(FOLDER)}
     assert repair(storage).repair() == PartitionRepairResult()
@@ -68,7 +68,7 @@ def test_a_plan_only_reads() -> None:
     assert told.lost == repair(storage).repair().lost
 
 
-def test_what_is_lost_is_cut_out_made_anew_and_noted() -> None:
+def test_damage_is_removed_files_are_rebuilt_and_gaps_recorded() -> None:
     storage, values = made()
     harm(storage, FIRST, 70)
     done = repaired_files(storage)
@@ -80,7 +80,7 @@ def test_what_is_lost_is_cut_out_made_anew_and_noted() -> None:
     assert read_values(open_log(storage, clean=True)) == values[3:]
 
 
-def test_gaps_of_two_repairs_are_noted_together() -> None:
+def test_gaps_of_two_repairs_are_merged() -> None:
     storage, _ = made()
     harm(storage, FIRST, 70)
     repaired_files(storage)
@@ -89,7 +89,7 @@ def test_gaps_of_two_repairs_are_noted_together() -> None:
     assert decode_gaps(content(storage, GAPS)) == [(0, 3), (9, 12)]
 
 
-def test_a_sound_snapshot_knows_more_than_is_left_of_the_log_and_stays() -> None:
+def test_a_valid_snapshot_is_retained() -> None:
     storage = MemoryStorage()
     log = open_log(storage)
     append(log, b"a", producer_id=5, epoch=0, base_sequence=0)
@@ -107,7 +107,7 @@ def test_a_sound_snapshot_knows_more_than_is_left_of_the_log_and_stays() -> None
 @pytest.mark.parametrize(
     ("recovery_point", "high_watermark", "end"), [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)]
 )
-def test_no_offset_is_given_away_twice(recovery_point: int, high_watermark: int, end: int) -> None:
+def test_no_offset_is_reused(recovery_point: int, high_watermark: int, end: int) -> None:
     """The log continues where both checkpoints say; a single one may be damaged itself."""
     storage, values = made()
     known_to_reach(storage, recovery_point, high_watermark)
@@ -119,7 +119,7 @@ def test_no_offset_is_given_away_twice(recovery_point: int, high_watermark: int,
     assert read_values(log) == [*values, b"new"]
 
 
-def test_an_end_that_was_lost_is_told_with_its_offsets() -> None:
+def test_a_lost_tail_is_reported_with_its_offsets() -> None:
     storage, _ = made()
     known_to_reach(storage, 36, 36)
     last = names(storage)[-1]
@@ -127,7 +127,7 @@ def test_an_end_that_was_lost_is_told_with_its_offsets() -> None:
     assert [(lost.first_offset, lost.end_offset) for lost in repair(storage).plan().lost] == [(33, 36)]
 
 
-def test_what_belongs_to_no_log_goes() -> None:
+def test_files_without_a_log_are_removed() -> None:
     storage, _ = made()
     replace(storage, file_name(700, INDEX), b"")
     assert repaired_files(storage) == {file_name(700, INDEX): "removed: it has no log file"}

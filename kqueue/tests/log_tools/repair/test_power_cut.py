@@ -138,7 +138,7 @@ def test_power_cut_at_every_step(remains: Remains, tmp_path: Path) -> None:
         assert without_left_overs(tree_of(Below(disk, "data"))) == wanted, (cut_at, storage.steps[cut_at - 1])
 
 
-def test_a_broker_that_starts_on_a_repair_cut_short_reads_nothing_wrong(tmp_path: Path) -> None:
+def test_a_broker_started_after_an_interrupted_repair_reads_valid_data(tmp_path: Path) -> None:
     before = damaged(tmp_path)
     whole = loaded(before)
     first = len(whole.steps)

@@ -67,7 +67,7 @@ def readable(log: Log) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_each_kind_of_damage_can_be_mended(case: Case, tmp_path: Path) -> None:
+def test_each_kind_of_damage_can_be_repaired(case: Case, tmp_path: Path) -> None:
     partition = case.file.partition("/")[0] if "/" in case.file else "v2-none-0"
     folder = some_of(case.version, tmp_path, partition)
     before = offsets_of(folder / partition)
@@ -128,7 +128,9 @@ def test_a_damaged_batch_costs_its_own_records_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("position", "mask"), [(3180 + 6, 1), (3180 + 15, 1), (6386 + 7, 64), (0, 0x40), (12, 0x80)])
-def test_what_lies_outside_of_the_checksum_is_put_right_without_loss(position: int, mask: int, tmp_path: Path) -> None:
+def test_header_fields_outside_of_the_checksum_are_corrected_without_loss(
+    position: int, mask: int, tmp_path: Path
+) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     before = contents(folder)
     flip(folder / f"{NONE}.log", position, mask)
@@ -138,7 +140,7 @@ def test_what_lies_outside_of_the_checksum_is_put_right_without_loss(position: i
     assert contents(folder)[f"{NONE}.log"] == before[f"{NONE}.log"]
 
 
-def test_no_offset_is_given_away_twice_when_the_end_is_lost(tmp_path: Path) -> None:
+def test_no_offset_is_reused_after_losing_the_end(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     flip(folder / f"{NONE}.log", 23000)
     result = repair(folder, tmp_path / "copy")
@@ -150,7 +152,7 @@ def test_no_offset_is_given_away_twice_when_the_end_is_lost(tmp_path: Path) -> N
     assert (log.start_offset, log.end_offset) == (0, 300)
 
 
-def test_a_segment_that_is_gone_at_the_end(tmp_path: Path) -> None:
+def test_a_missing_last_segment(tmp_path: Path) -> None:
     folder = some_of("2.8", tmp_path, "v0-none-0")
     for path in (folder / "v0-none-0").glob("00000000000000000160.*"):
         path.unlink()
@@ -170,7 +172,7 @@ def test_every_log_file_gone(tmp_path: Path) -> None:
     assert opened(folder / "v2-none-0").end_offset == 300
 
 
-def test_what_the_snapshot_knows_of_producers_stays(tmp_path: Path) -> None:
+def test_producers_of_the_snapshot_are_retained(tmp_path: Path) -> None:
     """A producer that continues after the repair is still known by its last batch."""
     folder = some_of("4.3", tmp_path, "txn-0")
     flip(folder / f"{TXN}.log", -100)
@@ -182,7 +184,7 @@ def test_what_the_snapshot_knows_of_producers_stays(tmp_path: Path) -> None:
     assert (folder / f"{TXN}.txnindex").read_bytes() == transactions
 
 
-def test_a_length_that_lies_costs_one_batch(tmp_path: Path) -> None:
+def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     put(folder / f"{NONE}.log", 3188, b"\x7f")
     (lost,) = repair(folder, tmp_path / "copy").lost
@@ -200,7 +202,7 @@ SHOVELLED = [
 
 
 @pytest.mark.parametrize(("version", "partition"), SHOVELLED)
-def test_all_that_a_shovel_can_do(version: str, partition: str, tmp_path: Path) -> None:
+def test_any_combination_of_damage(version: str, partition: str, tmp_path: Path) -> None:
     """Bytes overwritten, removed and added anywhere: a repair leaves no damage, invents nothing."""
     rng = random.Random(f"{version} {partition}")
     for number in range(5):
@@ -238,9 +240,7 @@ def shovelled(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(("version", "partition"), SHOVELLED)
-def test_only_batches_that_were_hit_are_lost_and_all_that_is_lost_is_told(
-    version: str, partition: str, tmp_path: Path
-) -> None:
+def test_only_damaged_batches_are_lost_and_every_loss_is_reported(version: str, partition: str, tmp_path: Path) -> None:
     rng = random.Random(f"{version} {partition}")
     for number in range(5):
         folder = lean(version, tmp_path / str(number), partition)
@@ -270,7 +270,7 @@ def offsets_in(batch: Batch) -> set[int]:
     return {record.offset for record in batch.records()}
 
 
-def test_a_sound_folder_is_neither_copied_nor_changed(tmp_path: Path) -> None:
+def test_a_valid_folder_is_neither_copied_nor_changed(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "txn-0")
     before = contents(folder)
     result = repair(folder, tmp_path / "copy")
@@ -279,7 +279,7 @@ def test_a_sound_folder_is_neither_copied_nor_changed(tmp_path: Path) -> None:
     assert contents(folder) == before
 
 
-def test_a_trial_says_what_would_go_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_reports_losses_and_changes_nothing(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     flip(folder / f"{NONE}.log", 23000)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
@@ -289,7 +289,7 @@ def test_a_trial_says_what_would_go_and_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_partitions_that_are_sound_stay_as_they_are_and_are_not_copied(tmp_path: Path) -> None:
+def test_valid_partitions_are_neither_copied_nor_changed(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0", "txn-0")
     before = contents(folder / "txn-0")
     flip(folder / f"{NONE}.log", 3300)
@@ -355,7 +355,7 @@ def damaged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_broker_at_work_keeps_repairs_out(tmp_path: Path) -> None:
+def test_a_running_broker_prevents_repairs(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     before = contents(folder)
     lock = LocalStorage(folder).lock(LOCK)
@@ -367,7 +367,7 @@ def test_a_broker_at_work_keeps_repairs_out(tmp_path: Path) -> None:
     assert not (tmp_path / "copy").exists()
 
 
-def test_places_where_no_copy_can_be(tmp_path: Path) -> None:
+def test_invalid_backup_locations(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()
@@ -392,7 +392,7 @@ class Full(LocalStorage):
         return 1_000_000
 
 
-def test_too_little_room_is_seen_before_anything_is_done(tmp_path: Path) -> None:
+def test_missing_space_is_detected_before_any_change(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     before = contents(folder)
     with pytest.raises(RepairRefused, match="1000000 are free"):
@@ -411,7 +411,7 @@ def test_a_torn_tail_after_a_crash_is_left_to_the_next_start(tmp_path: Path) -> 
     assert repair(folder, tmp_path / "copy").done == []
 
 
-def test_one_partition_that_cannot_be_mended_does_not_keep_the_others(tmp_path: Path) -> None:
+def test_a_failed_partition_does_not_stop_the_others(tmp_path: Path) -> None:
     folder = some_of("2.8", tmp_path, "v0-none-0", "v2-none-0")
     (folder / "v0-none-0/00000000000000000160.log").rename(folder / "v0-none-0/00000000000000000200.log")
     cut(folder / "v2-none-0/00000000000000000000.log", 3000)

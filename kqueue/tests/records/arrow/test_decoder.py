@@ -433,7 +433,7 @@ HOSTILE = st.one_of(
     claimed=st.sampled_from([0, 0, 0, -1, 1, 2**31 - 20]),
     base_time=st.sampled_from([None, None, 2**63 - 50, -(2**63) + 50]),
 )
-def test_bytes_that_are_no_records(
+def test_bytes_that_are_not_records(
     records: list[Record], kind: dict[str, Any], at: float, junk: bytes, cut: int, claimed: int, base_time: int | None
 ) -> None:
     """With a right checksum: both engines take as many records, and then say the same."""
