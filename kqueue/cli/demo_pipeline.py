@@ -43,7 +43,7 @@ INTERRUPTED = 130  # what a shell shows after Ctrl-C
 def pipeline(
     picture: Path, folder: Path | None, keep: bool, limit: int | None, speed: float | None, master: str
 ) -> None:
-    """Find the delays of 2013 with Spark while the flights are told, and check every sum.
+    """Find the delays of 2013 with Spark while flights arrive, and check every sum.
 
     Starts a broker on local disk. A kafka-python producer tells the flights that left New York in
     2013 in the order of time, as JSON; some much later than they left, some broken. Meanwhile Spark

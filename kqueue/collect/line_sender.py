@@ -26,7 +26,7 @@ CONNECT_TIMEOUT_MS = 5_000
 DELIVERY_TIMEOUT_MS = 24 * 60 * 60 * 1000
 RECONNECT_MS_MAX = 5_000
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
-# Before the user is told that the broker is silent; and how long it may still answer after Ctrl-C.
+# Delay before the notice that the broker does not answer; its time to answer after Ctrl-C.
 CONFIRMATION_TIMEOUT_S = 5.0
 FLUSH_S = 0.2
 PERMANENT = (

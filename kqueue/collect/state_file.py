@@ -104,7 +104,7 @@ class StateFile:
             topic, state = str(content["topic"]), _state_of(content)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StateUnusable(
-                f"{self.path} holds no positions that this version can read; move it away to begin anew"
+                f"{self.path} has no positions that this version can read; move it away to start over"
             ) from None
         if topic != self.topic:
             raise StateUnusable(

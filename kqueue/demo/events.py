@@ -86,7 +86,7 @@ def events(
 def replay(
     producer: KafkaProducer,
     topic: str,
-    told: Iterable[Event],
+    sent_events: Iterable[Event],
     *,
     hours_per_s: float | None = None,
     progress: Callable[[int], None] = lambda sent: None,
@@ -102,7 +102,7 @@ def replay(
     counts = dict.fromkeys(EventKind, 0)
     pace = _Pace(hours_per_s, sleep, now_s)
     failures: list[BaseException] = []
-    for number, event in enumerate(told, start=1):
+    for number, event in enumerate(sent_events, start=1):
         pace.until(event.send_ms)
         producer.send(topic, event.value, event.key, timestamp_ms=event.send_ms).add_errback(failures.append)
         counts[event.kind] += 1

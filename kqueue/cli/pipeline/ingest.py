@@ -37,7 +37,7 @@ lateness is as said behind it:
   time  = ["paid", "ordered"]   # the first that is there is the event's time
   by    = ["shop"]              # gold counts by these            (none)
   window   = "1 hour"           # and by so much time             (1 hour)
-  lateness = "2 hours"          # how late an event may be told   (2 hours)
+  lateness = "2 hours"          # how late an event may be row_counts   (2 hours)
   [fields]                      # bigint, int, double, decimal(10,2), string,
   number  = "bigint"            # boolean, date, timestamp (ISO 8601, with its
   shop    = "string"            # zone), timestamp_ms (since 1970);
@@ -159,17 +159,17 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
 
     hide_progress()
 
-    told: dict[str, int] = {}
-    with Live(_progress(told, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:
+    row_counts: dict[str, int] = {}
+    with Live(_progress(row_counts, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:
 
         def tell(stage: str, rows: int) -> None:
-            told[stage] = rows
-            live.update(_progress(told, stage))
+            row_counts[stage] = rows
+            live.update(_progress(row_counts, stage))
 
         yield tell
 
 
-def _progress(told: dict[str, int], at: str | None) -> Table:
+def _progress(row_counts: dict[str, int], at: str | None) -> Table:
     from rich.spinner import Spinner
     from rich.table import Table
 
@@ -179,7 +179,9 @@ def _progress(told: dict[str, int], at: str | None) -> Table:
     table.add_column(min_width=12)
     for stage in STAGES:
         table.add_row(
-            stage, counted(told[stage], "row") if stage in told else "", Spinner("dots") if stage == at else ""
+            stage,
+            counted(row_counts[stage], "row") if stage in row_counts else "",
+            Spinner("dots") if stage == at else "",
         )
     if at is None:
         table.add_row("reading", "", Spinner("dots"))

@@ -58,18 +58,18 @@ class EventSender:
 
     def _run(self, bootstrap: str) -> None:
         try:
-            told = list(events(self._going(self._taken())))
-            closing = closing_event(told)
+            sent_events = list(events(self._going(self._taken())))
+            closing = closing_event(sent_events)
             self.closing_ms = closing.send_ms
-            self._send(bootstrap, [*told, closing])
-            self.truth = expected_results(self._taken(), told, lambda: not self._stopping.is_set())
+            self._send(bootstrap, [*sent_events, closing])
+            self.truth = expected_results(self._taken(), sent_events, lambda: not self._stopping.is_set())
         except Exception as error:  # raised by the thread that watches the sender
             self.error = error
 
-    def _send(self, bootstrap: str, told: Iterable[Event]) -> None:
+    def _send(self, bootstrap: str, sent_events: Iterable[Event]) -> None:
         producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
         try:
-            replay(producer, TOPIC, self._noted(told), hours_per_s=self._hours_per_s, sleep=self._sleep)
+            replay(producer, TOPIC, self._noted(sent_events), hours_per_s=self._hours_per_s, sleep=self._sleep)
             self.confirmed = True
         finally:
             producer.close(timeout=JOIN_S)
@@ -80,8 +80,8 @@ class EventSender:
     def _going(self, flights: Iterable[Flight]) -> Iterator[Flight]:
         return itertools.takewhile(lambda flight: not self._stopping.is_set(), flights)
 
-    def _noted(self, told: Iterable[Event]) -> Iterator[Event]:
-        for event in told:
+    def _noted(self, sent_events: Iterable[Event]) -> Iterator[Event]:
+        for event in sent_events:
             if self._stopping.is_set():
                 return
             yield event
@@ -92,13 +92,13 @@ class EventSender:
         self._stopping.wait(seconds)
 
 
-def closing_event(told: Iterable[Event]) -> Event:
+def closing_event(sent_events: Iterable[Event]) -> Event:
     """Return a last event that is late enough to close every hour of the others.
 
     The time of a stream advances by its events only: without this event the last hours would stay
     open. Its own hour is never closed.
     """
-    last_ms = max((event.send_ms for event in told), default=0)
+    last_ms = max((event.send_ms for event in sent_events), default=0)
     send_ms = (last_ms // HOUR_MS + 1) * HOUR_MS + LATENESS_MS
     time = datetime.fromtimestamp(send_ms / 1000, UTC)
     content = {

@@ -51,16 +51,16 @@ class ExpectedResults:
 
 
 def expected_results(
-    flights: Iterable[Flight], told: Iterable[Event], going: Callable[[], bool] = lambda: True
+    flights: Iterable[Flight], sent_events: Iterable[Event], going: Callable[[], bool] = lambda: True
 ) -> ExpectedResults:
-    """Return the expected results of `flights` sent as the events `told`.
+    """Return the expected results of `flights` sent as the events `sent_events`.
 
     Args:
         going: asked now and then; once it is False, the results stay incomplete.
     """
     fine: set[int] = set()
     aside: dict[Record, list[str]] = {}
-    for event in told:
+    for event in sent_events:
         if event.kind is EventKind.VALID:
             fine.add(json.loads(event.value)["id"])
         else:

@@ -120,15 +120,20 @@ def _archive(
         number = done.number + 1
         frame = _read(spark, source, begin, end)
         with watched(spark, "archive", seen, _size(begin, end), total, tell):
-            told = _stage(spark, frame, layout.begin(number), sizes)
+            staged_rows = _stage(spark, frame, layout.begin(number), sizes)
         seen += _size(begin, end)
         names = tuple(final_name(name, number) for name in layout.staged(number))
         done = replace(
-            done, number=number, ends={**done.ends, **end}, rows=told, rows_total=done.rows_total + told, files=names
+            done,
+            number=number,
+            ends={**done.ends, **end},
+            rows=staged_rows,
+            rows_total=done.rows_total + staged_rows,
+            files=names,
         )
         layout.commit(done)
         layout.publish(number)
-        rows, batches, files = rows + told, batches + 1, files + len(names)
+        rows, batches, files = rows + staged_rows, batches + 1, files + len(names)
     return ArchiveResult(rows, batches, files, done.rows_total)
 
 

@@ -177,21 +177,21 @@ class _Query:
         if last is None or last.batchId <= self._batch:
             return
         for progress in [last] if last.batchId == self._batch + 1 else self._query.recentProgress:
-            told = json.loads(progress.json)
+            progress_json = json.loads(progress.json)
             if (
-                told["batchId"] > self._batch and "addBatch" in told["durationMs"]
+                progress_json["batchId"] > self._batch and "addBatch" in progress_json["durationMs"]
             ):  # without, it says that there was none
-                self._note(told)
+                self._note(progress_json)
 
-    def _note(self, told: dict[str, Any]) -> None:
-        self._batch = told["batchId"]
-        self.records += told["numInputRows"]
-        self.dropped += sum(operator["numRowsDroppedByWatermark"] for operator in told["stateOperators"])
-        (source,) = told["sources"]
+    def _note(self, progress_json: dict[str, Any]) -> None:
+        self._batch = progress_json["batchId"]
+        self.records += progress_json["numInputRows"]
+        self.dropped += sum(operator["numRowsDroppedByWatermark"] for operator in progress_json["stateOperators"])
+        (source,) = progress_json["sources"]
         self.end = sum(
             sum(offsets.values()) for topic, offsets in source["endOffset"].items() if not topic.startswith("@")
         )
-        watermark = told.get("eventTime", {}).get("watermark")
+        watermark = progress_json.get("eventTime", {}).get("watermark")
         if watermark is not None:
             watermark_ms = _ms(datetime.fromisoformat(watermark))
             self.watermark_ms = watermark_ms or None  # 1970 until there is one

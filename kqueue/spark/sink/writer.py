@@ -135,6 +135,6 @@ def _identity(context: Any) -> BatchIdentity:
     query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query_id is None or batch_id is None:
         raise OptionError(
-            "delivery=exactly-once: tasks are not told their query and batch here; use micro-batches, with a checkpoint"
+            "delivery=exactly-once: tasks do not know their query and batch here; use micro-batches, with a checkpoint"
         )
     return BatchIdentity(query_id, int(batch_id), context.partitionId())

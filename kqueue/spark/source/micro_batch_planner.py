@@ -239,8 +239,10 @@ class MicroBatchPlanner:
 
 
 def _with_ids(offsets: Offsets, ids: Mapping[str, str]) -> JsonObject:
-    told = {topic: ids[topic] for topic in sorted({topic_partition.topic for topic_partition in offsets} & ids.keys())}
-    return to_json(offsets) | ({IDS: told} if told else {})
+    known_ids = {
+        topic: ids[topic] for topic in sorted({topic_partition.topic for topic_partition in offsets} & ids.keys())
+    }
+    return to_json(offsets) | ({IDS: known_ids} if known_ids else {})
 
 
 def _renewed(known: Mapping[str, str], ids: Mapping[str, str]) -> set[str]:

@@ -89,23 +89,23 @@ class _Indexed(NamedTuple):
 
 def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
     found: list[AbortedTxnRange] = []
-    limit, told = _whole_to(log), log.segments[0].base_offset
+    limit, known_from = _whole_to(log), log.segments[0].base_offset
     for segment, following in pairwise((*log.segments, None)):
         assert segment is not None
         after = None if following is None else following.base_offset
         if limit is not None and (after is None or after > limit):
-            return _Indexed(found, told, False)
+            return _Indexed(found, known_from, False)
         if after is None or after > start:
             entries = _index_of(segment, after)
             if entries is None:
-                return _Indexed(found, told, False)
+                return _Indexed(found, known_from, False)
             found += (
                 AbortedTxnRange(*one[:3]) for one in entries if one.last_offset >= start and one.first_offset < end
             )
             if any(one.last_stable_offset >= end for one in entries):  # what began before had ended by then
                 break
-        told = segment.base_offset if after is None else after
-    return _Indexed(found, told, True)
+        known_from = segment.base_offset if after is None else after
+    return _Indexed(found, known_from, True)
 
 
 def _whole_to(log: LogFolder) -> int | None:

@@ -151,12 +151,14 @@ def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) ->
     for name, kind in was.items():
         if is_now.get(name) != kind:
             other = f"{_kind(*is_now[name])} now" if name in is_now else "gone"
-            told = f"the tables in {folder} were made with a field {name!r} of type {_kind(*kind)}, and it is {other}"
-            raise OptionError(f"{told}: {_CHOICE}")
+            difference = (
+                f"the tables in {folder} were made with a field {name!r} of type {_kind(*kind)}, and it is {other}"
+            )
+            raise OptionError(f"{difference}: {_CHOICE}")
     for name in is_now.keys() - was.keys():
         if not is_now[name][1]:
-            told = f"the tables in {folder} have no field {name!r}, and older events won't have it"
-            raise OptionError(f"{told}: let it be null ({_kind(is_now[name][0], True)}), or take another folder")
+            difference = f"the tables in {folder} have no field {name!r}, and older events won't have it"
+            raise OptionError(f"{difference}: let it be null ({_kind(is_now[name][0], True)}), or take another folder")
     _compare_topics(there["topics"], given["topics"], folder)
 
 

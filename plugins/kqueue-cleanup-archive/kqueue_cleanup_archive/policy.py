@@ -48,7 +48,7 @@ class ArchivePolicy:
         uri = self._uri or os.environ.get(VARIABLE)
         if not uri:
             raise SettingError(
-                f"nobody has said where the archive is: set {VARIABLE}, or pass ArchivePolicy(uri) to the broker"
+                f"the location of the archive is not set: set {VARIABLE}, or pass ArchivePolicy(uri) to the broker"
             )
         drop = self._delete.plan(log, groups, config, now_ms)
         if drop is None:

@@ -197,6 +197,8 @@ def test_a_tail_that_was_cut_at_any_byte_costs_its_frame_alone() -> None:
     whole = inner.read("a")
     for end in range(len(sealed), len(whole)):
         for torn in (whole[:end], whole[:end] + bytes(len(whole) - end)):
+            if torn == whole:
+                continue  # the tag ends with zeros, by chance: nothing is torn
             set_bytes(inner, torn)
             file = storage.open("a")
             assert last <= file.size <= last + len(b"the last")

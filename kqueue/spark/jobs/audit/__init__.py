@@ -145,7 +145,7 @@ def _count(
         "endingOffsets": _offsets({one.topic_partition: one.end for one in full}),
         "includeHeaders": "true",
         "maxRecordsPerPartition": str(rows_max),
-        "failOnDataLoss": "false",  # what is deleted while we read is told as such
+        "failOnDataLoss": "false",  # records deleted during the read are reported as deleted
     }
     records = spark.read.format("kqueue").options(**options).load()
     with watched(spark, "audit", 0, total, total, tell):

@@ -145,8 +145,10 @@ def group_equal(seen: DataFrame) -> DataFrame:
     groups = seen.groupBy("partition_number", "ms", "content", "summary").agg(
         F.count("*").alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("again")
     )
-    told = groups.where("rows > 1 or summary is not null").groupBy("partition_number", "summary")
-    return told.agg(F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example"))
+    repeated_groups = groups.where("rows > 1 or summary is not null").groupBy("partition_number", "summary")
+    return repeated_groups.agg(
+        F.sum(F.col("rows") - 1).alias("repeated"), F.min(F.struct("first", "again")).alias("example")
+    )
 
 
 def _runs(
