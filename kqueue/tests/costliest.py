@@ -212,8 +212,8 @@ class Body:
         count = max(1, room // len(entry))
         if self.items_max is not None:
             count = min(count, max(1, self.items_max // self._items_of(kind)))
-        if self.case.mode == DISTINCT and MARK in entry:
-            parts = entry.split(MARK)
+        if self.case.mode == DISTINCT and MARK in entry:  # type: ignore[attr-defined]
+            parts = entry.split(MARK)  # type: ignore[attr-defined]
             entries = b"".join([number(index).join(parts) for index in range(count)])
         else:
             entries = entry * count

@@ -160,7 +160,7 @@ def test_waiting_group_member_does_not_delay_a_stop() -> None:
                 protocol_type="consumer",
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
             )
-            await until(lambda: any(not session.is_idle for session in server.connections.sessions))
+            await until(lambda: any(not session.is_idle for session in server.connections.sessions))  # type: ignore[attr-defined]
             await asyncio.wait_for(server.stop(), 5)
             assert await client.closed() == b""
 

@@ -13,7 +13,7 @@ def subclasses(kind: type[BaseException]) -> list[type[BaseException]]:
     return [subclass for child in kind.__subclasses__() for subclass in (child, *subclasses(child))]
 
 
-@pytest.mark.parametrize("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))  # type: ignore[attr-defined]
 def test_every_refusal_has_a_code_of_its_own_or_shares_it_knowingly(kind: type[BaseException]) -> None:
     assert kind in EXCEPTION_CODES
     assert EXCEPTION_CODES[kind] not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)

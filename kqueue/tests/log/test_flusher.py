@@ -68,7 +68,7 @@ def test_sealed_segments_are_flushed_with_their_indexes_and_snapshots() -> None:
     assert len(log.segments) > 2
     flush(log)
     names = synced(storage)
-    for segment in log.segments[:-1]:
+    for segment in log.segments[:-1]:  # type: ignore[attr-defined]
         for suffix in ("log", "index", "timeindex"):
             assert f"{segment.base:020d}.{suffix}" in names
     assert any(name.endswith(".txnindex") for name in names)

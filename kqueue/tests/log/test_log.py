@@ -131,7 +131,7 @@ def test_segments_end_by_size_and_by_full_indexes(settings: dict[str, int]) -> N
     for segment in segments:
         assert f"{segment.base:020d}.log" in names(log)
         assert segment.size <= settings.get("segment_bytes", 10**9)
-    assert [segment.max_timestamp for segment in segments] == [START_MS + one.base - 1 for one in segments[1:]] + [
+    assert [segment.max_timestamp for segment in segments] == [START_MS + one.base - 1 for one in segments[1:]] + [  # type: ignore[attr-defined]
         START_MS + 19
     ]
     check_log(log)

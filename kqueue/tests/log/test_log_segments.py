@@ -190,7 +190,7 @@ def test_the_snapshots_of_replaced_segments_go_with_them() -> None:
     assert sum(path.endswith(".snapshot.deleted") for path in paths) > 0
     assert all(storage.exists(path) for path in paths)
     names = {entry.name for entry in storage.list("t-0")}
-    kept = {f"{segment.base:020d}.snapshot" for segment in log.segments[1:]}
+    kept = {f"{segment.base:020d}.snapshot" for segment in log.segments[1:]}  # type: ignore[attr-defined]
     assert {name for name in names if name.endswith(".snapshot")} == kept
     log = open_log(storage, recovery_point=12, **SETTINGS)
     assert log.producers.by_id[7].batches[-1].last_sequence == 11

@@ -11,7 +11,7 @@ import pytest
 from kqueue.app import Server
 from kqueue.tests.network.harness import API, KiB, MiB, connect, request_bytes, serving, until
 from kqueue.tests.network.test_session import run
-from kqueue.tests.network.test_session_limits import produce_request
+from kqueue.tests.network.test_session_limits import produce_request  # type: ignore[attr-defined]
 from kqueue.wire.messages.create_topics import CreatableTopic
 
 SOON_S = 30

@@ -152,7 +152,7 @@ def test_socket_buffer_sizes_are_applied() -> None:
             client = await connect(server)
             await client.ask("ApiVersions", 0)
             [session] = server.connections.sessions
-            sock = session._socket
+            sock = session._socket  # type: ignore[attr-defined]
             assert 20_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 60_000
             assert 10_000 <= sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 30_000
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -41,7 +41,7 @@ def test_a_struct_class_stands_for_its_kind() -> None:
 
     of = field_type_of(Pair)
     assert isinstance(of, StructType)
-    assert of.schema is Pair.__schema__
+    assert of.schema is Pair.__schema__  # type: ignore[attr-defined]
     listed = array(Pair)
     assert isinstance(listed, ArrayType)
     assert repr(listed) == "array(Pair)"

@@ -294,7 +294,7 @@ def test_counted_reader_counts_the_tags_of_structs_that_know_none() -> None:
 
 
 @message(versions="0")
-class Numbers:
+class Numbers:  # type: ignore[no-redef]
     numbers: list[int] = field(array(int32))
 
 

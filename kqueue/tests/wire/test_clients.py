@@ -38,7 +38,7 @@ def kafka_python_classes() -> Iterator[type[ApiMessage]]:
     for module in (admin, consumer, metadata, producer, sasl):
         for name in module.__all__:
             cls = getattr(module, name)
-            if isinstance(cls, type) and issubclass(cls, ApiMessage) and cls.API_KEY in BY_KEY:
+            if isinstance(cls, type) and issubclass(cls, ApiMessage) and cls.API_KEY in BY_KEY:  # type: ignore[attr-defined]
                 yield cls
 
 

@@ -73,7 +73,7 @@ def test_waits_until_the_topic_is_stored() -> None:
     assert started.response is None
     client.sim.jobs.step()
     client.sim.broker.purgatory.run_ready()
-    assert started.response.topics[0].error_code == 0
+    assert started.response.topics[0].error_code == 0  # type: ignore[attr-defined]
     assert "/topics/a" in client.sim.store.read("/topics/")
 
 
@@ -149,7 +149,7 @@ def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
     client.sim.advance(1499)
     assert started.response is None
     client.sim.advance(1)
-    assert [result.error_code for result in started.response.topics] == [
+    assert [result.error_code for result in started.response.topics] == [  # type: ignore[attr-defined]
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     ]

@@ -65,7 +65,7 @@ def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
     assert leader.response.responses[0].partition_responses[0].base_offset == 1
     assert partition.high_watermark == 0
     client.sim.settle()
-    assert all_of_them.response.responses[0].partition_responses[0].error_code == 0
+    assert all_of_them.response.responses[0].partition_responses[0].error_code == 0  # type: ignore[attr-defined]
     assert partition.high_watermark == 2
 
 
@@ -78,7 +78,7 @@ def test_a_flush_timeout_is_reported_with_the_offset() -> None:
     client.sim.advance(1529)
     assert started.response is None
     client.sim.advance(1)
-    (partition_response,) = started.response.responses[0].partition_responses
+    (partition_response,) = started.response.responses[0].partition_responses  # type: ignore[attr-defined]
     assert (partition_response.error_code, partition_response.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert values(client) == [b"a"]
 

@@ -48,7 +48,7 @@ def test_the_answer_comes_when_it_is_on_disk() -> None:
     started = client.start(DeleteGroupsRequest(groups_names=["g"]), 2)
     assert started.response is None
     client.sim.settle()
-    assert started.response.results == [DeletableGroupResult(group_id="g")]
+    assert started.response.results == [DeletableGroupResult(group_id="g")]  # type: ignore[attr-defined]
     client.sim.stop()
     assert client.sim.restarted().broker.groups.groups() == []
 

@@ -23,7 +23,7 @@ def test_the_first_waits_until_a_block_of_ids_is_stored() -> None:
     first, second = (client.start(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     assert first.response is None
     client.sim.settle()
-    assert first.response.producer_id != second.response.producer_id
+    assert first.response.producer_id != second.response.producer_id  # type: ignore[attr-defined]
     assert (
         client.start(InitProducerIdRequest(transactional_id=None), 4).response.error_code == 0
     )  # at once, while the block lasts

@@ -282,7 +282,7 @@ def test_version_0_waits_too(unflushed: SimulatedClient) -> None:
     started = unflushed.start(list_request(LATEST), 0)
     assert started.response is None
     unflushed.sim.settle()
-    assert started.response.topics[0].partitions[0].old_style_offsets == [2]
+    assert started.response.topics[0].partitions[0].old_style_offsets == [2]  # type: ignore[attr-defined]
 
 
 def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: SimulatedClient) -> None:

@@ -87,7 +87,7 @@ def test_a_topic_that_is_asked_for_comes_to_be_and_the_answer_has_its_leaders(ve
     started = client.start(named("new"), version)
     assert started.response is None  # it waits until the topic is stored
     client.sim.settle()
-    (topic,) = started.response.topics
+    (topic,) = started.response.topics  # type: ignore[attr-defined]
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "new", 2)
     assert client.sim.broker.topics.get("new").partitions
 
@@ -141,7 +141,7 @@ def test_a_slow_creation_is_reported_as_leader_not_available() -> None:
     client.sim.advance(4_999)
     assert started.response is None
     client.sim.advance(1)
-    (topic,) = started.response.topics
+    (topic,) = started.response.topics  # type: ignore[attr-defined]
     assert (topic.error_code, topic.name) == (ErrorCode.LEADER_NOT_AVAILABLE, "new")
 
 

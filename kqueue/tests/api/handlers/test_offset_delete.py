@@ -70,7 +70,7 @@ def test_the_answer_comes_when_it_is_on_disk_and_a_restart_keeps_it() -> None:
     started = client.start(request("g", {"t": [0]}), 0)
     assert started.response is None
     client.sim.settle()
-    assert started.response.topics[0].partitions[0].error_code == 0
+    assert started.response.topics[0].partitions[0].error_code == 0  # type: ignore[attr-defined]
     client.sim.stop()
     assert committed(SimulatedClient(sim=client.sim.restarted()), "g") == {("t", 1): 2}
 

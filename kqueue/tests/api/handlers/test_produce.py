@@ -91,7 +91,7 @@ def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_fo
     started = client.start(produce_request(client, "t", two, 2), 2)
     assert started.response is None
     client.sim.settle()
-    assert started.response.responses[0].partition_responses[0].base_offset == 0
+    assert started.response.responses[0].partition_responses[0].base_offset == 0  # type: ignore[attr-defined]
     assert values(client) == [b"a", b"b"]
 
 

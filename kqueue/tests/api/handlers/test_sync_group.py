@@ -73,7 +73,7 @@ def test_the_answer_comes_when_the_assignment_is_on_disk() -> None:
     started = client.start(sync_request(5, joined, {joined.member_id: b"mine"}), 5)
     assert started.response is None
     client.sim.settle()
-    assert started.response.assignment == b"mine"
+    assert started.response.assignment == b"mine"  # type: ignore[attr-defined]
     client.sim.stop()
     [member] = client.sim.restarted().broker.groups.describe("g").members
     assert (member.member_id, member.assignment) == (joined.member_id, b"mine")

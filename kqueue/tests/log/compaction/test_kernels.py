@@ -147,7 +147,7 @@ def test_map_against_a_dictionary() -> None:
 
 def test_each_map_hashes_in_its_own_way() -> None:
     one, other = (compiled_engine.ENGINE.make_map(MEMORY, 0.9) for _ in range(2))
-    assert one.seed.tobytes() != other.seed.tobytes()
+    assert one.seed.tobytes() != other.seed.tobytes()  # type: ignore[attr-defined]
 
 
 # --- whole cleanings, where many small batches are gone through at once

@@ -266,10 +266,10 @@ def test_links_among_the_partitions_are_neither_opened_nor_followed(
     (data / "t-0").symlink_to(outside / "t-0")
     (data / "u-0.0123-delete").symlink_to(outside)
     folder = open_folder(LocalStorage(data))
-    assert folder.found == {}
+    assert folder.found == {}  # type: ignore[attr-defined]
     assert "t-0: expected a folder, found a symbolic link or a file; its partition is not served" in caplog.text
     assert not (data / "u-0.0123-delete").is_symlink()
     assert (outside / "t-0" / "00000000000000000000.log").read_bytes() == b"precious"
     with pytest.raises(StorageFailed, match="t-0: expected a folder, found a symbolic link"):
-        folder.make(("t", 0), ID)
-    folder.close(clean=False, broker_epoch=-1)
+        folder.make(("t", 0), ID)  # type: ignore[attr-defined]
+    folder.close(clean=False, broker_epoch=-1)  # type: ignore[attr-defined]

@@ -385,7 +385,7 @@ def test_the_recovered_state_is_flushed() -> None:
     assert log.flushed_offset == log.end_offset == 14
     synced = {step.path for step in storage.steps if step.kind == "sync"}
     assert {path(segment.base, ".log") for segment in log.segments} <= synced
-    assert {path(segment.base, SNAPSHOT) for segment in log.segments[1:]} <= synced
+    assert {path(segment.base, SNAPSHOT) for segment in log.segments[1:]} <= synced  # type: ignore[attr-defined]
     assert {step.path for step in storage.steps if step.kind == "sync_folder"} == {"t-0", ""}
 
 
