@@ -105,6 +105,7 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
         "kqueue.base",
         "kqueue.base.errors",
         "kqueue.base.names",
+        "kqueue.base.version",
         "kqueue.cli",
         "kqueue.cli.app",
         "kqueue.cli.lazy",
