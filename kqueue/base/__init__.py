@@ -1,1 +1,1 @@
-"""Floor 1: what everything stands on; standard library only."""
+"""Errors, clock, settings, plugin registry, timers: for all packages; standard library only."""

@@ -1,3 +1,1 @@
-"""Layer 3: record batches. Formats, codecs and partitioners, without files, sockets or broker
-state.
-"""
+"""Record batches: formats, codecs, partitioners, Arrow columns; no files, sockets or brokers."""
