@@ -118,7 +118,7 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
 
 def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
     times = [START_MS, START_MS + 100_500, START_MS + 299_000, START_MS + 10**9]
-    expected = clients.at_times(running.bootstrap, ["read"], times)["read"]
+    expected = clients.offsets_for_times(running.bootstrap, ["read"], times)["read"]
     reader = BrokerReader(source(running, "read"))
     try:
         for time_ms in times:
