@@ -240,7 +240,7 @@ def test_contradictory_options(kq: Kq, logs: str, log: Path) -> None:
     assert kq("collect", "-t", logs).exit_code == 2
     assert "only letters, digits" in kq("collect", "x", "-t", "no good").stderr
     Path(f"kqueue-collect-{logs}.json").write_text("{")
-    assert "holds no positions" in kq("collect", "app.log", "-t", logs, "--once").stderr
+    assert "has no positions" in kq("collect", "app.log", "-t", logs, "--once").stderr
 
 
 def test_two_agents_with_one_state(agent: Callable[..., Agent], kq: Kq, broker: Broker, logs: str, log: Path) -> None:

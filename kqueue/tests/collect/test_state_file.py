@@ -59,7 +59,7 @@ NO_OFFSET = {**NO_PATTERNS, "patterns": [], "ends": [[0, -1]]}
 )
 def test_what_is_no_state_is_refused(file: StateFile, text: str) -> None:
     file.path.write_text(text)
-    with pytest.raises(StateUnusable, match="holds no positions"):
+    with pytest.raises(StateUnusable, match="has no positions"):
         file.load()
 
 
