@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
 from kqueue.cli.output import counted
 from kqueue.cli.pipeline.spark_command import (
     absolute,
-    bootstrap_option,
     master_option,
     path_option,
     pattern_option,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.text import size_text
+from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import counted, output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
-    bootstrap_option,
     master_option,
     path_option,
     pattern_option,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import columns, counted, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
     absolute,
-    bootstrap_option,
     hide_progress,
     master_option,
     path_option,

@@ -17,21 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress, TaskID
 
-DEFAULT_BOOTSTRAP = "localhost:9092"
 INTERRUPTED = 130
 NOISE_SHOWN = 2_000
 
-bootstrap_option = click.option(
-    "-b",
-    "--bootstrap-server",
-    "bootstrap",
-    metavar="HOST:PORT[,…]",
-    default=DEFAULT_BOOTSTRAP,
-    envvar="KQUEUE_BOOTSTRAP",
-    show_default=True,
-    show_envvar=True,
-    help="The broker to talk to; of a cluster, any of its brokers.",
-)
 master_option = click.option(
     "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …"
 )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import columns, counted, output_option
-from kqueue.cli.pipeline.spark_command import bootstrap_option
 
 if TYPE_CHECKING:
     from kqueue.client import Client
