@@ -122,7 +122,7 @@ def show(report: Report, console: Console) -> None:
     for when, machine in (("before", report.before), ("after", report.after)):
         if machine is not None:
             load = " ".join(f"{value:.2f}" for value in machine.load)
-            busy = ", ".join(machine.busy) or "nobody"
+            busy = ", ".join(machine.busy) or "none"
             console.print(f"{when}: load {load} on {machine.cpus} cores; others busy: {busy}")
 
 

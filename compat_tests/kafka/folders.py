@@ -112,7 +112,7 @@ def cleaned_to(data: Path, topic: str, partition: int = 0) -> int:
 
 
 def wait_until_cleaned(data: Path, topic: str, up_to: int) -> None:
-    """Wait until the cleaner of whoever has the folder has come to this offset."""
+    """Wait until the cleaner of the running broker has reached this offset."""
     deadline = time.monotonic() + CLEANING_TIMEOUT_S
     while (found := cleaned_to(data, topic)) < up_to:
         assert time.monotonic() < deadline, f"{topic} is compacted up to {found}, not {up_to}"

@@ -18,8 +18,8 @@ from kqueue.broker.partition import Partition
 T = TypeVar("T")
 START_TIMEOUT_S = 60
 
-# Nothing goes because of its age: the records of these tests are years old. One id, Kafka's, for
-# whoever has the folder.
+# No retention by age: the records of these tests are years old. The node id is Kafka's, because
+# both brokers use the folder in turn.
 SETTINGS: Mapping[str, object] = {"node.id": 1, "log.retention.ms": -1, "offsets.topic.num.partitions": 4}
 
 

@@ -128,9 +128,7 @@ def test_clean_stops(kafka: Kafka) -> None:
 
 
 class Stream:
-    """A producer in a thread that writes one record after another until nobody answers; `acked` are
-    the values that were.
-    """
+    """Writes records in a thread until the broker stops; `acked` has the confirmed values."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acked: list[bytes] = []
@@ -223,7 +221,7 @@ def test_kafka_is_killed(kafka: Kafka) -> None:
 
 def test_kqueue_follows_what_kafka_does_to_topics(kafka: Kafka) -> None:
     """S3.1: between two turns of kqueue Kafka makes a topic, adds partitions to another, and
-    deletes and makes anew a third.
+    deletes and recreates a third.
     """
     with kafka:
         for topic in ("kept", "grows", "goes", "anew"):

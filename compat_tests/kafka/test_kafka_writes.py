@@ -129,9 +129,7 @@ def write_transactions(bootstrap: str) -> None:
 
 
 def wait_until_dropped(folder: Path, name: str) -> None:
-    """Wait until Kafka has taken this file away: what lies wholly below the log start, at its next
-    check.
-    """
+    """Wait until Kafka deletes a file whose records are all below the log start."""
     deadline = time.monotonic() + 60
     while (folder / name).exists():
         assert time.monotonic() < deadline, f"{folder / name} is there still"
@@ -214,8 +212,8 @@ def test_groups_go_on_where_they_were(written: Written, seen: Seen, taken_over: 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "recovered"])
 @pytest.mark.parametrize("topic", TOPICS)
 def test_the_engine_reads_the_same(written: Written, tmp_path: Path, topic: str, clean: bool) -> None:
-    """S3.6, S5.3: without a broker; also with all that Kafka left to be checked and the indexes
-    made anew.
+    """S3.6, S5.3: without a broker; also with every log recovered and its
+    indexes rebuilt.
     """
     policy = {"cleanup_policy": "compact"} if "compacted" in topic else {}
     for partition, (start, _) in written.seen.watermarks[topic].items():

@@ -19,8 +19,7 @@ from kqueue.spark.tables.delta import DeltaLog
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# of records whose time is none that could be told: pandas can't read folders of dates of which one
-# is null
+# the date of records without a valid time: pandas cannot read partition folders with a null date
 NO_DATE = "1970-01-01"
 DATE = "date"
 NO_MARKS = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
