@@ -113,6 +113,8 @@ def verify_storage(
             known = folder.known(path, allow_gaps=allow_gaps)
             bounds[key] = PartitionVerifier(storage, path, report, known, deep=deep, progress=meter.add).run()
         except (StorageFailed, FileNotFoundError) as error:
+            if isinstance(error, FileNotFoundError) and partition is None and not folder.clean:
+                continue  # a running broker has deleted the topic since the folders were listed
             report.add(Finding(path, None, "a folder that can be read", str(error)))
     if partition is None and folder.is_one:
         check_checkpoints(folder, bounds, report)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import pytest
 
-import kqueue
 from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log.scanner.header_validation import validated_batches
@@ -471,20 +470,3 @@ def test_a_snapshot_that_is_just_being_written_is_no_damage(tmp_path: Path) -> N
     assert verify(folder).is_sound
     (folder / ".kafka_cleanshutdown").touch()
     assert not verify(folder).is_sound
-
-
-def test_after_deletions_there_is_nothing_to_say(tmp_path: Path) -> None:
-    """Retention and topic deletion while their files wait for removal and checkpoints name them."""
-    with kqueue.Broker(tmp_path, log_flush_offset_checkpoint_interval_ms=20_000) as broker:
-        for name in ("kept", "gone"):
-            broker.create_topic(name, segment_bytes=1000, retention_ms=1000)
-            for number in range(10):
-                broker.topics[name].produce(b"x" * 500, timestamp=number)
-        broker.clock.advance(seconds=40)  # retention looks after 30 s; the files stay for a minute more
-        broker.topics["gone"].delete()
-        assert b"gone 0" in (tmp_path / "recovery-point-offset-checkpoint").read_bytes()
-        (tmp_path / "gone-0.0123456789abcdef-delete").mkdir()
-        assert list((tmp_path / "kept-0").glob("*.deleted"))
-        report = verify(tmp_path)
-        assert report.is_sound
-        assert {note.file for note in report.notes} <= {".kafka_cleanshutdown"}
