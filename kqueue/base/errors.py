@@ -275,7 +275,43 @@ class UnknownProducerId(RequestRefused):
 
 
 class InvalidTransactionState(RequestRefused):
-    """A batch or marker that does not fit its producer's transaction."""
+    """A batch, marker or request that does not fit its producer's transaction."""
+
+
+class ProducerFenced(RequestRefused):
+    """A newer producer has the transactional id; the older one must stop."""
+
+
+class InvalidProducerIdMapping(RequestRefused):
+    """The transactional id is unknown, or belongs to another producer id."""
+
+
+class InvalidTransactionTimeout(RequestRefused):
+    """A transaction timeout that is not positive, or above `transaction.max.timeout.ms`."""
+
+
+class ConcurrentTransactions(RequestRefused):
+    """The transactional id's last change is not complete; retry."""
+
+
+class TransactionCoordinatorFenced(RequestRefused):
+    """A marker of an older coordinator epoch."""
+
+
+class TransactionalIdNotFound(RequestRefused):
+    """No such transactional id."""
+
+
+class TransactionAbortable(RequestRefused):
+    """The transaction can't be continued: the client must abort it."""
+
+
+class OperationNotAttempted(RequestRefused):
+    """Not done, because another part of the same request was refused."""
+
+
+class UnstableOffsetCommit(RequestRefused):
+    """An open transaction holds an offset of the group that is not committed yet; retry."""
 
 
 class FetchSessionNotFound(RequestRefused):

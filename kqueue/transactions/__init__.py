@@ -1,0 +1,1 @@
+"""The transaction coordinator: the producer of each transactional id, and its transactions."""
