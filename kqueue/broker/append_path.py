@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
-from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, TransactionsNotServed
+from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, RecordTooLarge, TransactionsNotServed
 from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork, run_to_end
@@ -24,9 +24,9 @@ from kqueue.records.batch_validation import (
     unreadable,
     validate_header,
 )
-from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
 from kqueue.records.format_conversion import up_convert_steps
+from kqueue.records.recompression import recompress
 from kqueue.records.record import decode_records
 from kqueue.records.record_validation import RecordValidator
 
@@ -34,6 +34,8 @@ RECORDS_AT_ONCE_MAX = 1000
 BYTES_AT_ONCE_MAX = 64 * 1024
 DECOMPRESSED_AT_ONCE_MAX = 1024 * 1024
 """The records of a batch within these three bounds are read within its request, in a few ms."""
+RECOMPRESSED_AT_ONCE_MAX = 16 * 1024
+"""A batch up to this size is recompressed within its request: 2 ms at zstd's level 22."""
 RECORDS_PER_STEP = 100
 BYTES_PER_RECORD = 10_000  # on average; larger records make smaller steps
 PRODUCE_VERSION_BATCHES = 3
@@ -93,17 +95,13 @@ class ProduceAppender:
         )
         if plain or not self._reads_records(header, now_ms):
             return partition.append(records, header)
-        if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= BYTES_AT_ONCE_MAX:
+        changes_codec = self._codec is not None and header.codec_id != self._codec.id
+        at_once = min(self.rules.limit_bytes, RECOMPRESSED_AT_ONCE_MAX if changes_codec else DECOMPRESSED_AT_ONCE_MAX)
+        if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= min(BYTES_AT_ONCE_MAX, at_once):
             try:
-                return partition.append(
-                    *run_to_end(
-                        self._read_records(
-                            records, header, now_ms, min(self.rules.limit_bytes, DECOMPRESSED_AT_ONCE_MAX)
-                        )
-                    )
-                )
+                return partition.append(*run_to_end(self._read_records(records, header, now_ms, at_once)))
             except DecompressedTooLarge as error:
-                if self.rules.limit_bytes <= DECOMPRESSED_AT_ONCE_MAX:
+                if self.rules.limit_bytes <= at_once:
                     raise unreadable(error) from None
         return self._defer(partition, records, now_ms, produce_version)
 
@@ -158,44 +156,43 @@ class ProduceAppender:
     def _read_records(
         self, batch: memoryview, header: BatchHeader, now_ms: int, limit_bytes: int
     ) -> SlicedWork[ValidatedBatch]:
-        """Validate each record, and recompress the batch if the topic has another codec.
+        """Validate each record if the rules ask for it, and recompress the batch if the topic has
+        another codec.
 
-        Raises: DecompressedTooLarge: above `limit_bytes`. What `RecordValidator.finish` raises.
+        Raises: DecompressedTooLarge: above `limit_bytes`. RecordTooLarge: the topic's codec makes
+            the batch larger than it may be. What `RecordValidator.finish` raises.
         """
-        checker = (
-            RecordValidator(header, self.rules, now_ms) if needs_record_validation(header, self.rules, now_ms) else None
-        )
-        builder = self._builder(header) if self._codec is not None and header.codec_id != self._codec.id else None
+        codec = self._codec if self._codec is not None and header.codec_id != self._codec.id else None
+        data: bytes | None = None
         try:
-            data: bytes = yield partial(decompressed, batch, 0, header, limit_bytes)
-            records = decode_records(data, header)
-            step = max(
-                min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1
-            )
-            while chunk := list(islice(records, step)):
-                if checker is not None:
-                    checker.take(chunk)
-                if builder is not None:
-                    for record in chunk:
-                        builder.append(record.timestamp, record.key, record.value, record.headers)
-                yield None
+            if needs_record_validation(header, self.rules, now_ms):
+                data = yield partial(decompressed, batch, 0, header, limit_bytes)
+                header = yield from self._validate_records(batch, header, data, now_ms)
+            if codec is None:
+                return batch, header
+            rebuilt = memoryview((yield partial(recompress, batch, header, codec, self._level, limit_bytes, data)))
         except DecompressedTooLarge:
             raise
         except CorruptBatch as error:
             raise unreadable(error) from None
-        header = checker.finish(batch) if checker is not None else header
-        if builder is None:
-            return batch, header
-        rebuilt = memoryview((yield builder.build))
+        if len(rebuilt) > self.rules.max_batch_bytes:
+            size_max = self.rules.max_batch_bytes
+            raise RecordTooLarge(
+                f"a batch of {len(rebuilt)} bytes after compression with {codec.name}, where max.message.bytes is "
+                f"{size_max}"
+            )
         return rebuilt, read_header(rebuilt)
 
-    def _builder(self, header: BatchHeader) -> BatchBuilder:
-        assert self._codec is not None, "the topic has no codec of its own"
-        return BatchBuilder(
-            self._codec.name,
-            self._level,
-            producer_id=header.producer_id,
-            epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            transactional=header.is_transactional,
+    def _validate_records(
+        self, batch: memoryview, header: BatchHeader, data: bytes, now_ms: int
+    ) -> SlicedWork[BatchHeader]:
+        """Validate each record of `data`; return the header, with the records' greatest time."""
+        checker = RecordValidator(header, self.rules, now_ms)
+        records = decode_records(data, header)
+        step = max(
+            min(RECORDS_PER_STEP, RECORDS_PER_STEP * header.record_count * BYTES_PER_RECORD // (len(data) + 1)), 1
         )
+        while chunk := list(islice(records, step)):
+            checker.take(chunk)
+            yield None
+        return checker.finish(batch)

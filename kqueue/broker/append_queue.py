@@ -1,13 +1,14 @@
 """Deferred appends: batches whose records take long to check are appended off their request's turn.
 
 Each partition has one queue while such appends exist, so that appends keep their order. One
-`AppendScheduler` runs the queues of a broker: a slice per turn of the event loop, and
-decompression in threads.
+`AppendScheduler` runs the queues of a broker: a slice per turn of the event loop, and decompression
+and recompression in threads. A partition has one of those under way, so partitions take turns.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,14 @@ T = TypeVar("T")
 SLICE_MS = 4
 JOB_QUEUE = "records"
 HELD_BYTES_MAX = 64 * 1024 * 1024
+COMPUTATIONS_MAX = max((os.cpu_count() or 1) - 1, 1)
+"""Computations at once: a core is left to the owner thread, and memory holds as many decompressed
+batches.
+"""
 logger = logging.getLogger("kqueue.broker")
+
+
+_Resume = Callable[[Any, BaseException | None], None]
 
 
 class _Task(NamedTuple):
@@ -36,10 +44,15 @@ class _Task(NamedTuple):
 class AppendScheduler:
     """Runs the deferred appends of one broker. Belongs to the owner thread."""
 
-    def __init__(self, purgatory: Purgatory, jobs: Jobs, clock: Clock) -> None:
+    def __init__(
+        self, purgatory: Purgatory, jobs: Jobs, clock: Clock, computations_max: int = COMPUTATIONS_MAX
+    ) -> None:
         self._purgatory = purgatory
         self._jobs = jobs
         self._clock = clock
+        self._computations_max = computations_max
+        self._computing = 0
+        self._to_compute: deque[tuple[Callable[[], Any], _Resume]] = deque()
         self.held_bytes = 0
 
     def reserve(self, size: int) -> None:
@@ -69,12 +82,26 @@ class AppendScheduler:
         else:
             resume = partial(self._resume, task)
             if callable(computation):
-                self._jobs.submit(IoJob("records of a batch", computation, resume, JOB_QUEUE))
+                self._compute(computation, resume)
             else:
                 self._purgatory.run_in_later_turn(partial(resume, None, None))
             return
         self._purgatory.wake(task.promise)
         task.on_end()
+
+    def _compute(self, computation: Callable[[], Any], resume: _Resume) -> None:
+        if self._computing >= self._computations_max:
+            self._to_compute.append((computation, resume))
+            return
+        self._computing += 1
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            self._computing -= 1
+            if self._to_compute:
+                self._compute(*self._to_compute.popleft())
+            resume(result, error)
+
+        self._jobs.submit(IoJob("records of a batch", computation, finish, JOB_QUEUE))
 
 
 class AppendQueue:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import InvalidRecord, TransactionsNotServed
+from kqueue.base.errors import InvalidRecord, RecordTooLarge, TransactionsNotServed
+from kqueue.base.promise import Promise
+from kqueue.broker.append_path import RECOMPRESSED_AT_ONCE_MAX
 from kqueue.broker.topics import Topic
 from kqueue.log.results import AppendResult
+from kqueue.records.batch import decompressed, read_header
 from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.codecs import CODECS
 from kqueue.testing.simulation import Simulation
 
 NOW_MS = 1_700_000_000_000
@@ -104,3 +108,37 @@ def append_size(topic: Topic) -> int:
     batch = raw(*(b"%d" % (number * number) for number in range(3000)))
     topic.appender.append_now(topic.partition(0), batch, now_ms=NOW_MS, produce_version=9)
     return topic.partition(0).log.segments.size
+
+
+def test_recompression_keeps_the_bytes_of_the_records() -> None:
+    sim = Simulation({"kqueue.storage": "memory"})
+    topic = sim.topic("t", compression_type="zstd")
+    records = BatchBuilder(codec="lz4")
+    records.append(NOW_MS, b"k", b"v", [("h", b"1")])
+    sent = memoryview(records.build())
+    before = decompressed(sent, 0, read_header(sent), 1 << 20)
+    append(topic, sent)
+    stored = topic.partition(0).read_now(0, 1 << 20).read()
+    header = read_header(stored)
+    assert header.codec_id == CODECS.get("zstd").id
+    assert decompressed(stored, 0, header, 1 << 20) == before
+
+
+def test_a_batch_that_the_topics_codec_makes_too_large_is_refused() -> None:
+    topic = Simulation().topic("t", compression_type="uncompressed", max_message_bytes="2000")
+    append(topic, raw(b"x" * 1800, codec="zstd"))
+    with pytest.raises(RecordTooLarge, match=r"after compression with none, where max\.message\.bytes is 2000"):
+        append(topic, raw(b"x" * 2000, codec="zstd"))
+    assert topic.partition(0).log_end_offset == 1
+
+
+def test_recompression_of_more_than_a_little_leaves_the_request() -> None:
+    sim = Simulation()
+    topic = sim.topic("t", compression_type="zstd", compression_zstd_level="22")
+    assert isinstance(append(topic, raw(b"x" * (RECOMPRESSED_AT_ONCE_MAX - 100), codec="lz4")), AppendResult)
+    for codec in ("lz4", "none"):  # an uncompressed batch has no limit to exceed
+        large = raw(b"x" * (RECOMPRESSED_AT_ONCE_MAX + 1), codec=codec)
+        deferred = topic.appender.append(topic.partition(0), large, now_ms=NOW_MS, produce_version=9)
+        assert isinstance(deferred, Promise)
+        sim.settle()
+        assert deferred.result().last_offset == topic.partition(0).log_end_offset - 1

@@ -72,6 +72,24 @@ def test_a_yielded_callable_runs_as_a_job_and_its_outcome_is_sent_back(sim: Simu
     assert promise.result() == run_to_end(work()) == "[42, 'no']"
 
 
+def test_computations_beyond_the_limit_wait_their_turn(sim: Simulation) -> None:
+    scheduler = append_queue.AppendScheduler(sim.broker.purgatory, sim.jobs, sim.clock, computations_max=2)
+    ended: list[int] = []
+
+    def work(number: int) -> SlicedWork[None]:
+        yield partial(int, "1")
+        ended.append(number)
+
+    for number in range(5):
+        scheduler.start(work(number), Promise(), lambda: None)
+    while sim.broker.purgatory.run_ready():
+        pass
+    while sim.jobs.pending:
+        assert len(sim.jobs.pending) == min(2, 5 - len(ended))
+        sim.jobs.step()
+    assert ended == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("error", "words"), [(InvalidRecord("bad"), "bad"), (ZeroDivisionError("oh"), "ZeroDivisionError")]
 )

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.errors import CorruptBatch, DecompressedTooLarge
+from kqueue.records.batch import check_crc, decompressed, iter_records, read_header
+from kqueue.records.builder import BatchBuilder
+from kqueue.records.codecs import CODECS
+from kqueue.records.recompression import recompress
+
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+LIMIT = 1 << 24
+
+
+def batch_of(values: list[bytes], codec: str) -> bytearray:
+    builder = BatchBuilder(codec, producer_id=7, epoch=2, base_sequence=5, transactional=True)
+    for number, value in enumerate(values):
+        builder.append(1000 + number, b"k%d" % number, value, [("h", value)])
+    return builder.build()
+
+
+@given(st.lists(st.binary(max_size=50), min_size=1, max_size=20), st.sampled_from(NAMES), st.sampled_from(NAMES))
+def test_records_and_header_stay_the_same(values: list[bytes], old: str, new: str) -> None:
+    batch = batch_of(values, old)
+    before = bytes(batch)
+    header = read_header(batch)
+    changed = recompress(batch, header, CODECS.get(new), None, LIMIT)
+    after = read_header(changed)
+    check_crc(changed, 0, after)
+    assert after.codec_id == CODECS.get(new).id
+    assert after.size == len(changed)
+    own = {"batch_length", "crc", "attributes"}
+    assert [(n, getattr(after, n)) for n in after._fields if n not in own] == [
+        (n, getattr(header, n)) for n in header._fields if n not in own
+    ]
+    assert after.is_transactional
+    assert decompressed(changed, 0, after, LIMIT) == decompressed(batch, 0, header, LIMIT)
+    assert list(iter_records(changed)) == list(iter_records(batch))
+    assert batch == before
+
+
+def test_level_and_known_records_are_used() -> None:
+    batch = batch_of([b"%d" % (number * number) for number in range(3000)], "none")
+    header = read_header(batch)
+    gzip = CODECS.get("gzip")
+    fast, best = (recompress(batch, header, gzip, level, LIMIT) for level in (1, 9))
+    assert len(best) < len(fast)
+    known = decompressed(batch, 0, header, LIMIT)
+    assert recompress(b"", header, gzip, 9, LIMIT, known) == best
+
+
+def test_what_decompresses_to_too_much_or_not_at_all_is_refused() -> None:
+    batch = batch_of([b"x" * 100_000], "zstd")
+    header = read_header(batch)
+    with pytest.raises(DecompressedTooLarge):
+        recompress(batch, header, CODECS.get("lz4"), None, 50_000)
+    batch[70:] = bytes(len(batch) - 70)
+    with pytest.raises(CorruptBatch):
+        recompress(batch, header, CODECS.get("lz4"), None, LIMIT)
+
+
+@pytest.mark.parametrize("name", ["gzip", "lz4", "snappy", "zstd"])
+def test_other_threads_run_meanwhile(name: str) -> None:
+    value = b"".join(b"%d;" % (number * number) for number in range(500_000))
+    batch = batch_of([value], "none")
+    header = read_header(batch)
+    ended: list[float] = []
+
+    def work() -> None:
+        began = time.perf_counter()
+        for _ in range(3):
+            recompress(batch, header, CODECS.get(name), None, LIMIT)
+        ended.append(time.perf_counter() - began)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    turns = 0
+    while not ended:
+        turns += 1
+        time.sleep(0.0005)
+    thread.join()
+    assert turns >= 2, f"this thread ran {turns} times in {ended[0]:.3f} s"
