@@ -29,8 +29,10 @@ from compat_tests.clients.adapters.contract import (
     NULL_HEADERS,
     READ_COMMITTED,
     STATIC_MEMBERS,
+    TRANSACTIONS,
     Admin,
     Client,
+    Consumer,
     ConsumerOptions,
     Headers,
     OffsetAndTimestamp,
@@ -78,6 +80,9 @@ class _Producer:
     def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
         async def opening() -> AIOKafkaProducer:
             settings: dict[str, Any] = {"enable_idempotence": True} if options.idempotent else {}
+            if options.transactional_id is not None:
+                settings["transactional_id"] = options.transactional_id
+                settings["transaction_timeout_ms"] = options.transaction_timeout_ms
             producer = AIOKafkaProducer(
                 bootstrap_servers=bootstrap,
                 acks=options.acks if options.acks >= 0 else "all",
@@ -113,6 +118,19 @@ class _Producer:
     def flush(self, timeout_s: float = 30) -> None:
         run(self._producer.flush(), timeout_s)
 
+    def begin_transaction(self) -> None:
+        run(self._producer.begin_transaction())
+
+    def send_offsets(self, offsets: Mapping[Place, int], consumer: Consumer) -> None:
+        points = {_point(place): offset for place, offset in offsets.items()}
+        run(self._producer.send_offsets_to_transaction(points, consumer.group_metadata()))
+
+    def commit_transaction(self) -> None:
+        run(self._producer.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        run(self._producer.abort_transaction())
+
     def close(self) -> None:
         run(self._producer.stop())
 
@@ -120,6 +138,7 @@ class _Producer:
 class _Consumer:
     def __init__(self, bootstrap: str, options: ConsumerOptions) -> None:
         settings: dict[str, Any] = {}
+        self._group = options.group
         if options.assignor is not None:
             settings["partition_assignment_strategy"] = [ASSIGNORS[options.assignor]]
         if options.instance_id is not None:
@@ -209,6 +228,9 @@ class _Consumer:
         found: int | None = run(self._consumer.committed(_point(place)))
         return found
 
+    def group_metadata(self) -> Any:
+        return self._group
+
     def partitions(self, topic: str) -> set[int]:
         return set(_call(self._consumer.partitions_for_topic, topic) or ())
 
@@ -239,6 +261,7 @@ def _features() -> Iterator[str]:
     yield from (
         ACKS_NONE,
         IDEMPOTENCE,
+        TRANSACTIONS,
         STATIC_MEMBERS,
         READ_COMMITTED,
         NULL_HEADERS,

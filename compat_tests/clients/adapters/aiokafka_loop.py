@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from contextlib import AbstractContextManager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, ProducerFenced
 
-from compat_tests.clients.adapters.contract import numbered
+from compat_tests.clients.adapters.contract import PRODUCER_FENCED, BrokerError, numbered
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 40
 
 
-def refusals() -> AbstractContextManager[None]:
-    """Raise aiokafka's errors as BrokerError."""
-    return numbered(KafkaError)
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise aiokafka's errors as BrokerError; that of a fenced producer has no code of its own."""
+    try:
+        with numbered(KafkaError):
+            yield
+    except ProducerFenced as error:
+        raise BrokerError(PRODUCER_FENCED, str(error)) from error
 
 
 @cache

@@ -13,7 +13,6 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -32,9 +31,11 @@ from compat_tests.clients.adapters.contract import (
     NULL_HEADERS,
     READ_COMMITTED,
     STATIC_MEMBERS,
+    TRANSACTIONS,
     Admin,
     BrokerError,
     Client,
+    Consumer,
     ConsumerOptions,
     Headers,
     OffsetAndTimestamp,
@@ -60,7 +61,8 @@ class _Pending:
     def result(self, timeout_s: float = 20) -> RecordMetadata:
         deadline = time.monotonic() + timeout_s
         while self.outcome is None and time.monotonic() < deadline:
-            self._producer.poll(0.05)
+            with refusals():
+                self._producer.poll(0.05)
         if self.outcome is None:
             raise TimeoutError(f"no delivery report within {timeout_s} s")
         if isinstance(self.outcome, BrokerError):
@@ -70,19 +72,29 @@ class _Pending:
 
 class _Producer:
     def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
+        settings: dict[str, Any] = {}
+        if options.transactional_id is not None:
+            settings = {
+                "transactional.id": options.transactional_id,
+                "transaction.timeout.ms": options.transaction_timeout_ms,
+            }
         self._producer = confluent_kafka.Producer(
             {
                 **QUIET,
                 "bootstrap.servers": bootstrap,
                 "acks": options.acks,
                 "compression.type": options.codec,
-                "enable.idempotence": options.idempotent,
+                "enable.idempotence": options.idempotent or options.transactional_id is not None,
                 "linger.ms": options.linger_ms,
                 "batch.size": options.batch_bytes,
                 "message.max.bytes": options.request_bytes_max,
                 "retry.backoff.max.ms": 500,
+                **settings,
             }
         )
+        if options.transactional_id is not None:
+            with refusals():
+                self._producer.init_transactions(CALL_TIMEOUT_S)
 
     def send(
         self,
@@ -105,11 +117,31 @@ class _Producer:
         return pending
 
     def flush(self, timeout_s: float = 30) -> None:
-        if self._producer.flush(timeout_s):
+        with refusals():
+            left = self._producer.flush(timeout_s)
+        if left:
             raise TimeoutError(f"records still on their way after {timeout_s} s")
 
+    def begin_transaction(self) -> None:
+        with refusals():
+            self._producer.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[Place, int], consumer: Consumer) -> None:
+        points = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        with refusals():
+            self._producer.send_offsets_to_transaction(points, consumer.group_metadata(), CALL_TIMEOUT_S)
+
+    def commit_transaction(self) -> None:
+        with refusals():
+            self._producer.commit_transaction(CALL_TIMEOUT_S)
+
+    def abort_transaction(self) -> None:
+        with refusals():
+            self._producer.abort_transaction(CALL_TIMEOUT_S)
+
     def close(self) -> None:
-        self._producer.flush(10)
+        with contextlib.suppress(KafkaException):  # a fenced producer raises it at every call
+            self._producer.flush(10)
 
 
 class _Consumer:
@@ -122,7 +154,7 @@ class _Consumer:
         self._batch = options.poll_records_max
         self._held_back: deque[Any] = deque()
         self._assigned: set[Place] = set()
-        self._consumer = Consumer(
+        self._consumer = confluent_kafka.Consumer(
             {
                 **QUIET,
                 **settings,
@@ -251,6 +283,9 @@ class _Consumer:
             raise refuse(found.error)
         return found.offset if found.offset >= 0 else None
 
+    def group_metadata(self) -> Any:
+        return self._consumer.consumer_group_metadata()
+
     def partitions(self, topic: str) -> set[int]:
         return set(self._consumer.list_topics(topic, timeout=CALL_TIMEOUT_S).topics[topic].partitions)
 
@@ -280,6 +315,7 @@ FEATURES = frozenset(
     {
         ACKS_NONE,
         IDEMPOTENCE,
+        TRANSACTIONS,
         STATIC_MEMBERS,
         READ_COMMITTED,
         NULL_HEADERS,

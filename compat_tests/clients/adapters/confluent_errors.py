@@ -7,14 +7,16 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from compat_tests.clients.adapters.contract import BrokerError
+from compat_tests.clients.adapters.contract import PRODUCER_FENCED, BrokerError
 
 CALL_TIMEOUT_S = 20
 QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 500}
 
 
 def refuse(error: KafkaError) -> BrokerError:
-    return BrokerError(error.code(), error.str())
+    """Return the error; librdkafka's own code for a fenced producer becomes Kafka's."""
+    code = PRODUCER_FENCED if error.code() == KafkaError._FENCED else error.code()
+    return BrokerError(code, error.str())
 
 
 @contextmanager

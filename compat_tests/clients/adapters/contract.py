@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 ACKS_NONE = "acks=0 (kafka-python 2.3 leaves such a request in its buffer)"
 IDEMPOTENCE = "an idempotent producer"
+TRANSACTIONS = "transactions"
 STATIC_MEMBERS = "static group members"
 READ_COMMITTED = "isolation levels"
 NULL_HEADERS = "header values of None"
@@ -38,8 +39,10 @@ INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
 INVALID_CONFIG = 40
 POLICY_VIOLATION = 44
+INVALID_PRODUCER_EPOCH = 47
 NON_EMPTY_GROUP = 68
 INVALID_RECORD = 87
+PRODUCER_FENCED = 90
 
 HEARTBEAT_MS_MAX = 1_000
 ALL_RECORDS = -1  # as an offset for deleting records
@@ -109,7 +112,7 @@ class ProducerOptions:
     """Options of a producer.
 
     `acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes
-    batches of several records.
+    batches of several records. A producer with a `transactional_id` is initialized when it is made.
     """
 
     acks: int = -1
@@ -118,6 +121,8 @@ class ProducerOptions:
     linger_ms: int = 0
     batch_bytes: int = 16_384
     request_bytes_max: int = 4_000_000
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,18 @@ class Producer(Protocol):
         """Wait until all sends have completed; errors are raised by their `PendingSend`."""
         ...
 
+    def begin_transaction(self) -> None: ...
+
+    def send_offsets(self, offsets: Mapping[Place, int], consumer: Consumer) -> None:
+        """Add offsets of the consumer's group to the transaction."""
+        ...
+
+    def commit_transaction(self) -> None:
+        """Raises: BrokerError: the broker rejected it; fenced producers get PRODUCER_FENCED."""
+        ...
+
+    def abort_transaction(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -220,6 +237,10 @@ class Consumer(Protocol):
         ...
 
     def committed(self, place: Place) -> int | None: ...
+
+    def group_metadata(self) -> Any:
+        """What the same client's producer takes for this consumer's group."""
+        ...
 
     def partitions(self, topic: str) -> set[int]: ...
 

@@ -27,8 +27,10 @@ from compat_tests.clients.adapters.contract import (
     IDEMPOTENCE,
     READ_COMMITTED,
     STATIC_MEMBERS,
+    TRANSACTIONS,
     Admin,
     Client,
+    Consumer,
     ConsumerOptions,
     Headers,
     OffsetAndTimestamp,
@@ -65,6 +67,12 @@ def _point(place: Place) -> TopicPartition:
     return TopicPartition(place.topic, place.partition)
 
 
+def _with_metadata(offsets: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    # OffsetAndMetadata grew a third field, the leader epoch, in 2.1.
+    rest = ("",) if VERSION < (2, 1) else ("", -1)
+    return {_point(place): OffsetAndMetadata(offset, *rest) for place, offset in offsets.items()}
+
+
 class _Pending:
     def __init__(self, future: Any) -> None:
         self._future = future
@@ -79,7 +87,10 @@ class _Producer:
     def __init__(self, bootstrap: str, options: ProducerOptions) -> None:
         settings: dict[str, Any] = {}
         if options.idempotent or VERSION >= (3,):
-            settings["enable_idempotence"] = options.idempotent
+            settings["enable_idempotence"] = options.idempotent or options.transactional_id is not None
+        if options.transactional_id is not None:
+            settings["transactional_id"] = options.transactional_id
+            settings["transaction_timeout_ms"] = options.transaction_timeout_ms
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             acks=options.acks if options.acks >= 0 else "all",
@@ -93,6 +104,9 @@ class _Producer:
             reconnect_backoff_max_ms=500,
             **settings,
         )
+        if options.transactional_id is not None:
+            with refusals():
+                self._producer.init_transactions()
 
     def send(
         self,
@@ -112,6 +126,21 @@ class _Producer:
 
     def flush(self, timeout_s: float = 30) -> None:
         self._producer.flush(timeout=timeout_s)
+
+    def begin_transaction(self) -> None:
+        self._producer.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[Place, int], consumer: Consumer) -> None:
+        with refusals():
+            self._producer.send_offsets_to_transaction(_with_metadata(offsets), consumer.group_metadata())
+
+    def commit_transaction(self) -> None:
+        with refusals():
+            self._producer.commit_transaction()
+
+    def abort_transaction(self) -> None:
+        with refusals():
+            self._producer.abort_transaction()
 
     def close(self) -> None:
         self._producer.close(timeout=10)
@@ -203,18 +232,16 @@ class _Consumer:
         return OffsetAndTimestamp(found.offset, found.timestamp) if found is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
-        # OffsetAndMetadata grew a third field, the leader epoch, in 2.1.
-        rest = ("",) if VERSION < (2, 1) else ("", -1)
         with refusals():
-            self._consumer.commit(
-                None
-                if offsets is None
-                else {_point(place): OffsetAndMetadata(offset, *rest) for place, offset in offsets.items()}
-            )
+            self._consumer.commit(None if offsets is None else _with_metadata(offsets))
 
     def committed(self, place: Place) -> int | None:
         found: int | None = self._consumer.committed(_point(place))
         return found
+
+    def group_metadata(self) -> Any:
+        """Versions before 3 take the name of the group only."""
+        return self._consumer.group_metadata() if VERSION >= (3,) else self._consumer.config["group_id"]
 
     def partitions(self, topic: str) -> set[int]:
         return set(self._consumer.partitions_for_topic(topic) or ())
@@ -244,7 +271,7 @@ def _features() -> Iterator[str]:
     if not (2, 1) <= VERSION < (3,):
         yield ACKS_NONE
     if VERSION >= (2, 1):
-        yield from (IDEMPOTENCE, READ_COMMITTED, ADMIN_DELETE_RECORDS, STATIC_MEMBERS)
+        yield from (IDEMPOTENCE, TRANSACTIONS, READ_COMMITTED, ADMIN_DELETE_RECORDS, STATIC_MEMBERS)
     if VERSION >= (3,):
         yield ADMIN_LOG_DIRS
 
