@@ -35,6 +35,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
     errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
+    errors.InvalidUpdateVersion: ErrorCode.INVALID_UPDATE_VERSION,
     errors.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,

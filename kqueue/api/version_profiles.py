@@ -7,6 +7,9 @@ Users test a client upgrade with it. The table is from the ApiVersions responses
     3.9    Kafka 3.9.1, broker and controller in one process, formatted with its defaults
     4.3    Kafka 4.3.0, likewise
 
+Their features are those that kqueue has too: 2.8 has none, 3.9 has `metadata.version` alone, and
+4.3 those of the broker. `kraft.version` is not among them: there is no Raft log.
+
 None of them had a receiver of client metrics, without which GetTelemetrySubscriptions and
 PushTelemetry are not advertised. A profile never advertises more than kqueue serves; `missing`
 lists the difference.
@@ -24,6 +27,7 @@ from kqueue.api.handlers import api_versions
 from kqueue.api.handlers.api_versions import Advertised
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import SettingError, UnsupportedVersion
+from kqueue.broker.features import METADATA_VERSION, Feature, FeatureLevels
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -125,6 +129,13 @@ Produce 0 to 2 are advertised for librdkafka and close the connection (KAFKA-186
 """
 
 
+FEATURES: dict[str, FeatureLevels] = {
+    "2.8": FeatureLevels(),
+    "3.9": FeatureLevels([Feature(METADATA_VERSION, 1, 21, 21)], {METADATA_VERSION: 21}, 1),
+}
+"""Features of Kafkas that have others than the broker."""
+
+
 class MissingVersions(NamedTuple):
     """Versions of an API that a Kafka serves and kqueue does not, `low` to `high`."""
 
@@ -178,7 +189,8 @@ class VersionProfile:
         return replace(row, versions=(low, advertised_range.high))
 
     def _handle_api_versions(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        return api_versions.respond(request, context.api_version, self.advertised)
+        features = FEATURES.get(self.version, context.broker.features.levels)
+        return api_versions.respond(request, context.api_version, self.advertised, features)
 
 
 def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:

@@ -223,6 +223,10 @@ class PolicyViolation(RequestRefused):
     """A limit of this broker forbids it."""
 
 
+class InvalidUpdateVersion(RequestRefused):
+    """A feature level that this broker does not support, or can't go to from the current one."""
+
+
 class FencedLeaderEpoch(RequestRefused):
     """The client's leader epoch is older than the broker's."""
 

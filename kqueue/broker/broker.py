@@ -25,6 +25,7 @@ from kqueue.broker import folder_import
 from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
+from kqueue.broker.features import Features
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.offsets_topic import OffsetsTopicLog
@@ -79,6 +80,7 @@ class Broker:
         self.endpoints: Endpoints = _no_endpoints
         self._reported: set[str] = set()  # topic settings without effect, warned of
         self.metadata = MetadataCache(store, jobs, self.purgatory, logs.make_room)
+        self.features = Features(self.metadata)
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
@@ -108,6 +110,7 @@ class Broker:
         Raises: StorageFailed: no metadata.
         """
         self.metadata.load()
+        self.features.load()
         folder_import.import_folders(self.metadata, self.logs, self.config)
         self._begin_epoch()
         self.topics.load()

@@ -11,7 +11,8 @@ Versions 0 to 4:
     4       lowest feature versions may be 0 (KIP-584)
 
 A request of an unserved version gets UNSUPPORTED_VERSION with the range of ApiVersions, encoded as
-version 0 (KIP-511). Not emulated: supported and finalized features (KIP-584) are left empty.
+version 0 (KIP-511). Features are those of `broker.features`; version 3 leaves out supported ones
+whose lowest level is 0, which its clients refuse.
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ from typing import NamedTuple
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
+from kqueue.broker.features import FeatureLevels
 from kqueue.wire.apis import API_VERSIONS
 from kqueue.wire.error_codes import ErrorCode
-from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kqueue.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 VERSIONS = (0, 4)
 VERSION_NAMED = 3  # the request names the client's software
+VERSION_LEVEL_0 = 4  # a supported range may begin with 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -42,19 +51,33 @@ class Advertised(NamedTuple):
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     """Return all APIs that kqueue serves."""
-    return respond(request, context.api_version, _all())
+    return respond(request, context.api_version, _all(), context.broker.features.levels)
 
 
-def respond(request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised]) -> ApiVersionsResponse:
-    """Return all of `advertised`; to an unadvertised version, the range of ApiVersions alone
-    (KIP-511).
+def respond(
+    request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised], features: FeatureLevels
+) -> ApiVersionsResponse:
+    """Return all of `advertised` and `features`; to an unadvertised version, the range of
+    ApiVersions alone (KIP-511).
     """
     own = next(row for row in advertised if row.key == API_VERSIONS)
     if not own.low <= api_version <= own.high:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_row(own)])
     if api_version >= VERSION_NAMED and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=[_row(row) for row in advertised])
+    return ApiVersionsResponse(
+        api_keys=[_row(row) for row in advertised],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=level_min, max_version=level_max)
+            for name, level_min, level_max, _ in features.supported
+            if level_min > 0 or api_version >= VERSION_LEVEL_0
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.finalized.items()
+        ],
+    )
 
 
 def _is_named(request: ApiVersionsRequest) -> bool:

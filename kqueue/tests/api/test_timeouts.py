@@ -11,6 +11,7 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import CHANGE_WAIT_MS_MIN
+from kqueue.broker import features
 from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
@@ -23,6 +24,7 @@ from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicS
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 def _create(client: SimulatedClient, version: int) -> Any:
@@ -58,6 +60,11 @@ def _list_offsets(client: SimulatedClient, version: int) -> Any:
     )
 
 
+def _update_features(client: SimulatedClient, version: int) -> Any:
+    update = FeatureUpdateKey(feature=features.TRANSACTION_VERSION, max_version_level=2)
+    return UpdateFeaturesRequest(feature_updates=[update])
+
+
 REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "CreatePartitions": lambda client, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
@@ -69,6 +76,7 @@ REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "InitProducerId": lambda client, version: InitProducerIdRequest(transactional_id=None),
     "JoinGroup": lambda client, version: join_request(version),
     "ListOffsets": _list_offsets,
+    "UpdateFeatures": _update_features,
     "Produce": lambda client, version: produce_request(client, "t", batch(b"c"), version),
 }
 DONE: dict[str, Callable[[SimulatedClient], object]] = {
@@ -76,6 +84,7 @@ DONE: dict[str, Callable[[SimulatedClient], object]] = {
     "CreateTopics": lambda client: client.sim.broker.topics.find("new"),
     "DeleteRecords": lambda client: client.sim.broker.topics.partition("t", 0).log_start_offset == 1,
     "DeleteTopics": lambda client: not client.sim.broker.topics.find("t"),
+    "UpdateFeatures": lambda client: client.sim.broker.metadata.get(features.KEY) is not None,
     "Produce": lambda client: client.sim.broker.topics.partition("t", 0).high_watermark == 3,
 }
 REFUSED_BY_KAFKA = {"session_timeout_ms"}

@@ -88,6 +88,23 @@ def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "api_version", "finalized"),
+    [
+        ("2.8", 3, {}),
+        ("3.9", 4, {"metadata.version": 21}),
+        ("4.3", 4, {"metadata.version": 30, "transaction.version": 2}),
+    ],
+)
+def test_a_profile_has_the_features_of_its_kafka(version: str, api_version: int, finalized: dict[str, int]) -> None:
+    broker = SimulatedClient().sim.broker
+    row = VersionProfile(version).lookup(18, api_version)
+    response = row.handle(NAMED, RequestContext(broker, api_version))
+    assert {row.name: row.max_version_level for row in response.finalized_features} == finalized
+    assert {row.name for row in response.supported_features} == set(finalized)
+    assert (response.finalized_features_epoch >= 0) is bool(finalized)
+
+
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
     for make in (VersionProfile, version_profiles.missing, version_profiles.lookup_for):
         with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):

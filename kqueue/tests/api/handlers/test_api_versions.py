@@ -23,6 +23,19 @@ def test_returns_exactly_the_versions_in_the_handler_table(version: int) -> None
     assert (0, 0, 13) in advertised  # produce from version 0 on: librdkafka turns compression off otherwise
 
 
+def test_features_are_reported_from_version_3_on() -> None:
+    """As Kafka 4.3: version 3 leaves out supported features whose lowest level is 0."""
+    client = SimulatedClient()
+    assert client.ask(request(), 2).finalized_features == []
+    for version, names in ((3, ["metadata.version"]), (4, ["metadata.version", "transaction.version"])):
+        response = client.ask(request(), version)
+        assert [row.name for row in response.supported_features] == names
+        finalized = {row.name: (row.min_version_level, row.max_version_level) for row in response.finalized_features}
+        assert finalized == {"metadata.version": (30, 30), "transaction.version": (2, 2)}
+        assert response.finalized_features_epoch >= 0
+        assert response.zk_migration_ready is False
+
+
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 def test_an_unknown_version_gets_only_the_range_of_api_versions(version: int) -> None:
     served = handler_table.lookup(18, version)

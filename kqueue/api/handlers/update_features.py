@@ -1,0 +1,75 @@
+"""UpdateFeatures (key 57): raise or lower finalized feature levels (KIP-584).
+
+Versions 0 to 2:
+
+    0       a level per feature
+    1       upgrade types, validate only (KIP-778)
+    2       no results per feature (KIP-1022)
+
+All changes of a request are made, or none; the first that is refused is the error of the response.
+`allow_downgrade` of version 0 is ignored: that version can only raise levels, as in Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import CodedError, code_of, message_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for
+from kqueue.base.errors import InvalidRequest, KqueueError, StorageFailed
+from kqueue.broker.features import FeatureUpdate, UpgradeType
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+VERSIONS = (0, 2)
+VERSION_UPGRADE_TYPES = 1
+UPDATES_MAX = 1_000
+"""Updates in one request, so that a turn checks them all."""
+LATE = "the levels were not stored in time; they may still change"
+RESULT_MESSAGE = "NONE"
+"""Message of a result without an error, as Kafka sends it."""
+
+
+def handle(
+    request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse | DelayedOperation[UpdateFeaturesResponse]:
+    """Respond when the levels are stored, or after `timeout_ms`."""
+    if len(request.feature_updates) > UPDATES_MAX:
+        raise InvalidRequest(f"{len(request.feature_updates)} updates in one request, at most {UPDATES_MAX} are taken")
+    typed = context.api_version >= VERSION_UPGRADE_TYPES
+    updates = [
+        FeatureUpdate(row.feature, row.max_version_level, row.upgrade_type if typed else UpgradeType.UPGRADE)
+        for row in request.feature_updates
+    ]
+    features = context.broker.features
+    try:
+        if request.validate_only:
+            features.check(updates)
+            return _respond(request, None)
+        promise = features.update(updates)
+    except KqueueError as error:
+        return _respond(request, error)
+    return wait_for(
+        promise,
+        lambda stored: _respond(request, error_of(stored, LATE)),
+        context.change_deadline_ms(request.timeout_ms),
+    )
+
+
+def error_response(request: UpdateFeaturesRequest, version: int, error: BaseException) -> UpdateFeaturesResponse:
+    """Return `error` for the whole request."""
+    return _respond(request, error)
+
+
+def _respond(request: UpdateFeaturesRequest, error: BaseException | None) -> UpdateFeaturesResponse:
+    if isinstance(error, StorageFailed):
+        error = CodedError(ErrorCode.FEATURE_UPDATE_FAILED, f"the levels could not be stored: {error.summary}")
+    if error is not None:
+        return UpdateFeaturesResponse(error_code=code_of(error), error_message=message_of(error))
+    results = [
+        UpdatableFeatureResult(feature=row.feature, error_message=RESULT_MESSAGE) for row in request.feature_updates
+    ]
+    return UpdateFeaturesResponse(error_message=None, results=results)
