@@ -1,4 +1,4 @@
-"""Settings of the broker, including those of logs and groups."""
+"""Settings of the broker, including those of logs, groups and transactions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
 from kqueue.storage import STORAGES
+from kqueue.transactions import config as transaction_config
 
 NOT_EMPTY = Validator("not empty", bool)
 
@@ -160,5 +161,5 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + OWN_SETTINGS
-"""All settings of the broker, the log and the groups."""
+SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + transaction_config.SETTINGS + OWN_SETTINGS
+"""All settings of the broker, the log, the groups and the transactions."""

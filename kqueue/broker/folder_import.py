@@ -17,7 +17,7 @@ from kqueue.base.settings import Config
 from kqueue.broker.kafka_metadata import METADATA_TOPIC, KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
-from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, Topics
+from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, TRANSACTIONS_TOPIC, Topics
 from kqueue.log.folders.data_folder import is_meant
 from kqueue.log.manager import LogManager
 
@@ -31,6 +31,10 @@ CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer
 KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
 RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes")
 NO_LOG = "none"
+PARTITION_COUNTS = {
+    OFFSETS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+}
 
 
 def import_folders(metadata: MetadataCache, logs: LogManager, config: Config) -> None:
@@ -125,9 +129,9 @@ def rename_stray_partitions(topics: Topics, logs: LogManager, deleted: Mapping[b
 
 
 def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopic | None) -> dict[str, object]:
-    if topic == OFFSETS_TOPIC and kafkas is None:
-        # the count maps groups to partitions; unused partitions may have no folder
-        count = max(count, config["offsets.topic.num.partitions"])
+    if topic in PARTITION_COUNTS and kafkas is None:
+        # the count maps ids to partitions; unused partitions may have no folder
+        count = max(count, config[PARTITION_COUNTS[topic]])
     if kafkas is None:
         configs = CONFIG_OF_INTERNAL if topic in INTERNAL_TOPICS else _retention_unknown(topic, config)
     else:

@@ -36,6 +36,9 @@ from kqueue.records.partitioners import PARTITIONERS
 
 PREFIX = "/topics/"
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+"""Internal topics that the broker creates on first use."""
 NO_COUNT = -1
 
 
@@ -237,6 +240,8 @@ class Topics:
             return creating
         if name == OFFSETS_TOPIC:
             return self.create(self._offsets_topic(), internal=True)
+        if name == TRANSACTIONS_TOPIC:
+            return self.create(self._transactions_topic(), internal=True)
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Promise[None]:
@@ -329,6 +334,14 @@ class Topics:
             "segment.bytes": str(self._config["offsets.topic.segment.bytes"]),
         }
         return NewTopic(OFFSETS_TOPIC, self._config["offsets.topic.num.partitions"], 1, configs=configs)
+
+    def _transactions_topic(self) -> NewTopic:
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "segment.bytes": str(self._config["transaction.state.log.segment.bytes"]),
+        }
+        return NewTopic(TRANSACTIONS_TOPIC, self._config["transaction.state.log.num.partitions"], 1, configs=configs)
 
     def _topic_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         unset = [key for key, value in overrides.items() if value is None]

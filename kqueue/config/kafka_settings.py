@@ -133,11 +133,6 @@ UNDECLARED = _names(
     ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
     ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
     ssl.truststore.password ssl.truststore.type telemetry.max.bytes
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-    transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-    transaction.state.log.replication.factor transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms
     """
 )
 """Settings of Kafka 4 that kqueue does not declare."""
@@ -209,7 +204,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         ),
         "each partition has one replica, and the broker connects to no other",
     ),
-    (r"transaction|add\.partitions\.to\.txn", "transactions are refused"),
+    (r"add\.partitions\.to\.txn", "the coordinator is in this process: no partition is added over the network"),
     (
         r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
         "only the classic group protocol is supported",

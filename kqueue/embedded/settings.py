@@ -13,6 +13,7 @@ from kqueue.config.properties import SourcedValue, keyword_name
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
     # after `advance()` every client would exceed the idle timeout, and not all clients handle it
     # well that all their connections close at once
     "connections.max.idle.ms": -1,

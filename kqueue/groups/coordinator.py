@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -39,7 +40,7 @@ from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_member import JoinRequest, JoinResult, LeavingMember, SyncResult
 from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupLog, Wake, coordinator_error
+from kqueue.groups.group_log import Done, GroupLog, Wake
 from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.membership_manager import MembershipManager

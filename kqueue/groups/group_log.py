@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kqueue.base.errors import (
-    CoordinatorNotAvailable,
-    KqueueError,
-    NotCoordinator,
-    NotLeader,
-    RecordTooLarge,
-    RequestRefused,
-    StorageFailed,
-)
+from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 
 GroupRecords = list[tuple[bytes, bytes | None]]
@@ -39,17 +31,3 @@ class GroupLog(Protocol):
         returns; `done(error)` if they never will be. For one partition, in the order of its log.
         """
         ...
-
-
-def coordinator_error(failure: KqueueError) -> KqueueError:
-    """Return the error for a member whose record could not be written.
-
-    Source: Kafka appendGroupMetadataErrorToResponseError.
-    """
-    if isinstance(failure, (StorageFailed, NotLeader)):
-        return NotCoordinator(str(failure))
-    if isinstance(failure, RecordTooLarge):
-        return KqueueError(f"the group's record can't be written: {failure}")
-    if isinstance(failure, RequestRefused):
-        return CoordinatorNotAvailable(str(failure))
-    return failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import NotCoordinator
 from kqueue.groups import records
 from kqueue.groups.classic_group import ClassicGroup
@@ -19,7 +20,7 @@ class GroupWriter:
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that keeps this group."""
-        return records.partition_of(group_id, self._log.partition_count)
+        return coordinator_partition(group_id, self._log.partition_count)
 
     def mark_unreadable(self, partition: int, reason: str) -> None:
         """From now on `check_readable` refuses the groups of this partition."""

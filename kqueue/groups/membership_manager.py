@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -32,7 +33,6 @@ from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, LeavingMember
 from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import coordinator_error
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.rebalancer import Rebalancer, SaveGroup, check_generation

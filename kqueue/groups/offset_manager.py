@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     InvalidCommitOffsetSize,
     KqueueError,
@@ -23,7 +24,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX
 from kqueue.groups import records
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupRecords, Wake, coordinator_error
+from kqueue.groups.group_log import Done, GroupRecords, Wake
 from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
 from kqueue.groups.offset_store import OffsetStore, TopicPartition

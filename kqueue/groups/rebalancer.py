@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -24,7 +25,7 @@ from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, SyncResult
 from kqueue.groups.classic_state import CAN_REBALANCE, ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, Wake, coordinator_error
+from kqueue.groups.group_log import Done, Wake
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits
 

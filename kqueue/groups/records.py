@@ -6,7 +6,6 @@ expiry), groups as version 3. Reads every version that Kafka ever wrote.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
@@ -42,21 +41,6 @@ class CommittedOffset(NamedTuple):
     committed_ms: int
     expires_ms: int | None = None
     topic_id: bytes = UUID_ZERO
-
-
-@lru_cache(maxsize=4096)
-def partition_of(group_id: str, partition_count: int) -> int:
-    """Return the partition of `__consumer_offsets` that stores this group.
-
-    Source: Java's String.hashCode, Kafka Utils.abs.
-    """
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    if code >= 2**31:
-        code = 2**32 - code if code != 2**31 else 0
-    return code % partition_count
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:

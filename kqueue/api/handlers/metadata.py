@@ -34,7 +34,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import OFFSETS_TOPIC, Topic
+from kqueue.broker.topics import COORDINATOR_TOPICS, Topic
 from kqueue.log.log_state import LogState
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (
@@ -114,7 +114,7 @@ def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: 
         if (
             creates
             and context.broker.config["auto.create.topics.enable"]
-            and (name == OFFSETS_TOPIC or name not in INTERNAL_TOPICS)
+            and (name in COORDINATOR_TOPICS or name not in INTERNAL_TOPICS)
         ):
             return topics.create_on_demand(name)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.groups.offset_manager import OffsetToCommit
-from kqueue.groups.records import partition_of
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_partition import append, values
@@ -21,7 +21,7 @@ def stopped() -> Simulation:
     for group in ("g0", "g1"):
         sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit("a", 0, 1, -1, "")]))
     sim.settle()
-    assert {partition_of(group, 2) for group in ("g0", "g1")} == {0, 1}
+    assert {coordinator_partition(group, 2) for group in ("g0", "g1")} == {0, 1}
     return sim
 
 
@@ -50,7 +50,7 @@ def test_a_log_that_cannot_be_opened_does_not_affect_others(clean: bool) -> None
 
 
 def test_groups_whose_records_cant_be_read_are_refused_and_not_taken_for_new() -> None:
-    offline = partition_of("g0", 2)
+    offline = coordinator_partition("g0", 2)
     sim = restart_with(stopped(), f"{OFFSETS_TOPIC}-{offline}", clean=True)
     groups = sim.broker.groups
     assert groups.offsets("g1")["a"][0].offset == 1

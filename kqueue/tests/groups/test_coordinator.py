@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base import errors
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.groups import records
 from kqueue.groups.classic_member import LeavingMember
 from kqueue.groups.classic_state import ClassicGroupState
@@ -298,7 +299,7 @@ def test_a_record_that_can_not_be_read_is_named() -> None:
 def test_members_that_can_not_be_together_are_refused(change: dict[str, str]) -> None:
     world = World()
     world.stable(2)
-    [*_, (key, value)] = world.log.partitions[records.partition_of("g", 3)]
+    [*_, (key, value)] = world.log.partitions[coordinator_partition("g", 3)]
     assert value is not None
     saved = records.read_group(value)
     for member, name in zip(saved.members, ("1", "2"), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.groups import records
 from kqueue.tests.groups.support import World, commit_simple
 
@@ -13,4 +14,4 @@ def test_groups_lie_where_their_name_says() -> None:
     for partition, entries in enumerate(world.log.partitions):
         assert entries
         for key, _ in entries:
-            assert records.partition_of(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]
+            assert coordinator_partition(records.read_key(key).group, 3) == partition  # type: ignore[union-attr]

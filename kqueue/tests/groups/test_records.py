@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import parse_uuid
 from kqueue.groups import records
-from kqueue.groups.records import CommittedOffset, partition_of
+from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.golden import data_folder
@@ -64,7 +65,7 @@ def test_kafkas_records_are_all_understood_and_lie_where_we_look_for_them(versio
     for partition, key, value in entries:
         read = records.read_key(key)
         assert read is not None
-        assert partition_of(read.group, partition_count(version)) == partition
+        assert coordinator_partition(read.group, partition_count(version)) == partition
         assert value is not None
         if isinstance(read, OffsetCommitKey):
             assert records.read_offset(value).offset == 123
@@ -86,27 +87,6 @@ def test_kafkas_own_group_records_are_read_and_written_back_byte_for_byte() -> N
         assert records.group_value(records.read_group(value)) == value
     assert records.read_key(GROUP_KEY) == GroupMetadataKey(group="g1")
     assert records.group_key("g1") == GROUP_KEY
-
-
-@pytest.mark.parametrize(
-    ("group_id", "count", "partition"),
-    [
-        ("", 50, 0),
-        ("a", 50, 47),
-        ("golden-v2-gzip", 50, 39),
-        ("polygenelubricants", 50, 0),
-        ("größe", 50, 7),
-        ("𝄞", 50, 44),
-        ("my-group-1", 3, 2),
-    ],
-)
-def test_partition_is_javas(group_id: str, count: int, partition: int) -> None:
-    assert partition_of(group_id, count) == partition
-
-
-@given(st.text(max_size=30), st.integers(1, 100))
-def test_partition_exists(group_id: str, count: int) -> None:
-    assert 0 <= partition_of(group_id, count) < count
 
 
 def test_the_oldest_kind_of_key_means_an_offset_too() -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api.handlers import offset_commit
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import CoordinatorNotAvailable, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.records import partition_of
 from kqueue.tests.api.group_client import (
     codes,
     commit,
@@ -163,7 +163,7 @@ def test_a_flush_timeout_is_reported() -> None:
 def test_a_disk_failure_is_reported_and_changes_nothing() -> None:
     client = world()
     commit(client, {("t", 0): 5})
-    partition = client.sim.broker.topics.partition(OFFSETS_TOPIC, partition_of("g", 50))
+    partition = client.sim.broker.topics.partition(OFFSETS_TOPIC, coordinator_partition("g", 50))
     partition.log._fail(StorageFailed("the disk is gone"))
     assert commit(client, {("t", 0): 6}) == {(0, 0): ErrorCode.NOT_COORDINATOR}
     assert committed(client) == {("t", 0): 5}

@@ -1,0 +1,34 @@
+"""The log of the transaction coordinator: the internal topic `__transaction_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kqueue.base.clock import Clock
+from kqueue.base.settings import Config
+from kqueue.broker.internal_topic_log import CoordinatorRecord, InternalTopicLog
+from kqueue.broker.partition import Partition
+from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.topics import TRANSACTIONS_TOPIC, Topics
+
+
+class TransactionTopicLog(InternalTopicLog):
+    """The coordinator's log (see `transactions.transaction_log.TransactionLog`) on the partitions
+    of `__transaction_state`.
+    """
+
+    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
+        count = int(config["transaction.state.log.num.partitions"])
+        super().__init__(TRANSACTIONS_TOPIC, count, topics, purgatory, clock)
+        self.load_bytes = int(config["transaction.state.log.load.buffer.size"])
+
+    def read(self, partition: Partition) -> Iterator[CoordinatorRecord]:
+        """Yield every committed record of a partition, oldest first, for the replay at start.
+        Blocks.
+
+        Checksums are verified; damaged records are logged and skipped.
+        Raises: CorruptBatch, StorageFailed.
+        """
+        for header, records in self._batches(partition, "states of transactions"):
+            if not header.is_control:
+                yield from ((record.key, record.value) for record in records if record.key is not None)
