@@ -26,9 +26,10 @@ from kqueue.log.log_state import FailableLog, LogState
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.producer_state import EndTransactionMarker
 from kqueue.log.reader import LogPosition, LogReader, SteppedLookup
-from kqueue.log.recovery import log_loader
+from kqueue.log.recovery import log_loader, recovered_log
 from kqueue.log.recovery.damage import Damage
 from kqueue.log.recovery.producer_replay import load_producers, replay
+from kqueue.log.recovery.recovered_log import RecoveredLog
 from kqueue.log.results import AppendResult, ReadResult, TimestampAndOffset
 from kqueue.log.segment import Segment
 from kqueue.log.views import SegmentView
@@ -108,14 +109,14 @@ class Log(FailableLog):
         clock: Clock,
         *,
         topic_id: bytes | None = None,
-        checkpoint: LogCheckpoint = NO_CHECKPOINT,
+        checkpoint: LogCheckpoint | RecoveredLog = NO_CHECKPOINT,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         rng: random.Random | None = None,
     ) -> Log:
         """Open the log in `folder`, or create an empty one.
 
         Args:
-            checkpoint: what the checkpoint files say.
+            checkpoint: what the checkpoint files say, or what a job has recovered.
             producer_expiration_ms: producers idle for longer are not loaded.
             rng: draws segment.jitter.ms; None: no jitter.
         Durability: what an opened log holds is flushed; the files of a new log become durable with
@@ -123,7 +124,7 @@ class Log(FailableLog):
         Raises: StorageFailed.
         """
         now_ms = clock.wall_ms()
-        loaded = log_loader.load_log(storage, folder, config, now_ms, **checkpoint._asdict())
+        loaded = recovered_log.load(storage, folder, config, now_ms, checkpoint)
         loaded.producers.expire(now_ms, producer_expiration_ms)
         log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, rng=rng)
         if loaded.end_offset == loaded.start_offset == log.segments.active.base:

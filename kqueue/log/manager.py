@@ -29,6 +29,8 @@ from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
+from kqueue.log.recovery.recovered_log import RecoveredLog
+from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
@@ -101,6 +103,7 @@ class LogManager:
         self._unrecovered = {
             key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS
         }
+        self._recovered: dict[TopicPartition, RecoveredLog] = {}  # in jobs, and not opened since
 
     @property
     def offline(self) -> list[OfflineFolder]:
@@ -220,6 +223,10 @@ class LogManager:
         return log
 
     def _find_and_open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
+        folder, found = self._find(key, topic_id)
+        return self._open(folder, key, found, topic_id, config)
+
+    def _find(self, key: TopicPartition, topic_id: bytes) -> tuple[DataFolder, PartitionFolder]:
         folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
         if folder.lost is not None:
             raise folder.lost
@@ -233,7 +240,7 @@ class LogManager:
             raise StorageFailed(
                 f"{folder.storage.location}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
             )
-        return self._open(folder, key, found, topic_id, config)
+        return folder, found
 
     def _settled(self, key: TopicPartition) -> DataFolder | None:
         self._folders.settle(key)
@@ -242,18 +249,14 @@ class LogManager:
     def _open(
         self, folder: DataFolder, key: TopicPartition, found: PartitionFolder, topic_id: bytes, config: LogConfig
     ) -> Log:
+        recovered = self._recovered.pop(key, None)
         log = Log.open(
             folder.storage,
             found.path,
             config,
             self._clock,
             topic_id=topic_id,
-            checkpoint=LogCheckpoint(
-                recovery_point=folder.recovery_points.get(key, 0),
-                start_offset=folder.log_starts.get(key, 0),
-                high_watermark=folder.high_watermarks.get(key),
-                clean=folder.clean,
-            ),
+            checkpoint=recovered if recovered is not None else _checkpoint(folder, key),
             producer_expiration_ms=self._producer_expiration_ms,
             rng=self._rng,
         )
@@ -266,6 +269,39 @@ class LogManager:
         log.on_truncate = lambda offset: lower_recovery_point(folder, key, offset)
         log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
+
+    # --- recovery in jobs
+
+    def unrecovered(self) -> list[TopicPartition]:
+        """Return the partitions that a start after a crash has found and not recovered yet."""
+        return list(self._unrecovered)
+
+    def log_to_recover(
+        self, topic: str, partition: int, topic_id: bytes, config: LogConfig
+    ) -> tuple[Storage, LogToRecover]:
+        """Return what a `RecoveryTask` needs for the partition; pass its outcome to `recovered`.
+
+        Until then the partition must be neither opened nor deleted.
+        Raises: StorageFailed: as `open`.
+        """
+        key = (topic, partition)
+        self._folders.check(key)
+        folder, found = self._find(key, topic_id)
+        return folder.storage, LogToRecover(key, found.path, config, _checkpoint(folder, key))
+
+    def recovered(self, key: TopicPartition, log: RecoveredLog) -> None:
+        """Use what a `RecoveryTask` has found, from now on: `open` then reads almost nothing.
+
+        The next checkpoints have it, so a crash before the log is opened costs no second recovery
+        of what lies below.
+        """
+        folder = self._folder_of(key)
+        assert folder is not None, f"{key} is there until it is recovered"
+        self._unrecovered.discard(key)
+        self._recovered[key] = log
+        folder.recovery_points[key] = folder.high_watermarks[key] = log.end_offset
+        if key in folder.log_starts:
+            folder.log_starts[key] = log.start_offset
 
     def delete(self, topic: str, partition: int) -> bool:
         """Remove the partition; jobs then close its log and delete its folder. False: it has no
@@ -310,6 +346,7 @@ class LogManager:
 
     def _forget(self, key: TopicPartition) -> Log | None:
         self._unrecovered.discard(key)
+        self._recovered.pop(key, None)
         log = self._logs.pop(key, None)
         if log is not None:
             self._producer_limit.unwatch(log.producers)
@@ -428,6 +465,15 @@ class LogManager:
                 logger.error("%s: %s", folder.storage.location, error)
             clean &= log.offline is None
         return clean
+
+
+def _checkpoint(folder: DataFolder, key: TopicPartition) -> LogCheckpoint:
+    return LogCheckpoint(
+        recovery_point=folder.recovery_points.get(key, 0),
+        start_offset=folder.log_starts.get(key, 0),
+        high_watermark=folder.high_watermarks.get(key),
+        clean=folder.clean,
+    )
 
 
 __all__ = ["LogDirDescription", "LogManager", "OfflineFolder", "PartitionFolder"]

@@ -414,6 +414,10 @@ class Segment(SegmentFiles):
                     return entry.position
         return 0
 
+    def restore_checks(self, unverified_size: int, checks: SegmentVerification | None) -> None:
+        """Set what another opening of the same file has verified."""
+        self.unverified_size, self._checks = unverified_size, checks
+
     def mark_verified(self) -> None:
         """Note that all bytes are right: their writer checked them, or verification has ended."""
         self.unverified_size = 0
