@@ -20,12 +20,17 @@ CHANGE_WAIT_MS_MIN = 1_000
 """Shortest wait for a change to reach the disk, whatever timeout the request has."""
 
 
+def _no_connection(ms: int) -> None:
+    pass
+
+
 @dataclass(slots=True)
 class RequestContext:
     """What a handler knows of a request besides its body. Source: Kafka's RequestContext.
 
     `client_host`: in Kafka's form (``/127.0.0.1``). `listener`: name of the listener that received
     the request. `connection`: opaque identity, shared by all requests of one connection.
+    `throttle(ms)`: begins no other request of the connection for so long (KIP-219).
     """
 
     broker: Broker
@@ -34,6 +39,7 @@ class RequestContext:
     client_host: str = ""
     listener: str = "PLAINTEXT"
     connection: object = None
+    throttle: Callable[[int], None] = _no_connection
 
     def endpoint(self) -> tuple[str, int]:
         """Return the host and port advertised to clients of this listener."""

@@ -130,7 +130,9 @@ class ProduceAppender:
         checked: list[ValidatedBatch] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
-        appended = [partition.append(batch, header) for batch, header in checked]
+        appended = [
+            partition.append(batch, header, admitted=number > 0) for number, (batch, header) in enumerate(checked)
+        ]
         return appended[-1]._replace(base_offset=appended[0].base_offset)
 
     def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[ValidatedBatch]:

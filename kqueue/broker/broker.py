@@ -23,6 +23,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker import folder_import
 from kqueue.broker.append_queue import AppendScheduler
+from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.features import Features
@@ -92,6 +93,8 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+        self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
+        self.groups.observe_offsets(self.backlogs.committed)
         self._deleted_topics = DeletedTopics(self.metadata, logs)
         logs.on_removed = self._forget_deleted_topics
         self.cleanup = CleanupScheduler(
@@ -119,6 +122,9 @@ class Broker:
         if self.logs.was_unclean:
             self._recover()
         self._load_groups()
+        for topic in self.topics:
+            self.backlogs.configure(topic)
+        self.backlogs.finish()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
@@ -152,6 +158,7 @@ class Broker:
         Raises: StorageFailed: nothing is deleted.
         """
         for topic in self.topics.clear():
+            self.backlogs.forget(topic)
             for partition in topic.partitions:
                 self._delete_partition(partition)
 
@@ -200,6 +207,7 @@ class Broker:
 
     def _partitions_created(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         self._report_without_effect(topic)
+        self.backlogs.configure(topic)
         for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
         if not topic.is_internal:  # its folders are created on first append
@@ -223,6 +231,7 @@ class Broker:
 
     def _topic_deleted(self, topic: Topic) -> None:
         self._deleting.setdefault(topic.name, []).append(topic)
+        self.backlogs.forget(topic)
         self._slices.add(self._remove_folders(topic))
         self.groups.delete_topic(topic.name)
 

@@ -186,7 +186,7 @@ class CleanupScheduler:
                 dropped.size, drop.why,
             )  # fmt: skip
             self._deleter.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
-            self._purgatory.wake(partition)
+            partition.log_start_moved()
 
     # --- compaction
 

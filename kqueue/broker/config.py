@@ -6,7 +6,7 @@ from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import Registry
-from kqueue.base.settings import ANY, GiB, MiB, Scope, Setting, SettingType, Validator, at_least, between
+from kqueue.base.settings import ANY, GiB, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
@@ -161,5 +161,54 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-SETTINGS: tuple[Setting, ...] = log_config.SETTINGS + group_config.SETTINGS + transaction_config.SETTINGS + OWN_SETTINGS
+BACKLOG_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "kqueue.backlog.messages.max",
+        SettingType.LONG,
+        -1,
+        at_least(-1),
+        Scope.TOPIC,
+        "Bound on the unread messages of the topic: log end offsets minus committed offsets of the slowest "
+        "group, over all partitions. kqueue.backlog.action says what producers get beyond. -1: no bound.",
+    ),
+    Setting(
+        "kqueue.backlog.bytes.max",
+        SettingType.LONG,
+        -1,
+        at_least(-1),
+        Scope.TOPIC,
+        "Bound on the unread bytes of the topic, as kqueue.backlog.messages.max. -1: no bound.",
+    ),
+    Setting(
+        "kqueue.backlog.action",
+        SettingType.STRING,
+        "refuse",
+        one_of("refuse", "throttle"),
+        Scope.TOPIC,
+        "What producers get while the unread backlog has reached a bound. refuse: POLICY_VIOLATION, which "
+        "clients do not retry. throttle: their records are accepted, and they wait after each request.",
+    ),
+    Setting(
+        "kqueue.backlog.throttle.max.ms",
+        SettingType.INT,
+        1000,
+        between(1, 60_000),
+        Scope.TOPIC,
+        "With kqueue.backlog.action=throttle: the longest wait of a producer, at twice the bound; in between "
+        "it is proportional to the excess.",
+    ),
+    Setting(
+        "kqueue.backlog.groups",
+        SettingType.LIST,
+        [],
+        ANY,
+        Scope.TOPIC,
+        "Groups whose unread messages count for the backlog; one without a committed offset has read nothing. "
+        "Empty: every group that has committed an offset for the partition; all records while none has.",
+    ),
+)
+
+SETTINGS: tuple[Setting, ...] = (
+    log_config.SETTINGS + group_config.SETTINGS + transaction_config.SETTINGS + OWN_SETTINGS + BACKLOG_SETTINGS
+)
 """All settings of the broker, the log, the groups and the transactions."""

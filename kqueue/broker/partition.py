@@ -59,6 +59,29 @@ class PartitionHost(Protocol):
         """Open the log of a partition. Raises StorageFailed."""
 
 
+class BacklogGate(Protocol):
+    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether `check` may refuse."""
+
+    def check(self) -> None:
+        """Raises PolicyViolation: nothing may be appended now."""
+
+    def throttle_ms(self) -> int:
+        """How long the producer of the last append is to wait; 0: not."""
+
+    def opened(self, log: Log) -> None:
+        """The partition's log was opened."""
+
+    def appended(self, end_offset: int, size: int) -> None:
+        """A batch of `size` bytes was appended."""
+
+    def start_moved(self) -> None:
+        """The log start was raised."""
+
+
 class PartitionRead(NamedTuple):
     """Result of a read: current watermarks, and whole batches below the bound of the isolation
     level.
@@ -79,7 +102,7 @@ class Partition:
 
     __slots__ = (
         "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends",
-        "deleted", "index",
+        "backlog", "deleted", "index",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
@@ -92,6 +115,7 @@ class Partition:
         self._flush_due = False
         self._flush_timer: Timer | None = None
         self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
+        self.backlog: BacklogGate | None = None  # of a topic with a bound
         self.appends: AppendQueue | None = None  # deferred appends; later ones queue behind them
 
     def __repr__(self) -> str:
@@ -133,6 +157,8 @@ class Partition:
             # the only replica: all that recovery kept is flushed and committed
             self._high_watermark = log.end_offset
             self._log = log
+            if self.backlog is not None:
+                self.backlog.opened(log)
         return self._log
 
     @property
@@ -175,16 +201,23 @@ class Partition:
         message = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
         raise FencedLeaderEpoch(message) if epoch < self.leader_epoch else UnknownLeaderEpoch(message)
 
-    def append(self, batch: memoryview, header: BatchHeader, *, client: bool = True) -> AppendResult:
+    def append(
+        self, batch: memoryview, header: BatchHeader, *, client: bool = True, admitted: bool = False
+    ) -> AppendResult:
         """Append one validated batch; writes offsets and leader epoch into `batch`.
 
+        Args: admitted: another batch of the request was appended, so the backlog is not checked.
         Durability: in the page cache on return; on disk once `is_committed` (group mode).
-        Raises: what `Log.append` raises.
+        Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
         """
-        log = self.log
+        log, backlog = self.log, self.backlog
+        if backlog is not None and backlog.is_exceeded and client and not admitted:
+            self._check_backlog(backlog, log, header)
         appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
         if appended.duplicate:
             return appended
+        if backlog is not None:
+            backlog.appended(appended.next_offset, len(batch))
         if self._host.flush_before_visible:
             self._flush_soon()
         else:
@@ -192,6 +225,17 @@ class Partition:
             if self._host.flush_by_policy:
                 self._flush_by_policy(log)
         return appended
+
+    def _check_backlog(self, backlog: BacklogGate, log: Log, header: BatchHeader) -> None:
+        # a batch that is there already is confirmed: its producer has only missed the response
+        if header.producer_id < 0 or log.producers.check(header) is None:
+            backlog.check()
+
+    def log_start_moved(self) -> None:
+        """Wake what waits for records that are deleted now."""
+        if self.backlog is not None:
+            self.backlog.start_moved()
+        self._host.purgatory.wake(self)
 
     def defer_append(self, steps: SlicedWork[AppendResult], size: int) -> Promise[AppendResult]:
         """Run the append `steps` after all other deferred ones; its end settles and wakes the

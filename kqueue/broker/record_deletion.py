@@ -92,7 +92,7 @@ class RecordDeletion:
     def _advance_start(self, topic: Topic, partition: Partition, log: Log, new_start: int) -> None:
         log.advance_start(new_start)
         self._drop_below_start(partition, topic)
-        self._purgatory.wake(partition)  # delayed fetches below the new start must fail
+        partition.log_start_moved()  # delayed fetches below the new start must fail
 
 
 def _failure(partition: Partition, log: Log, error: BaseException | None) -> KqueueError | None:

@@ -14,7 +14,7 @@ thread, clock or randomness of its own; the layers above call it on the owner th
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -45,7 +45,7 @@ from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.membership_manager import MembershipManager
 from kqueue.groups.offset_manager import OffsetManager, OffsetToCommit, Outcomes
-from kqueue.groups.offset_store import TopicPartition
+from kqueue.groups.offset_store import OffsetObserver, TopicPartition
 from kqueue.groups.rebalancer import Rebalancer, check_generation
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue
@@ -315,6 +315,16 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         return self._offsets.store.of(group_id)
+
+    def offsets_of_topic(self, topic: str) -> Iterator[tuple[str, int, int]]:
+        """Yield group, partition and offset of all committed offsets of a topic."""
+        return self._offsets.store.of_topic(topic)
+
+    def observe_offsets(self, observer: OffsetObserver) -> None:
+        """Call `observer(group, topic, partition, offset)` for each change of a committed offset;
+        None: it is gone.
+        """
+        self._offsets.store.observer = observer
 
     def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Promise[Outcomes]:
         """Delete committed offsets. Source: KIP-496, Kafka OffsetMetadataManager.deleteOffsets.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_state import ClassicGroupState
@@ -11,6 +11,7 @@ from kqueue.groups.records import CommittedOffset
 
 TopicPartition = tuple[str, int]
 TopicOffsets = dict[str, dict[int, CommittedOffset]]
+OffsetObserver = Callable[[str, str, int, int | None], None]
 _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
 
 
@@ -18,12 +19,14 @@ class OffsetStore:
     """Committed offsets: group id -> topic -> partition -> `CommittedOffset`.
 
     Holds durable offsets only. Writes in progress are tracked by key: `begin` is called when a
-    write is appended, `end` when it is durable or has failed."""
+    write is appended, `end` when it is durable or has failed. `observer(group, topic, partition,
+    offset)` is called for each change; None: the offset was removed."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
         self._committed: dict[str, TopicOffsets] = {}
         self._under_way: dict[str, dict[TopicPartition, int]] = {}
+        self.observer: OffsetObserver | None = None
 
     def of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return a view of all offsets of a group, valid until the next change; empty if none."""
@@ -34,6 +37,8 @@ class OffsetStore:
         partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         former = partitions.get(partition)
         partitions[partition] = committed
+        if self.observer is not None:
+            self.observer(group_id, topic, partition, committed.offset)
         if former is None or former.metadata != committed.metadata:
             self._limits.offset_bytes += offsets_bytes((committed,)) - (
                 0 if former is None else offsets_bytes((former,))
@@ -47,10 +52,18 @@ class OffsetStore:
         if topics is None or partitions is None or former is None:
             return
         self._limits.offset_bytes -= offsets_bytes((former,))
+        if self.observer is not None:
+            self.observer(group_id, topic, partition, None)
         if not partitions:
             del topics[topic]
         if not topics:
             del self._committed[group_id]
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, int]]:
+        """Yield group id, partition and offset of all committed offsets of a topic."""
+        for group_id, topics in self._committed.items():
+            for partition, committed in topics.get(topic, {}).items():
+                yield group_id, partition, committed.offset
 
     def begin(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
         """Record that a write of these offsets has started."""

@@ -62,6 +62,10 @@ class LogSegments:
         """Bytes of all batches."""
         return sum(segment.size for segment in self._list)
 
+    def size_from(self, base: int) -> int:
+        """Return the bytes of the segments from the one with this base offset on."""
+        return sum(segment.size for segment in self._list[max(bisect_right(self._list, base, key=_base) - 1, 0) :])
+
     def views(self, end_offset: int, now_ms: int, first_timestamps_from: int | None) -> tuple[SegmentView, ...]:
         """Return a view of each segment; see `Log.segment_views`."""
         ends = [*(segment.base for segment in self._list[1:]), end_offset]

@@ -65,6 +65,13 @@ class SessionLimits(NamedTuple):
         return min(SWEEP_MS, shortest_ms / 4)
 
 
+class ThrottleEnd(NamedTuple):
+    """When a throttled connection continues, on the monotonic clock."""
+
+    until_ms: float
+    timer: Timer
+
+
 class ConnectionRegistry:
     """The connections of one server, and what they share. All of it runs on the thread of `loop`.
 
@@ -102,6 +109,7 @@ class ConnectionRegistry:
         self._closed = closed
         self._timers = timers
         self._sweeper: PeriodicTimer | None = None
+        self._throttled: dict[ManagedConnection, ThrottleEnd] = {}
         self._ready: set[ManagedConnection] = set()
 
     def add(self, session: ManagedConnection) -> None:
@@ -114,7 +122,25 @@ class ConnectionRegistry:
         """Unregister a closed connection."""
         self.sessions.discard(session)
         self._ready.discard(session)
+        until = self._throttled.pop(session, None)
+        if until is not None:
+            until.timer.cancel()
         self._closed(session)
+
+    def throttle(self, session: ManagedConnection, ms: float) -> None:
+        """Call `session.end_throttle` after `ms`, or when an earlier, longer throttle ends."""
+        until_ms = self.clock.monotonic_ms() + ms
+        former = self._throttled.get(session)
+        if former is not None:
+            if former.until_ms >= until_ms:
+                return
+            former.timer.cancel()
+
+        def end() -> None:
+            del self._throttled[session]
+            session.end_throttle()
+
+        self._throttled[session] = ThrottleEnd(until_ms, self.call_later(ms, end))
 
     def will_send(self, session: ManagedConnection) -> None:
         """Have the next `flush` send the responses of `session`."""

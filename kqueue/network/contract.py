@@ -51,6 +51,10 @@ class Connection(Protocol):
         """Begin requests again after `pause_requests`."""
         ...
 
+    def throttle(self, ms: int) -> None:
+        """Begin no more requests, and read nothing, for `ms` milliseconds. Responses are sent."""
+        ...
+
     def suspend_io(self) -> None:
         """Neither read nor send until `resume_io`: a simulated network partition. No timeout closes
         the connection meanwhile.
@@ -120,6 +124,10 @@ class ManagedConnection(Connection, BudgetWaiter, Protocol):
 
     def expire(self) -> None:
         """Complete the deferred responses that have a deadline as if it had passed."""
+        ...
+
+    def end_throttle(self) -> None:
+        """Begin requests again: the time of `throttle` is over."""
         ...
 
     def close(self) -> None:

@@ -165,7 +165,13 @@ class Dispatcher:
         """Return the context of a request, and keep it for the next request of its connection."""
         client_id = header.client_id
         call = RequestContext(
-            self._broker, header.api_version, client_id, connection.client_host, connection.listener, connection
+            self._broker,
+            header.api_version,
+            client_id,
+            connection.client_host,
+            connection.listener,
+            connection,
+            connection.throttle,
         )
         if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
             connection.call = call

@@ -49,12 +49,12 @@ class Session:
     `address`: host:port, for log lines. `client_host`: the host as Kafka writes it.
     """
 
-    __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned", "_output",
-                 "_overlapping", "_parked_bytes", "_queued", "_reader_meter", "_reading", "_received_bytes",
-                 "_received_ms", "_received_swept", "_registry", "_requests_paused", "_responses",
-                 "_responses_bytes", "_sender_meter", "_sent_ms", "_sent_swept", "_socket", "_stopping",
-                 "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory", "address", "call", "client_host",
-                 "host", "listener", "served_s", "slice_s")  # fmt: skip
+    __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
+                 "_is_throttled", "_output", "_overlapping", "_parked_bytes", "_queued", "_reader_meter",
+                 "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
+                 "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
+                 "_sent_swept", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory",
+                 "address", "call", "client_host", "host", "listener", "served_s", "slice_s")  # fmt: skip
 
     def __init__(self, registry: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
         self._registry = registry
@@ -73,6 +73,7 @@ class Session:
         self._responses_bytes = 0
         self._unsent_bytes_max = limits.response_bytes // 2
         self._closed = self._stopping = self._waits_for_memory = self._requests_paused = self._is_partitioned = False
+        self._is_throttled = False
         self._blocked = False  # see _block
         self._blocked_since_ms = 0.0  # also: since when a request that counts as memory is deferred
         self._unsent_bytes = 0  # as counted in the response budget
@@ -248,6 +249,7 @@ class Session:
             or output.has_many_regions
             or self._queued
             or self._requests_paused
+            or self._is_throttled
             or self._is_partitioned
             or self._stopping
         )
@@ -331,6 +333,16 @@ class Session:
     def resume_requests(self) -> None:
         """Begin requests again after `pause_requests`."""
         self._requests_paused = False
+        self._continue_reading()
+
+    def throttle(self, ms: int) -> None:
+        """Begin no more requests, and read nothing, for `ms` milliseconds. Responses are sent."""
+        if not self._closed:
+            self._is_throttled = True
+            self._registry.throttle(self, ms)
+
+    def end_throttle(self) -> None:
+        self._is_throttled = False
         self._continue_reading()
 
     def suspend_io(self) -> None:

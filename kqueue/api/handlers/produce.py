@@ -19,8 +19,9 @@ Versions 0 to 13:
     11, 12  transactions, second protocol (KIP-890)
     13      topics by id (KIP-516)
 
-Not emulated: transactions (TransactionsNotServed), quotas (throttle time is 0), zstd refused below
-version 7. The append itself is `broker.append_path`.
+Not emulated: transactions (TransactionsNotServed), quotas, zstd refused below
+version 7. The append itself is `broker.append_path`. A topic whose
+backlog is bounded (`broker.backlog`) refuses with POLICY_VIOLATION, or sets the throttle time.
 """
 
 from __future__ import annotations
@@ -274,6 +275,9 @@ class DelayedProduce:
             return partition_error(data.index, error)
         except KqueueError as error:
             return partition_error(data.index, error)
+        if partition.backlog is not None and (throttle_ms := partition.backlog.throttle_ms()):
+            self.response.throttle_time_ms = max(self.response.throttle_time_ms, throttle_ms)
+            self.context.throttle(throttle_ms)
         if isinstance(appended, Promise):
             response = PartitionProduceResponse(index=data.index)
             self.unappended = [*self.unappended, DeferredAppend(appended, partition, response)]

@@ -80,8 +80,9 @@ def names(sim: Simulation, topic: Topic, index: int = 0, suffix: str = "") -> li
     return [entry.name for entry in sim.storage.list(f"{topic.name}-{index}") if entry.name.endswith(suffix)]
 
 
-def commit(sim: Simulation, group: str, topic: str, offset: int) -> None:
-    assert sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit(topic, 0, offset)])) == [None]
+def commit(sim: Simulation, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    offsets = [OffsetToCommit(topic, partition, offset)]
+    assert sim.result(sim.broker.groups.commit(group, -1, "", None, offsets)) == [None]
 
 
 @contextlib.contextmanager

@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from kqueue.api.request_context import RequestContext
 from kqueue.network.connections import SWEEP_MS, SessionLimits
 from kqueue.tests.network.harness import LIMITS, network_harness, until
 from kqueue.tests.network.test_session import heartbeat
+from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.workers.loop_pass import PASS_S
 
 
@@ -81,5 +83,48 @@ def test_responses_to_many_connections_are_sent_in_passes() -> None:
             assert len(sent) == 8
             await asyncio.sleep(0)
             assert len(sent) == 10
+
+    asyncio.run(test())
+
+
+def test_a_throttled_connection_begins_nothing_meanwhile_and_others_go_on() -> None:
+    """The response leaves at once; the longest of several throttles counts (KIP-219)."""
+
+    async def test() -> None:
+        async with network_harness() as harness:
+
+            def throttling(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+                for ms in (500, 2000, 100) if request.generation_id == 1 else ():
+                    context.throttle(ms)
+                return heartbeat(request, context)
+
+            harness.serve("Heartbeat", throttling)
+            client, session = await harness.connect()
+            other, _ = await harness.connect()
+            for number in range(1, 5):
+                client.send("Heartbeat", 0, number, group_id="g", generation_id=number, member_id="m")
+            assert (await client.receive("Heartbeat", 0))[0] == 1
+            assert (await other.ask("Heartbeat", 0, group_id="g", generation_id=9, member_id="m")).error_code == 0
+            pending = asyncio.ensure_future(client.receive("Heartbeat", 0))
+            await harness.pass_ms(1900)
+            assert not pending.done()
+            await harness.pass_ms(101)
+            assert (await pending)[0] == 2
+            assert [(await client.receive("Heartbeat", 0))[0] for _ in range(2)] == [3, 4]
+            assert session in harness.connections.sessions
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_closes_while_throttled_leaves_nothing() -> None:
+    async def test() -> None:
+        async with network_harness() as harness:
+            client, session = await harness.connect()
+            session.throttle(60_000)
+            session.close()
+            session.throttle(60_000)
+            await client.closed()
+            await harness.pass_ms(2 * SWEEP_MS)
+            assert harness.timers.next_deadline_ms() is None
 
     asyncio.run(test())

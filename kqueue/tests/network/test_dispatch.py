@@ -39,6 +39,9 @@ class Caller:
     def cut_off(self, reason: str) -> None:
         self.cut.append(reason)
 
+    def throttle(self, ms: int) -> None:
+        raise AssertionError("no handler here throttles")
+
 
 class Desk:
     def __init__(self, handle: Any, api: str = "Heartbeat") -> None:
