@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
     KqueueError,
     NotCoordinator,
     NotLeader,
@@ -35,8 +37,11 @@ def coordinator_partition(id: str, partition_count: int) -> int:
 def coordinator_error(failure: KqueueError) -> KqueueError:
     """Return the error for a client whose record could not be written.
 
-    Source: Kafka appendGroupMetadataErrorToResponseError, TransactionStateManager.
+    A fenced producer gets its own error. Source: Kafka appendGroupMetadataErrorToResponseError,
+    TransactionStateManager.
     """
+    if isinstance(failure, (InvalidProducerEpoch, InvalidTransactionState)):
+        return failure
     if isinstance(failure, (StorageFailed, NotLeader)):
         return NotCoordinator(str(failure))
     if isinstance(failure, RecordTooLarge):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kqueue.base.clock import Clock
 from kqueue.base.settings import Config
-from kqueue.broker.internal_topic_log import CoordinatorRecord, InternalTopicLog
+from kqueue.broker.internal_topic_log import CoordinatorRecord, Done, InternalTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import OFFSETS_TOPIC, Topics
-from kqueue.records.batch import COMMIT, decode_control
+from kqueue.groups.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
+from kqueue.records.batch import ABORT, COMMIT, Record, decode_control
+from kqueue.records.builder import build_batch
 
 
 class OffsetsTopicLog(InternalTopicLog):
@@ -21,24 +23,49 @@ class OffsetsTopicLog(InternalTopicLog):
     def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
         super().__init__(OFFSETS_TOPIC, int(config["offsets.topic.num.partitions"]), topics, purgatory, clock)
 
-    def read(self, partition: Partition) -> Iterator[CoordinatorRecord]:
-        """Yield every committed record of a partition, oldest first, for the replay at start.
-        Blocks.
+    def append(
+        self,
+        partition: int,
+        records: Sequence[CoordinatorRecord],
+        done: Done,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        """Append `records` as one batch, with `producer` in its transaction; see
+        `InternalTopicLog.append`.
 
-        Checksums are verified; damaged records are logged and skipped. Records of a transaction
-        follow at its commit marker, those of an aborted or open one never.
+        The batch of a producer has the base sequence 0, as Kafka's: sequences are not checked here.
+        """
+        if producer is None:
+            super().append(partition, records, done)
+            return
+        now = self._clock.wall_ms()
+        batch = build_batch(
+            (Record(index, now, key, value) for index, (key, value) in enumerate(records)),
+            transactional=True,
+            producer_id=producer.producer_id,
+            epoch=producer.epoch,
+            base_sequence=0,
+        )
+        self._append_batch(partition, batch, done)
+
+    def read(self, partition: Partition) -> Iterator[LogEntry]:
+        """Yield every committed record and end marker of a partition, oldest first, for the replay
+        at start. Blocks.
+
+        Checksums are verified; damaged records are logged and skipped.
         Raises: CorruptBatch, StorageFailed.
         """
-        open_transactions: dict[int, list[CoordinatorRecord]] = {}
         for header, records in self._batches(partition, "group commits"):
             if header.is_control:
-                transaction = open_transactions.pop(header.producer_id, [])
-                # compaction may keep an empty batch for its producer's sequence
-                if records and decode_control(records[0])[0] == COMMIT:
-                    yield from transaction
+                if records:  # compaction may keep an empty batch for its producer's sequence
+                    kind, _ = decode_control(records[0])
+                    if kind in (COMMIT, ABORT):
+                        yield EndMarker(header.producer_id, kind == COMMIT)
                 continue
-            group_records = [(record.key, record.value) for record in records if record.key is not None]
-            if header.is_transactional:
-                open_transactions.setdefault(header.producer_id, []).extend(group_records)
-            else:
-                yield from group_records
+            for record in records:
+                if record.key is None:
+                    continue
+                if header.is_transactional:
+                    yield TransactionalRecord(header.producer_id, record.key, record.value)
+                else:
+                    yield record.key, record.value

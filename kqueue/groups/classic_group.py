@@ -5,6 +5,7 @@ log.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.promise import Promise
@@ -13,6 +14,26 @@ from kqueue.groups.classic_state import ClassicGroupState, GroupEvent, after
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
+
+
+class MemberDescription(NamedTuple):
+    """A member. `metadata` is empty while the group is not stable; `assignment` is the last one."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupDescription(NamedTuple):
+    """A group. `protocol_name` is empty while the group is not stable."""
+
+    state: ClassicGroupState
+    protocol_type: str
+    protocol_name: str
+    members: list[MemberDescription]
 
 
 class ClassicGroup:
@@ -116,6 +137,24 @@ class ClassicGroup:
                 )
                 for member in self.members.values()
             ],
+        )
+
+    def describe(self) -> GroupDescription:
+        """Return state and members, as clients see them."""
+        stable = self.state is ClassicGroupState.STABLE
+        members = [
+            MemberDescription(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(self.protocol_name) if stable else b"",
+                member.assignment,
+            )
+            for member in self.members.values()
+        ]
+        return GroupDescription(
+            self.state, self.protocol_type or "", (self.protocol_name or "") if stable else "", members
         )
 
     @property

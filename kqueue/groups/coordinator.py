@@ -7,8 +7,9 @@ thread, clock or randomness of its own; the layers above call it on the owner th
     coordinator          requests, and the table of groups
     membership_manager   joins, heartbeats, static members, leaves
     rebalancer           join phase, generation, assignment
-    offset_manager       commits and deletions of offsets
+    offset_manager       commits and deletions of offsets, within transactions and without
     group_writer         records to the log
+    log_replay           records from the log
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     GroupSubscribedToTopic,
+    IllegalGeneration,
     InvalidGroupId,
     KqueueError,
     MalformedMessage,
@@ -36,42 +38,24 @@ from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.groups import records
-from kqueue.groups.classic_group import ClassicGroup
+from kqueue.groups.classic_group import ClassicGroup, GroupDescription
 from kqueue.groups.classic_member import JoinRequest, JoinResult, LeavingMember, SyncResult
 from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupLog, Wake
+from kqueue.groups.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import GroupLimits
+from kqueue.groups.log_replay import ReplayedPartition, replay
 from kqueue.groups.membership_manager import MembershipManager
 from kqueue.groups.offset_manager import OffsetManager, OffsetToCommit, Outcomes
-from kqueue.groups.offset_store import OffsetObserver, TopicPartition
-from kqueue.groups.rebalancer import Rebalancer, check_generation
+from kqueue.groups.offset_store import OffsetObserver
+from kqueue.groups.pending_offsets import TopicPartition
+from kqueue.groups.rebalancer import Rebalancer, committing_member
 from kqueue.groups.records import CommittedOffset
-from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue
+from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 
 GROUP_TYPE = "classic"
 """The type of all groups, in ListGroups."""
-
-
-class MemberDescription(NamedTuple):
-    """A member. `metadata` is empty while the group is not stable; `assignment` is the last one."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-class GroupDescription(NamedTuple):
-    """A group. `protocol_name` is empty while the group is not stable."""
-
-    state: ClassicGroupState
-    protocol_type: str
-    protocol_name: str
-    members: list[MemberDescription]
 
 
 class GroupListing(NamedTuple):
@@ -105,6 +89,7 @@ class GroupCoordinator:
         save = self._writer.save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
+        self._completions = SliceQueue(timers, clock)
         slices = SliceQueue(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
 
@@ -209,21 +194,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        stable = group.state is ClassicGroupState.STABLE
-        members = [
-            MemberDescription(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.metadata(group.protocol_name) if stable else b"",
-                member.assignment,
-            )
-            for member in group.members.values()
-        ]
-        return GroupDescription(
-            group.state, group.protocol_type or "", (group.protocol_name or "") if stable else "", members
-        )
+        return group.describe()
 
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """Return all groups in one of `states` and of one of `types`, ignoring case.
@@ -295,17 +266,59 @@ class GroupCoordinator:
         return self._offsets.commit(group_id, offsets, retention_ms)
 
     def _check_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> None:
-        if group.state is ClassicGroupState.DEAD:
-            raise CoordinatorNotAvailable(f"group {group.group_id!r} is being removed")
-        if generation < 0 and group.state is ClassicGroupState.EMPTY:
-            return
-        if generation < 0 and not member_id and instance_id is None:
+        is_anonymous = generation < 0 and not member_id and instance_id is None
+        if is_anonymous and group.state not in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
             raise UnknownMember(f"group {group.group_id!r} has members: only they may commit")
-        member = group.check_member(member_id, instance_id)
-        check_generation(group, generation)
+        member = committing_member(group, generation, member_id, instance_id)
+        if member is None:
+            return
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
         self._rebalancer.extend_session(member)
+
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        producer: TransactionalProducer,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        offsets: Sequence[OffsetToCommit],
+    ) -> Promise[Outcomes]:
+        """Commit offsets in a producer's transaction; `complete_transaction` decides on them.
+
+        The producer speaks for its consumer: it may commit while the group rebalances, extends no
+        session, and may leave `generation` (-1) and member away, as before KIP-447. Source: Kafka
+        ClassicGroup.validateOffsetCommit.
+
+        Returns: as `commit`. It fails with InvalidProducerEpoch also: the producer was fenced.
+        Raises: as `commit`; IllegalGeneration instead of GroupIdNotFound. InvalidGroupId.
+        """
+        self._check_group_id(group_id)
+        group = self._groups.get(group_id)
+        if group is not None:
+            committing_member(group, generation, member_id, instance_id)
+        elif generation >= 0:
+            raise IllegalGeneration(f"there is no group {group_id!r}")
+        else:
+            self.limits.check_new_group(group_id, len(self._groups))
+        return self._offsets.commit(group_id, offsets, producer=producer)
+
+    def complete_transaction(self, producer_id: int, partition: int, committed: bool) -> None:
+        """Commit or drop what a producer's transaction has pending in a partition of the log.
+
+        Call it once its marker is committed there, in the order of the log. Many offsets are
+        completed in slices: those that are not yet stay pending.
+        """
+        self._completions.add(self._offsets.complete_transaction(partition, producer_id, committed=committed))
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that keeps this group."""
+        return self._writer.partition_of(group_id)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Return whether an open transaction has an offset of this partition pending (KIP-447)."""
+        return self._offsets.store.pending.is_pending(group_id, (topic, partition))
 
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return the committed offsets, topic -> partition -> offset. A view, valid until the next
@@ -352,30 +365,29 @@ class GroupCoordinator:
 
     # --- the log
 
-    def load(self, partition: int, log_records: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def load(self, partition: int, entries: Iterable[LogEntry]) -> None:
         """Replay one partition of the log; called once for each, before anything else.
 
         Args:
-            log_records: keys and values, oldest first, of committed records only: none of aborted
-                or open transactions. Records of other group types are skipped.
+            entries: oldest first, of committed batches only. Offsets of transactions without an end
+                marker become pending. Records of other group types are skipped.
         Raises: MalformedMessage: a record can't be read.
         """
-        latest: dict[bytes, bytes | None] = {}
-        for key, value in log_records:
-            latest.pop(key, None)  # keeps the order of the log: two versions of a key may name the same offset
-            latest[key] = value
+        replayed = replay(entries)
         try:
-            loaded = [group for group_id in self._replay(latest) if (group := self._groups.get(group_id)) is not None]
+            loaded = [
+                group for group_id in self._restore(replayed) if (group := self._groups.get(group_id)) is not None
+            ]
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the offsets topic: {error}") from None
         for group in loaded:
             self._membership.resume(group)
 
-    def _replay(self, latest: Mapping[bytes, bytes | None]) -> Iterable[str]:
+    def _restore(self, replayed: ReplayedPartition) -> Iterable[str]:
         """Apply records. Returns the ids of the groups that they name, in order."""
         group_ids: dict[str, None] = {}
         store = self._offsets.store
-        for raw_key, value in latest.items():
+        for raw_key, value in replayed.latest.items():
             key = records.read_key(raw_key)
             if key is None:
                 continue
@@ -387,8 +399,17 @@ class GroupCoordinator:
                 store.remove(key.group, key.topic, key.partition)
             else:
                 store.put(key.group, key.topic, key.partition, records.read_offset(value))
+        for (producer_id, raw_key, value), superseded in replayed.pending:
+            key = records.read_key(raw_key)
+            if not isinstance(key, OffsetCommitKey) or value is None:
+                continue  # transactions commit offsets only, and delete none
+            group_ids[key.group] = None
+            offset_key = (key.topic, key.partition)
+            self._offsets.put(key.group, offset_key, records.read_offset(value), producer_id)
+            if superseded:
+                store.pending.supersede(key.group, offset_key)
         for group_id in group_ids:
-            if store.of(group_id):
+            if store.has(group_id):
                 self._ensure_group(group_id)
         return group_ids
 
@@ -414,7 +435,7 @@ class GroupCoordinator:
                 group.release()
                 group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
                 del self._groups[group.group_id]
-                if self._offsets.store.of(group.group_id):
+                if self._offsets.store.has(group.group_id):
                     self._ensure_group(group.group_id)
 
         value = GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1)

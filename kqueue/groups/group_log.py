@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
@@ -12,6 +12,32 @@ GroupRecords = list[tuple[bytes, bytes | None]]
 """Keys and values; a value of None is a tombstone."""
 Done = Callable[[KqueueError | None], None]
 Wake = Callable[[Promise[Any]], None]
+
+
+class TransactionalProducer(NamedTuple):
+    """Who writes in a transaction."""
+
+    producer_id: int
+    epoch: int
+
+
+class TransactionalRecord(NamedTuple):
+    """A record that counts when its producer's transaction commits."""
+
+    producer_id: int
+    key: bytes
+    value: bytes | None
+
+
+class EndMarker(NamedTuple):
+    """The end of the transaction of a producer in one partition of the log."""
+
+    producer_id: int
+    committed: bool
+
+
+LogEntry = tuple[bytes, bytes | None] | TransactionalRecord | EndMarker
+"""What the log holds, in its order: a record without a transaction is a key and a value."""
 
 
 class GroupLog(Protocol):
@@ -24,8 +50,10 @@ class GroupLog(Protocol):
         """
         ...
 
-    def append(self, partition: int, records: GroupRecords, done: Done) -> None:
-        """Append `records` as one batch, all or nothing.
+    def append(
+        self, partition: int, records: GroupRecords, done: Done, producer: TransactionalProducer | None = None
+    ) -> None:
+        """Append `records` as one batch, all or nothing, with `producer` in its transaction.
 
         `done(None)` is called on the owner thread when they are committed, possibly before `append`
         returns; `done(error)` if they never will be. For one partition, in the order of its log.

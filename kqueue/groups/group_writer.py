@@ -8,7 +8,7 @@ from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import NotCoordinator
 from kqueue.groups import records
 from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.group_log import Done, GroupLog, GroupRecords
+from kqueue.groups.group_log import Done, GroupLog, GroupRecords, TransactionalProducer
 
 
 class GroupWriter:
@@ -31,9 +31,11 @@ class GroupWriter:
         if self._unreadable and (partition := self.partition_of(group_id)) in self._unreadable:
             raise NotCoordinator(f"group {group_id!r} can't be read: {self._unreadable[partition]}")
 
-    def append(self, group_id: str, batch: GroupRecords, done: Done) -> None:
+    def append(
+        self, group_id: str, batch: GroupRecords, done: Done, producer: TransactionalProducer | None = None
+    ) -> None:
         """Append records of one group; see `GroupLog.append`."""
-        self._log.append(self.partition_of(group_id), batch, done)
+        self._log.append(self.partition_of(group_id), batch, done, producer)
 
     def append_to(self, partition: int, batch: GroupRecords, done: Done) -> None:
         """Append records of several groups that one partition keeps; see `GroupLog.append`."""

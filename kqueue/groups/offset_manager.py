@@ -1,13 +1,13 @@
 """Commits and deletes offsets: limits, records in the log, then the store.
 
 An offset enters the `OffsetStore` when its record is committed, so a restart never moves a
-confirmed commit back. Who may commit is checked by the coordinator. Source: Kafka
-OffsetMetadataManager.
+confirmed commit back. One committed in a transaction is pending there until the end marker. Who may
+commit is checked by the coordinator. Source: Kafka OffsetMetadataManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -22,12 +22,14 @@ from kqueue.base.errors import (
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups import records
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupRecords, Wake
+from kqueue.groups.group_log import Done, GroupRecords, TransactionalProducer, Wake
 from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
-from kqueue.groups.offset_store import OffsetStore, TopicPartition
+from kqueue.groups.offset_store import OffsetStore
+from kqueue.groups.pending_offsets import CompletedOffset, TopicPartition
 from kqueue.groups.records import CommittedOffset
 
 Outcomes = list[RequestRefused | None]
@@ -76,12 +78,17 @@ class OffsetManager:
     # --- commits
 
     def commit(
-        self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int | None = None
+        self,
+        group_id: str,
+        offsets: Sequence[OffsetToCommit],
+        retention_ms: int | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> Promise[Outcomes]:
         """Commit offsets of one group.
 
         Args:
             retention_ms: expire so long from now; None: by the broker's rules.
+            producer: commit them in its transaction: they are pending until `complete_transaction`.
         Returns: a promise with an outcome per offset; a refused offset does not stop the others. It
             fails, with nothing changed, with what `coordinator_error` makes of a failed write.
         """
@@ -105,25 +112,37 @@ class OffsetManager:
             if len(offset.metadata) > metadata_length_max:
                 refusal = self._metadata_refusal(offset)
             elif not has_room:
-                refusal = self._size_refusal(group_id, key, committed, len(accepted))
+                refusal = self._size_refusal(group_id, key, committed, len(accepted), producer)
             outcomes.append(refusal)
             if refusal is None:
                 accepted.append((key, committed))
-        return self._append_commit(group_id, accepted, outcomes)
+        return self._append_commit(group_id, accepted, outcomes, producer)
 
     def _metadata_refusal(self, offset: OffsetToCommit) -> RequestRefused:
         limit = self._config.metadata_length_max
         return OffsetMetadataTooLarge(f"metadata has at most {limit} characters, found {len(offset.metadata)}")
 
     def _size_refusal(
-        self, group_id: str, key: TopicPartition, committed: CommittedOffset, accepted_count: int
+        self,
+        group_id: str,
+        key: TopicPartition,
+        committed: CommittedOffset,
+        accepted_count: int,
+        producer: TransactionalProducer | None,
     ) -> RequestRefused | None:
         topic, partition = key
-        former = self.store.of(group_id).get(topic, {}).get(partition)
+        if producer is None:
+            former = self.store.of(group_id).get(topic, {}).get(partition)
+        else:
+            former = self.store.pending.find(self._writer.partition_of(group_id), producer.producer_id, group_id, key)
         return self._limits.refusal(group_id, former, committed, OFFSET_BYTES * accepted_count)
 
     def _append_commit(
-        self, group_id: str, accepted: Sequence[tuple[TopicPartition, CommittedOffset]], outcomes: Outcomes
+        self,
+        group_id: str,
+        accepted: Sequence[tuple[TopicPartition, CommittedOffset]],
+        outcomes: Outcomes,
+        producer: TransactionalProducer | None,
     ) -> Promise[Outcomes]:
         promise: Promise[Outcomes] = Promise()
         if not accepted:
@@ -145,19 +164,42 @@ class OffsetManager:
             elif error is not None:
                 promise.fail(coordinator_error(error))
             else:
-                for (topic, partition), committed in accepted:
-                    self.store.put(group_id, topic, partition, committed)
-                    self._ensure_group(group_id)
+                for key, committed in accepted:
+                    self.put(group_id, key, committed, None if producer is None else producer.producer_id)
                 promise.resolve(outcomes)
             self._wake(promise)
 
-        self._writer.append(group_id, batch, done)
+        self._writer.append(group_id, batch, done, producer)
         return promise
+
+    def put(
+        self, group_id: str, key: TopicPartition, committed: CommittedOffset, producer_id: int | None = None
+    ) -> None:
+        """Store an offset that is in the log; with `producer_id` it is pending."""
+        if producer_id is None:
+            self.store.put(group_id, *key, committed)
+        else:
+            self.store.pending.add(self._writer.partition_of(group_id), producer_id, group_id, key, committed)
+        self._ensure_group(group_id)
+
+    def complete_transaction(self, partition: int, producer_id: int, *, committed: bool) -> SlicedWork[None]:
+        """Store the offsets of a transaction that ended in a partition of the log, or drop them.
+
+        The transaction ends with the call; offsets stay pending until their step. A producer's next
+        transaction and later commits may begin before the last step.
+        """
+        completed = self.store.pending.complete(partition, producer_id, committed=committed)
+        return self._store_completed(completed)
+
+    def _store_completed(self, completed: Iterator[CompletedOffset]) -> SlicedWork[None]:
+        for offset in completed:
+            self.store.put_completed(offset)
+            yield None
 
     # --- deletion
 
     def delete(self, group_id: str, keys: Iterable[TopicPartition], outcomes: Outcomes) -> Promise[Outcomes]:
-        """Delete those of `keys` that are committed or being written.
+        """Delete those of `keys` that are committed, pending or being written.
 
         Returns: a promise with `outcomes`. It fails as that of `commit`.
         """

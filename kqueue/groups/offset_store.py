@@ -1,4 +1,4 @@
-"""Committed offsets of all groups, as of the durable log, and which of them have expired."""
+"""Committed and pending offsets of all groups, as of the durable log, and which have expired."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from kqueue.groups.classic_group import ClassicGroup
 from kqueue.groups.classic_state import ClassicGroupState
 from kqueue.groups.limits import GroupLimits, offsets_bytes
+from kqueue.groups.pending_offsets import CompletedOffset, PendingOffsets, TopicPartition
 from kqueue.groups.records import CommittedOffset
 
-TopicPartition = tuple[str, int]
 TopicOffsets = dict[str, dict[int, CommittedOffset]]
 OffsetObserver = Callable[[str, str, int, int | None], None]
 _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
@@ -19,10 +19,16 @@ class OffsetStore:
     """Committed offsets: group id -> topic -> partition -> `CommittedOffset`.
 
     Holds durable offsets only. Writes in progress are tracked by key: `begin` is called when a
-    write is appended, `end` when it is durable or has failed. `observer(group, topic, partition,
-    offset)` is called for each change; None: the offset was removed."""
+    write is appended, `end` when it is durable or has failed.
+
+    Attributes:
+        pending: offsets committed in open transactions. Changed here, so that both agree.
+        observer: `observer(group, topic, partition, offset)` is called for each change of a
+            committed offset; None: the offset was removed.
+    """
 
     def __init__(self, limits: GroupLimits) -> None:
+        self.pending = PendingOffsets(limits)
         self._limits = limits
         self._committed: dict[str, TopicOffsets] = {}
         self._under_way: dict[str, dict[TopicPartition, int]] = {}
@@ -32,8 +38,21 @@ class OffsetStore:
         """Return a view of all offsets of a group, valid until the next change; empty if none."""
         return self._committed.get(group_id, _NONE)
 
+    def has(self, group_id: str) -> bool:
+        """Return whether a group has offsets, committed or pending."""
+        return group_id in self._committed or bool(self.pending.keys(group_id))
+
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Store a committed offset, replacing the previous one."""
+        """Store an offset committed without a transaction, replacing the previous one."""
+        self.pending.supersede(group_id, (topic, partition))
+        self._store(group_id, topic, partition, committed)
+
+    def put_completed(self, completed: CompletedOffset) -> None:
+        """Store an offset whose transaction ended, if it committed and no later one was."""
+        if completed.committed is not None:
+            self._store(completed.group_id, *completed.key, completed.committed)
+
+    def _store(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
         former = partitions.get(partition)
         partitions[partition] = committed
@@ -45,7 +64,8 @@ class OffsetStore:
             )
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Remove an offset; has no effect if there is none."""
+        """Remove an offset, and what is pending for it; has no effect if there is none."""
+        self.pending.discard(group_id, (topic, partition))
         topics = self._committed.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
         former = partitions.pop(partition, None) if partitions is not None else None
@@ -83,16 +103,18 @@ class OffsetStore:
             del self._under_way[group_id]
 
     def keys(self, group_id: str) -> set[TopicPartition]:
-        """Return what a deletion must remove: committed offsets and those being written."""
+        """Return what a deletion must remove: committed and pending offsets, and those being
+        written.
+        """
         committed = {(topic, partition) for topic, partitions in self.of(group_id).items() for partition in partitions}
-        return committed.union(self._under_way.get(group_id, ()))
+        return committed.union(self.pending.keys(group_id), self._under_way.get(group_id, ()))
 
     def keys_of_topic(self, topic: str) -> dict[str, set[TopicPartition]]:
         """Return the same for one topic of all groups: group id -> keys."""
-        keys_by_group: dict[str, set[TopicPartition]] = {}
+        keys_by_group = self.pending.keys_of_topic(topic)
         for group_id, topics in self._committed.items():
             if topic in topics:
-                keys_by_group[group_id] = {(topic, partition) for partition in topics[topic]}
+                keys_by_group.setdefault(group_id, set()).update((topic, partition) for partition in topics[topic])
         for group_id, under_way in self._under_way.items():
             keys = {key for key in under_way if key[0] == topic}
             if keys:
@@ -100,17 +122,19 @@ class OffsetStore:
         return keys_by_group
 
     def expired(self, group: ClassicGroup, now_ms: int, retention_ms: int) -> set[TopicPartition]:
-        """Return the expired offsets of this group, except those being written."""
+        """Return the expired offsets of this group, except those being written and those for which
+        a transaction has another one pending.
+        """
         since = retention_start(group)
         if since is None:
             return set()
-        under_way = self._under_way.get(group.group_id, {})
+        excluded = self.pending.keys(group.group_id).union(self._under_way.get(group.group_id, ()))
         return {
             (topic, partition)
             for topic, partitions in self.of(group.group_id).items()
             if not group.reads_topic(topic)
             for partition, committed in partitions.items()
-            if is_expired(committed, since(committed), now_ms, retention_ms) and (topic, partition) not in under_way
+            if is_expired(committed, since(committed), now_ms, retention_ms) and (topic, partition) not in excluded
         }
 
 

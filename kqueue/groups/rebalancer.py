@@ -13,6 +13,7 @@ from typing import Any
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
+    CoordinatorNotAvailable,
     IllegalGeneration,
     InconsistentGroupProtocol,
     KqueueError,
@@ -303,3 +304,20 @@ def check_generation(group: ClassicGroup, generation: int) -> None:
     """Check the generation of a request. Raises: IllegalGeneration."""
     if generation != group.generation:
         raise IllegalGeneration(f"group {group.group_id!r} is at generation {group.generation}, not {generation}")
+
+
+def committing_member(
+    group: ClassicGroup, generation: int, member_id: str, instance_id: str | None
+) -> ClassicGroupMember | None:
+    """Return the member that commits offsets; None: the commit names none, or the group is empty.
+
+    Raises: CoordinatorNotAvailable, UnknownMember, FencedInstanceId, IllegalGeneration. Source:
+        Kafka ClassicGroup.validateOffsetCommit.
+    """
+    if group.state is ClassicGroupState.DEAD:
+        raise CoordinatorNotAvailable(f"group {group.group_id!r} is being removed")
+    if generation < 0 and (group.state is ClassicGroupState.EMPTY or (not member_id and instance_id is None)):
+        return None
+    member = group.check_member(member_id, instance_id)
+    check_generation(group, generation)
+    return member

@@ -18,9 +18,10 @@ Versions 0 to 10:
 from __future__ import annotations
 
 from kqueue.api.errors import code_of
+from kqueue.api.offset_selection import OffsetSelection, Outcomes
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, RequestRefused, UnknownTopicId
+from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, UnknownTopicId
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
@@ -41,7 +42,6 @@ ITEM_WEIGHT = 8
 VERSION_GROUP_NOT_FOUND = 9
 VERSION_IDS = 10
 NOT_GIVEN = -1
-Outcomes = list[RequestRefused | None]
 
 
 def handle(
@@ -55,10 +55,9 @@ def _handle_sliced(
     request: OffsetCommitRequest, context: RequestContext
 ) -> SlicedWork[OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
-    commits: list[OffsetToCommit] = []
-    results: list[OffsetCommitResponsePartition] = []  # the responses for `commits`
+    selection = OffsetSelection()
+    has_ids = context.api_version >= VERSION_IDS
     for requested in request.topics:
-        topic = _find_topic(requested, context)
         partitions = [
             OffsetCommitResponsePartition(partition_index=partition.partition_index)
             for partition in requested.partitions
@@ -66,21 +65,11 @@ def _handle_sliced(
         response.topics.append(
             OffsetCommitResponseTopic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
         )
-        for partition, result in zip(requested.partitions, partitions, strict=True):
-            if topic is None:
-                result.error_code = (
-                    ErrorCode.UNKNOWN_TOPIC_ID
-                    if context.api_version >= VERSION_IDS
-                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
-            elif not 0 <= partition.partition_index < len(topic.partitions):
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                commits.append(_commit(topic, partition))
-                results.append(result)
-            yield None
+        unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic = _find_topic(requested, context)
+        yield from selection.add(topic, requested.partitions, partitions, _commit, unknown_topic)
         yield None
-    if not commits:
+    if not selection.offsets:
         return response
     try:
         promise = context.broker.groups.commit(
@@ -88,14 +77,15 @@ def _handle_sliced(
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
-            commits,
+            selection.offsets,
             None if request.retention_time_ms == NOT_GIVEN else request.retention_time_ms,
         )
     except KqueueError as error:
-        return _fill(response, results, _code(error, context.api_version))
+        selection.fail(_code(error, context.api_version))
+        return response
     return wait_for(
         promise,
-        lambda promise: _respond(response, results, promise),
+        lambda promise: _respond(response, selection, promise),
         context.deadline_ms(context.broker.groups.config.commit_timeout_ms),
     )
 
@@ -140,22 +130,9 @@ def _commit(topic: Topic, requested: OffsetCommitRequestPartition) -> OffsetToCo
 
 
 def _respond(
-    response: OffsetCommitResponse, results: list[OffsetCommitResponsePartition], promise: Promise[Outcomes]
+    response: OffsetCommitResponse, selection: OffsetSelection, promise: Promise[Outcomes]
 ) -> OffsetCommitResponse:
-    if not promise.done:
-        return _fill(response, results, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if promise.error is not None:
-        return _fill(response, results, code_of(promise.error))
-    for result, error in zip(results, promise.result(), strict=True):
-        result.error_code = code_of(error)
-    return response
-
-
-def _fill(
-    response: OffsetCommitResponse, results: list[OffsetCommitResponsePartition], code: ErrorCode
-) -> OffsetCommitResponse:
-    for result in results:
-        result.error_code = code
+    selection.settle(promise)
     return response
 
 

@@ -9,7 +9,7 @@ Versions 0 to 10:
     4       clients throttle themselves (KIP-219)
     5       leader epochs (KIP-320)
     6       flexible encoding (KIP-482)
-    7       require stable offsets (KIP-447); all are stable
+    7       may require stable offsets: UNSTABLE_OFFSET_COMMIT where a transaction is open (KIP-447)
     8       several groups at once (KIP-709)
     9       member and epoch of the new protocol (KIP-848)
     10      topics by id (KIP-848)
@@ -49,7 +49,8 @@ VERSION_GROUPS = 8
 VERSION_IDS = 10
 NONE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
 """Stands for an offset that the group has not committed."""
-Committed = Mapping[str, Mapping[int, CommittedOffset]]
+UNSTABLE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
+"""Stands for an offset that an open transaction may replace."""
 T = TypeVar("T", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 
 
@@ -80,7 +81,7 @@ def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> Sli
                 continue
             complete.add(group.group_id)
         topics = yield from _response_topics(
-            group, context, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, ErrorCode.NONE
+            group, request.require_stable, context, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
         )
         groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
     return OffsetFetchResponse(groups=groups)
@@ -94,12 +95,10 @@ def _respond_group(request: OffsetFetchRequest, context: RequestContext) -> Slic
         if topics is None
         else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
     )
-    is_error = context.api_version < VERSION_NONE_IS_NO_ERROR
-    none_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_error else ErrorCode.NONE
     return OffsetFetchResponse(
         topics=(
             yield from _response_topics(
-                group, context, OffsetFetchResponseTopic, OffsetFetchResponsePartition, none_code
+                group, request.require_stable, context, OffsetFetchResponseTopic, OffsetFetchResponsePartition
             )
         )
     )
@@ -107,14 +106,14 @@ def _respond_group(request: OffsetFetchRequest, context: RequestContext) -> Slic
 
 def _response_topics(
     group: OffsetFetchRequestGroup,
+    require_stable: bool,
     context: RequestContext,
     topic_class: type[T],
     partition_class: type[OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
-    none_code: ErrorCode,
 ) -> SlicedWork[list[T]]:
-    """Build the topics of one group in the response; `none_code`: for offsets not committed."""
+    """Build the topics of one group in the response."""
     topics: list[T] = []
-    for topic_offsets in (yield from _find_offsets(group, context)):
+    for topic_offsets in (yield from _find_offsets(group, require_stable, context)):
         topic = topic_class(name=topic_offsets.name)
         if isinstance(topic, OffsetFetchResponseTopics):
             topic.topic_id = topic_offsets.topic_id
@@ -125,7 +124,7 @@ def _response_topics(
                 committed_offset=committed.offset,
                 committed_leader_epoch=committed.leader_epoch,
                 metadata=committed.metadata,
-                error_code=topic_offsets.code or (none_code if committed is NONE else ErrorCode.NONE),
+                error_code=topic_offsets.code or _code(committed, context.api_version),
             )
             topic.partitions.append(partition)
             yield None
@@ -159,38 +158,61 @@ def error_response(request: OffsetFetchRequest, version: int, error: BaseExcepti
     )
 
 
-def _find_offsets(group: OffsetFetchRequestGroup, context: RequestContext) -> SlicedWork[list[TopicOffsets]]:
-    """Return the group's offsets of the requested topics; of all topics if None are named."""
+def _code(committed: CommittedOffset, version: int) -> ErrorCode:
+    if committed is UNSTABLE:
+        return ErrorCode.UNSTABLE_OFFSET_COMMIT
+    if committed is NONE and version < VERSION_NONE_IS_NO_ERROR:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _find_offsets(
+    group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
+) -> SlicedWork[list[TopicOffsets]]:
+    """Return the group's offsets of the requested topics; of all topics if None are named.
+
+    `require_stable`: with `UNSTABLE` for offsets that an open transaction may replace.
+    """
     groups, topics = context.broker.groups, context.broker.topics
     if group.topics is not None:
-        # looked up for each topic: the mapping is a view, valid until the next change
-        return (
-            yield from collect(lambda topic: _find_topic(topic, groups.offsets(group.group_id), context), group.topics)
-        )
+        group_id = group.group_id
+        return (yield from collect(lambda topic: _find_topic(group_id, topic, require_stable, context), group.topics))
     all_offsets = []
     for name in list(groups.offsets(group.group_id)):
         committed = groups.offsets(group.group_id).get(name, {})
         topic = topics.find(name)
         offsets = {index: offset for index, offset in committed.items() if _belongs_to(topic, offset)}
+        if require_stable:
+            offsets = _without_unstable(group.group_id, name, offsets, context)
         if offsets and (topic is not None or context.api_version < VERSION_IDS):
             all_offsets.append(TopicOffsets(name, UUID_ZERO if topic is None else topic.id, offsets))
         yield None
     return all_offsets
 
 
-def _find_topic(requested: OffsetFetchRequestTopics, committed: Committed, context: RequestContext) -> TopicOffsets:
+def _find_topic(
+    group_id: str, requested: OffsetFetchRequestTopics, require_stable: bool, context: RequestContext
+) -> TopicOffsets:
     topics = context.broker.topics
     try:
         topic = topics.by_id(requested.topic_id) if context.api_version >= VERSION_IDS else topics.find(requested.name)
     except UnknownTopicId as error:
         return TopicOffsets("", requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error))
-    partitions = committed.get(requested.name if topic is None else topic.name, {})
+    name = requested.name if topic is None else topic.name
+    partitions = context.broker.groups.offsets(group_id).get(name, {})
     offsets = {index: partitions.get(index, NONE) for index in requested.partition_indexes}
-    return TopicOffsets(
-        requested.name,
-        requested.topic_id,
-        {index: offset if _belongs_to(topic, offset) else NONE for index, offset in offsets.items()},
-    )
+    offsets = {index: offset if _belongs_to(topic, offset) else NONE for index, offset in offsets.items()}
+    if require_stable:
+        offsets = _without_unstable(group_id, name, offsets, context)
+    return TopicOffsets(requested.name, requested.topic_id, offsets)
+
+
+def _without_unstable(
+    group_id: str, topic: str, offsets: Mapping[int, CommittedOffset], context: RequestContext
+) -> dict[int, CommittedOffset]:
+    """Return `offsets`, with `UNSTABLE` for those that an open transaction may replace."""
+    is_pending = context.broker.groups.is_pending
+    return {index: UNSTABLE if is_pending(group_id, topic, index) else offset for index, offset in offsets.items()}
 
 
 def _belongs_to(topic: Topic | None, committed: CommittedOffset) -> bool:

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
 from kqueue.base.errors import InvalidCommitOffsetSize, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.offsets_topic import OffsetsTopicLog
+from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.groups.group_log import EndMarker, TransactionalProducer, TransactionalRecord
 from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import build_batch
+from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+
+PRODUCER = TransactionalProducer(7, 0)
+SMALL = {"offsets.topic.num.partitions": 1}
 
 
 def log_of(sim: Simulation) -> OffsetsTopicLog:
@@ -87,27 +97,119 @@ def test_a_log_that_is_offline_says_so() -> None:
     assert isinstance(news[1], StorageFailed)
 
 
-def test_replay_takes_transactions_at_their_commit_and_leaves_out_the_aborted_and_the_open() -> None:
-    sim = Simulation()
-    sim.result(sim.broker.topics.create_on_demand(OFFSETS_TOPIC))
-    partition = sim.broker.topics.partition(OFFSETS_TOPIC, 0)
-
-    def write(key: bytes, producer: int = -1, marker: int | None = None) -> None:
-        records = [Record(0, 1, key, b"v")] if marker is None else [Record(0, 1, *control_key_value(marker, 0))]
-        raw = build_batch(
-            records,
-            producer_id=producer,
-            epoch=0 if producer >= 0 else -1,
-            transactional=producer >= 0,
-            control=marker is not None,
-        )
-        partition.append(memoryview(raw), read_header(raw), client=False)
-
-    write(b"kept", producer=1)
-    write(b"dropped", producer=2)
-    write(b"plain")
-    write(b"open", producer=3)
-    write(b"", producer=2, marker=ABORT)
-    write(b"", producer=1, marker=COMMIT)
+def write_marker(sim: Simulation, partition: Partition, producer_id: int, kind: int) -> None:
+    records = [Record(0, 1, *control_key_value(kind, 0))]
+    raw = build_batch(records, producer_id=producer_id, epoch=0, transactional=True, control=True)
+    partition.append(memoryview(raw), read_header(raw), client=False)
     sim.settle()
-    assert [key for key, _ in log_of(sim).read(partition)] == [b"plain", b"kept"]
+
+
+def test_a_batch_of_a_transaction_is_as_kafka_writes_it() -> None:
+    sim = Simulation()
+    log_of(sim).append(0, [(b"k", b"v"), (b"l", b"w")], lambda error: None, TransactionalProducer(7, 3))
+    sim.settle()
+    partition = sim.broker.topics.partition(OFFSETS_TOPIC, 0)
+    header = read_header(partition.read_now(0, 1000).read())
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (7, 3, 0, 2)
+    assert header.is_transactional
+    assert not header.is_control
+    assert partition.last_stable_offset == 0
+    write_marker(sim, partition, 7, COMMIT)
+    assert partition.last_stable_offset == 3
+
+
+def test_replay_yields_transactions_with_their_markers() -> None:
+    sim = Simulation()
+    log = log_of(sim)
+    for producer_id in (1, 2, 3):
+        log.append(0, [(b"k%d" % producer_id, b"v")], lambda error: None, TransactionalProducer(producer_id, 0))
+        log.append(0, [(b"plain", b"%d" % producer_id)], lambda error: None)
+    sim.settle()
+    partition = sim.broker.topics.partition(OFFSETS_TOPIC, 0)
+    write_marker(sim, partition, 2, ABORT)
+    write_marker(sim, partition, 1, COMMIT)
+    assert list(log.read(partition)) == [
+        TransactionalRecord(1, b"k1", b"v"),
+        (b"plain", b"1"),
+        TransactionalRecord(2, b"k2", b"v"),
+        (b"plain", b"2"),
+        TransactionalRecord(3, b"k3", b"v"),
+        (b"plain", b"3"),
+        EndMarker(2, False),
+        EndMarker(1, True),
+    ]
+
+
+def end_transaction(sim: Simulation, committed: bool) -> None:
+    groups = sim.broker.groups
+    index = groups.partition_of("g")
+    write_marker(sim, sim.broker.topics.partition(OFFSETS_TOPIC, index), 7, COMMIT if committed else ABORT)
+    groups.complete_transaction(7, index, committed)
+
+
+def commit(sim: Simulation, offset: int, producer: TransactionalProducer | None = PRODUCER) -> None:
+    groups, offsets = sim.broker.groups, [OffsetToCommit("t", 0, offset)]
+    if producer is None:
+        promise = groups.commit("g", -1, "", None, offsets)
+    else:
+        promise = groups.commit_in_transaction("g", producer, -1, "", None, offsets)
+    assert sim.result(promise) == [None]
+
+
+def committed_offset(sim: Simulation) -> int | None:
+    found = sim.broker.groups.offsets("g").get("t", {}).get(0)
+    return None if found is None else found.offset
+
+
+def test_a_restart_keeps_an_open_transaction_pending() -> None:
+    sim = Simulation()
+    commit(sim, 5)
+    sim.stop()
+    sim = sim.restarted()
+    assert sim.broker.groups.is_pending("g", "t", 0)
+    assert committed_offset(sim) is None
+    end_transaction(sim, committed=True)
+    assert committed_offset(sim) == 5
+    sim.stop()
+    sim = sim.restarted()
+    assert not sim.broker.groups.is_pending("g", "t", 0)
+    assert committed_offset(sim) == 5
+
+
+Step = tuple[int | None, bool]
+"""Committed offset and whether one is pending, after a step."""
+
+
+def live_with_transactions(sim: Simulation, answered: list[Step]) -> None:
+    steps: list[Callable[[], None]] = [
+        lambda: commit(sim, 1, None),
+        lambda: commit(sim, 2),
+        lambda: end_transaction(sim, committed=True),
+        lambda: commit(sim, 3),
+        lambda: end_transaction(sim, committed=False),
+        lambda: commit(sim, 4),
+        lambda: commit(sim, 5, None),
+        lambda: end_transaction(sim, committed=True),
+    ]
+    for step in steps:
+        step()
+        answered.append((committed_offset(sim), sim.broker.groups.is_pending("g", "t", 0)))
+
+
+@pytest.mark.parametrize("remains", list(Remains))
+def test_the_power_may_fail_at_every_step_of_transactions(remains: Remains) -> None:
+    """Durability: what was answered is there after a power cut, pending offsets included."""
+    whole, history = FaultyStorage(), list[Step]()
+    live_with_transactions(Simulation(SMALL, storage=whole), history)
+    assert history == [
+        (1, False), (1, True), (2, False), (2, True), (2, False), (2, True), (5, True), (5, False)
+    ]  # fmt: skip
+    expected = [(None, False), *history]
+    for cut_at in range(1, len(whole.steps) + 1):
+        storage, store, answered = FaultyStorage(cut_at=cut_at), MemoryStore(), list[Step]()
+        with pytest.raises(PowerCut):
+            live_with_transactions(Simulation(SMALL, storage=storage, store=store), answered)
+        sim = Simulation(SMALL, storage=storage.after_cut(remains, random.Random(cut_at)), store=store)
+        found = (committed_offset(sim), sim.broker.groups.is_pending("g", "t", 0))
+        at = len(answered)
+        assert found in expected[at : at + 2], f"cut at {cut_at}: {at} steps were answered"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
+from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import KqueueError, MemberIdRequired
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
@@ -17,7 +18,14 @@ from kqueue.groups import config
 from kqueue.groups.classic_member import JoinRequest, JoinResult
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.coordinator import GroupCoordinator
-from kqueue.groups.group_log import Done, GroupRecords
+from kqueue.groups.group_log import (
+    Done,
+    EndMarker,
+    GroupRecords,
+    LogEntry,
+    TransactionalProducer,
+    TransactionalRecord,
+)
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.testing.manual_clock import ManualClock
@@ -40,14 +48,26 @@ class HeldLog:
 
     def __init__(self, partition_count: int = PARTITIONS) -> None:
         self.partition_count = partition_count
-        self.partitions: list[GroupRecords] = [[] for _ in range(partition_count)]
+        self.partitions: list[list[LogEntry]] = [[] for _ in range(partition_count)]
         self.hold = False
         self.broken: KqueueError | None = None
-        self.held: list[tuple[int, GroupRecords, Done]] = []
+        self.held: list[tuple[int, Sequence[LogEntry], Done]] = []
 
-    def append(self, partition: int, records: GroupRecords, done: Done) -> None:
+    def append(
+        self, partition: int, records: GroupRecords, done: Done, producer: TransactionalProducer | None = None
+    ) -> None:
         assert records
-        self.held.append((partition, records, done))
+        entries: Sequence[LogEntry] = records
+        if producer is not None:
+            entries = [TransactionalRecord(producer.producer_id, key, value) for key, value in records]
+        self._append(partition, entries, done)
+
+    def append_marker(self, partition: int, marker: EndMarker, done: Done) -> None:
+        """Append the end of a transaction, as the layer above does."""
+        self._append(partition, [marker], done)
+
+    def _append(self, partition: int, entries: Sequence[LogEntry], done: Done) -> None:
+        self.held.append((partition, entries, done))
         if not self.hold:
             self.release()
 
@@ -68,7 +88,13 @@ class HeldLog:
         self.broken = None
 
     def records(self) -> Iterable[tuple[bytes, bytes | None]]:
-        return (record for partition in self.partitions for record in partition)
+        """All records without a transaction."""
+        return (
+            entry
+            for partition in self.partitions
+            for entry in partition
+            if not isinstance(entry, TransactionalRecord | EndMarker)
+        )
 
 
 class World:
@@ -199,3 +225,23 @@ def stable_static(world: World, **options: Any) -> tuple[JoinResult, JoinResult]
     world.groups.sync("g", 1, other.member_id, "j", {})
     world.groups.sync("g", 1, leader.member_id, "i", {leader.member_id: b"i", other.member_id: b"j"})
     return leader, other
+
+
+def commit_transactional(
+    world: World, number: int = 1, producer_id: int = 7, topic: str = "t", partition: int = 0, group_id: str = "g"
+) -> Any:
+    """A commit in a transaction, without member and generation."""
+    producer = TransactionalProducer(producer_id, 0)
+    offsets = [OffsetToCommit(topic, partition, number)]
+    return world.groups.commit_in_transaction(group_id, producer, -1, "", None, offsets)
+
+
+def end_transaction(world: World, producer_id: int = 7, *, committed: bool = True, group_id: str = "g") -> None:
+    """Write the marker to the partition that keeps a group, and complete the transaction."""
+    partition = coordinator_partition(group_id, world.log.partition_count)
+
+    def done(error: KqueueError | None) -> None:
+        if error is None:
+            world.groups.complete_transaction(producer_id, partition, committed)
+
+    world.log.append_marker(partition, EndMarker(producer_id, committed), done)

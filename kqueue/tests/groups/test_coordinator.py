@@ -10,9 +10,10 @@ import pytest
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.groups import records
+from kqueue.groups.classic_group import GroupDescription
 from kqueue.groups.classic_member import LeavingMember
 from kqueue.groups.classic_state import ClassicGroupState
-from kqueue.groups.coordinator import GroupDescription, GroupListing
+from kqueue.groups.coordinator import GroupListing
 from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataValue

@@ -6,6 +6,8 @@ import pytest
 
 from kqueue.api.handlers import offset_fetch
 from kqueue.base.errors import CoordinatorNotAvailable
+from kqueue.groups.group_log import TransactionalProducer
+from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.tests.api.group_client import commit, commit_request, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -184,3 +186,21 @@ def test_an_error_is_reported_where_the_version_has_a_field(version: int) -> Non
             (0, later),
             (1, later),
         ]
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 7])
+def test_an_offset_that_an_open_transaction_may_replace_is_unstable(version: int) -> None:
+    client = world()
+    commit(client, {("t", 0): 5})
+    groups = client.sim.broker.groups
+    offsets = [OffsetToCommit("t", 0, 7), OffsetToCommit("t", 1, 8)]
+    client.sim.result(groups.commit_in_transaction("g", TransactionalProducer(7, 0), -1, "", None, offsets))
+    unstable = (-1, -1, "", int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+    stable = (5, -1, "", 0)
+    named: PartitionFetch = {"t": [0, 1]}
+    for require, zero, one in ((True, unstable, unstable), (False, stable, NONE)):
+        assert fetch(client, version, named, require_stable=require) == {("t", 0): zero, ("t", 1): one}
+        assert fetch(client, version, None, require_stable=require) == {("t", 0): zero}
+        assert fetch(client, version, named, "other", require_stable=require) == {("t", 0): NONE, ("t", 1): NONE}
+    groups.complete_transaction(7, groups.partition_of("g"), False)
+    assert fetch(client, version, named, require_stable=True) == {("t", 0): stable, ("t", 1): NONE}
