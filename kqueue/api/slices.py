@@ -7,7 +7,8 @@ the response, or a `DelayedOperation`:
         return in_slices(context, _handle_sliced(request, context))
 
 The first slice runs within `in_slices`. Later slices run in later turns of the event loop.
-The generator is `base.sliced_task.SlicedWork` without callables: it yields None or a pause in ms.
+The generator is `base.sliced_task.SlicedWork` without callables: it yields None, a pause in ms, or
+a promise to wait for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from kqueue.api.request_context import RequestContext
+from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork, run_slice, run_to_end
 from kqueue.broker.purgatory import DelayedOperation
 
@@ -41,7 +43,7 @@ def in_slices(
     Args:
         keep: called once if one slice does not suffice. It copies what `work` still needs of the
             request's buffer; later requests of the connection then wait. If it returns False, all
-            of `work` runs now.
+            of `work` runs now: it must not wait for a promise then.
     Raises: what `work` raises. If the client disconnects first, `work` is closed unfinished.
     """
     slices = _Slices(context, work)
@@ -84,7 +86,11 @@ class _Slices(Generic[R]):
             response: R | DelayedOperation[R] = end.value
             return response
         purgatory = broker.purgatory
-        if pause_ms is None:
+        if isinstance(pause_ms, Promise):
+            promise = pause_ms
+            settled = DelayedOperation((promise,), None, lambda expired: True if promise.done else None)
+            purgatory.add(settled, lambda _: purgatory.wake(self))
+        elif pause_ms is None:
             purgatory.wake_in_later_turn(self)
         else:
             resume_ms = broker.clock.monotonic_ms() + cast(float, pause_ms)

@@ -247,6 +247,10 @@ class RequestTimedOut(RequestRefused):
     """The timeout of the request passed first."""
 
 
+class NotEnoughReplicas(RequestRefused):
+    """The records can't be appended now; producers retry without reading metadata again."""
+
+
 class OffsetNotAvailable(RequestRefused):
     """Records appended before the request are not visible to consumers yet; clients retry."""
 
@@ -280,6 +284,10 @@ class UnknownProducerId(RequestRefused):
 
 class InvalidTransactionState(RequestRefused):
     """A batch, marker or request that does not fit its producer's transaction."""
+
+
+class TransactionalIdAuthorizationFailed(RequestRefused):
+    """Transactional records in a request without a transactional id, or with another's."""
 
 
 class ProducerFenced(RequestRefused):

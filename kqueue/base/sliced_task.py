@@ -7,6 +7,7 @@ A generator of sliced work returns its result, and yields wherever other work ma
     a callable   runs it, in another thread if it likes, and sends back its result or raises its
                  error; the callable touches no shared state (a decompression, for example)
     a number     resumes it after so many milliseconds
+    a promise    resumes it when the promise is settled (`api.slices` only)
 
 Three drivers exist: `slice_queue.SliceQueue` (upkeep), `api.slices` (requests) and
 `broker.append_queue` (appends, with callables in threads).
@@ -19,9 +20,10 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from kqueue.base.clock import Clock
+from kqueue.base.promise import Promise
 
 T = TypeVar("T")
-SlicedWork = Generator[Callable[[], Any] | float | None, Any, T]
+SlicedWork = Generator[Callable[[], Any] | Promise[Any] | float | None, Any, T]
 
 
 def run_slice(
@@ -33,7 +35,7 @@ def run_slice(
     steps_per_look: int = 1,
     sent: Any = None,
     error: BaseException | None = None,
-) -> Callable[[], Any] | float | None:
+) -> Callable[[], Any] | Promise[Any] | float | None:
     """Resume `work` until the slice ends or it yields anything but None; return what it yielded.
 
     Args:
@@ -51,7 +53,7 @@ def run_slice(
     return yielded
 
 
-def run_in_place(work: SlicedWork[T]) -> Generator[float | None, None, T]:
+def run_in_place(work: SlicedWork[T]) -> Generator[Promise[Any] | float | None, None, T]:
     """Return the same work without callables: they run here, between two yields."""
     try:
         yielded = next(work)

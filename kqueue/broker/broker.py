@@ -35,6 +35,7 @@ from kqueue.broker.producer_ids import ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.topics import Topic, Topics
+from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
@@ -93,6 +94,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+        self.transaction_markers = TransactionMarkers(self.topics, self.purgatory, self.timers, clock)
         self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
         self.groups.observe_offsets(self.backlogs.committed)
         self._deleted_topics = DeletedTopics(self.metadata, logs)

@@ -144,8 +144,8 @@ class Log(FailableLog):
         Stamps the base offset, the leader epoch and (LogAppendTime) the time into `buf`.
         Args:
             buf: exactly one batch, header and checksum already checked.
-            client: False for batches of the broker itself, end markers included: their sequence is
-                not checked, and the disk reserve is open to them.
+            client: False for batches of the broker itself, end markers included: only the epoch of
+                their producer is checked, and the disk reserve is open to them.
         Raises:
             OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState, CorruptBatch (of a
                 marker): nothing was written.
@@ -155,8 +155,8 @@ class Log(FailableLog):
         """
         if self.offline is not None:
             raise self.offline
-        if header.producer_id >= 0 and client:
-            duplicate = self.producers.check(header)
+        if header.producer_id >= 0:
+            duplicate = self.producers.check(header, client=client)
             if duplicate is not None:
                 append_time_ms = duplicate.timestamp if self.config.log_append_time else -1
                 first_offset, last_offset = duplicate.first_offset, duplicate.last_offset

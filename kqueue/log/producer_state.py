@@ -13,14 +13,24 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from kqueue.base.errors import CorruptBatch, InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
+from kqueue.base.errors import (
+    CorruptBatch,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, decode_control
+from kqueue.log.transaction_verification import Verification, Verifications
+from kqueue.records.batch import ABORT, COMMIT, TRANSACTIONAL, BatchHeader, Record, decode_control
 
 BATCHES_KEPT = 5
 REORDER_MS = 60_000
 """A producer moves behind the others when it was idle for longer than this, not with each batch."""
 SEQUENCE_MAX = 2**31 - 1
+EPOCH_MAX = 2**15 - 1
+RAISED_EPOCH_VERSION = 2
+"""From this transaction version on, a marker's epoch is above that of its transaction (KIP-890)."""
 NONE = -1
 _COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, coordinator epoch
 
@@ -100,12 +110,13 @@ class ProducerStateManager:
     far.
     """
 
-    __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change")
+    __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change", "verifications")
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
         self.on_change: Callable[[int], None] | None = None  # called with how many more there are
         self.end_offset = 0
+        self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset -> producer id, in order
         self._decided: list[
             tuple[int, int]
@@ -114,11 +125,12 @@ class ProducerStateManager:
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def check(self, header: BatchHeader) -> BatchMetadata | None:
-        """Check a client's batch against its producer's state.
+    def check(self, header: BatchHeader, *, client: bool = True) -> BatchMetadata | None:
+        """Check a batch against its producer's state.
 
         A producer without state may start with any sequence, as in Kafka since KIP-360.
 
+        Args: client: False: a batch of the broker itself; only the epoch of its data is checked.
         Returns: the earlier batch that this one repeats; None: it is new.
         Raises: InvalidProducerEpoch: the epoch is older than the last. OutOfOrderSequence: a gap,
         or a
@@ -127,6 +139,10 @@ class ProducerStateManager:
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < 0:
+            return None
+        if not client:
+            if header.producer_epoch < producer.epoch and not header.is_control:
+                raise _old_epoch(header.producer_id, header.producer_epoch, producer.epoch)
             return None
         if header.producer_epoch != producer.epoch:
             self._check_new_epoch(header, producer)
@@ -148,15 +164,70 @@ class ProducerStateManager:
 
     def _check_new_epoch(self, header: BatchHeader, producer: ProducerStateEntry) -> None:
         if header.producer_epoch < producer.epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id} wrote with epoch {producer.epoch} before, now with "
-                f"{header.producer_epoch}"
-            )
+            raise _old_epoch(header.producer_id, header.producer_epoch, producer.epoch)
         if header.base_sequence != 0:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found "
                 f"{header.base_sequence}"
             )
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Check an end marker before it is appended.
+
+        Raises: InvalidProducerEpoch: it is of an older transaction. From `RAISED_EPOCH_VERSION` on
+            its epoch has to be above that of the open transaction; a repeated marker ends nothing
+            and is appended once more. TransactionCoordinatorFenced: a newer coordinator wrote a
+            marker before.
+        Source: Kafka's ProducerAppendInfo.checkProducerEpoch, checkCoordinatorEpoch.
+        """
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            return
+        is_raised = transaction_version >= RAISED_EPOCH_VERSION and producer.transaction_offset >= 0
+        if producer_epoch < producer.epoch or (is_raised and producer_epoch == producer.epoch < EPOCH_MAX):
+            raise _old_epoch(producer_id, producer_epoch, producer.epoch)
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"producer {producer_id}: the last marker has coordinator epoch {producer.coordinator_epoch}, "
+                f"this one {coordinator_epoch}"
+            )
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of the producer in this epoch is open."""
+        producer = self.by_id.get(producer_id)
+        return producer is not None and producer.transaction_offset >= 0 and producer.epoch == epoch
+
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool
+    ) -> Verification | None:
+        """Return the verification that a batch needs, before the coordinator is asked; None: none,
+        its transaction is open here.
+
+        Raises: InvalidProducerEpoch: the epoch is older than the last.
+        """
+        producer = self.by_id.get(producer_id)
+        if producer is not None:
+            if epoch < producer.epoch:
+                raise _old_epoch(producer_id, epoch, producer.epoch)
+            if producer.transaction_offset >= 0 and producer.epoch == epoch:
+                return None
+        return self.verifications.start(producer_id, epoch, sequence, now_ms, from_zero=from_zero)
+
+    def check_verified(self, header: BatchHeader, verification: Verification | None) -> None:
+        """Check that a transactional batch is part of a transaction that the coordinator knows.
+
+        `check` reports old epochs and repeated batches, which pass here.
+        Raises: as `Verifications.check`.
+        """
+        producer = self.by_id.get(header.producer_id)
+        if producer is not None and producer.epoch >= header.producer_epoch:
+            is_known = producer.epoch > header.producer_epoch or producer.transaction_offset >= 0
+            if is_known or _repeated(header, producer) is not None:
+                return
+        has_batches = producer is not None and bool(producer.batches)
+        self.verifications.check(header, verification, has_batches=has_batches)
 
     def apply(
         self, header: BatchHeader, marker: EndTransactionMarker | None, offset: int, seen_ms: int = NONE
@@ -166,6 +237,8 @@ class ProducerStateManager:
 
         Returns: the transaction that it aborted; None: none.
         """
+        if header.attributes & TRANSACTIONAL and self.verifications:
+            self.verifications.end(header.producer_id)
         if marker is not None:
             return self.end_transaction(header, marker, offset, seen_ms)
         if not header.is_control:
@@ -249,6 +322,7 @@ class ProducerStateManager:
 
         Returns: how many were removed.
         """
+        self.verifications.expire(now_ms, expiration_ms)
         gone = [producer_id for producer_id, producer in self.by_id.items() if producer.expired(now_ms, expiration_ms)]
         return self._forget(gone)
 
@@ -284,3 +358,7 @@ def _repeated(header: BatchHeader, producer: ProducerStateEntry) -> BatchMetadat
         if batch.last_sequence == last_sequence and batch.first_sequence == header.base_sequence:
             return batch
     return None
+
+
+def _old_epoch(producer_id: int, epoch: int, last_epoch: int) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(f"producer {producer_id} wrote with epoch {last_epoch} before, now with {epoch}")

@@ -7,6 +7,7 @@ import pytest
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, collect, in_slices
 from kqueue.base.errors import InvalidRequest
+from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.testing.simulation import Simulation
@@ -116,3 +117,22 @@ def test_work_may_end_with_a_wait(sim: Simulation) -> None:
 
 def test_collect_keeps_the_order(sim: Simulation) -> None:
     assert sim.answer(in_slices(call(sim), collect(str, range(3000)))) == [str(number) for number in range(3000)]
+
+
+def test_work_waits_for_a_promise(sim: Simulation) -> None:
+    promise, responses = Promise[int](), list[str]()
+
+    def work() -> SlicedWork[str]:
+        yield promise
+        return f"it is {promise.result()}"
+
+    wait = in_slices(call(sim), work())
+    assert isinstance(wait, DelayedOperation)
+    sim.broker.purgatory.add(wait, responses.append)
+    sim.settle()
+    assert responses == []
+    promise.resolve(7)
+    sim.broker.purgatory.wake(promise)
+    sim.settle()
+    assert responses == ["it is 7"]
+    assert len(sim.broker.purgatory) == 0

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.errors import CorruptBatch, InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
-from kqueue.log.producer_state import SEQUENCE_MAX, EndTransactionMarker, ProducerStateManager
+from kqueue.base.errors import (
+    CorruptBatch,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from kqueue.log.producer_state import EPOCH_MAX, SEQUENCE_MAX, EndTransactionMarker, ProducerStateManager
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, control_key_value, read_header
 from kqueue.tests.log.helpers import START_MS, batch
 
@@ -169,3 +175,44 @@ def test_the_first_open_transaction_is_the_oldest(events: list[tuple[int, bytes]
                 assert aborted.first_offset == first
                 assert aborted.last_stable_offset == min([*began.values(), offset + 1])
         assert producers.first_open() == min(began.values(), default=2**63 - 1)
+
+
+def ended(epoch: int, coordinator_epoch: int = 0) -> ProducerStateManager:
+    """A producer whose transaction was ended by a marker of this epoch."""
+    producers = fed(header(0, transactional=True))
+    marker = EndTransactionMarker(COMMIT, coordinator_epoch)
+    producers.end_transaction(header(0, epoch=epoch), marker, 1)
+    return producers
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_markers_of_an_older_epoch_are_refused(version: int) -> None:
+    with pytest.raises(InvalidProducerEpoch):
+        ended(epoch=4).check_marker(1, 3, 0, version)
+    ended(epoch=4).check_marker(1, 4, 0, version)  # a repeated marker ends nothing
+    ProducerStateManager().check_marker(1, 0, 0, version)
+
+
+def test_a_marker_of_raised_epochs_ends_only_a_transaction_of_a_lower_epoch() -> None:
+    """A late marker of the transaction before must not end the one that began after it."""
+    producers = fed(header(0, epoch=5, transactional=True))
+    producers.check_marker(1, 5, 0, 1)
+    with pytest.raises(InvalidProducerEpoch):
+        producers.check_marker(1, 5, 0, 2)
+    producers.check_marker(1, 6, 0, 2)
+    # the last epoch can't be raised
+    fed(header(0, epoch=EPOCH_MAX, transactional=True)).check_marker(1, EPOCH_MAX, 0, 2)
+
+
+def test_markers_of_an_older_coordinator_are_fenced() -> None:
+    producers = ended(epoch=0, coordinator_epoch=7)
+    producers.check_marker(1, 0, 7, 0)
+    with pytest.raises(TransactionCoordinatorFenced):
+        producers.check_marker(1, 0, 6, 0)
+
+
+def test_the_brokers_own_batches_have_an_epoch_but_no_sequence() -> None:
+    producers = fed(header(0, epoch=3))
+    assert producers.check(header(17, epoch=3), client=False) is None
+    with pytest.raises(InvalidProducerEpoch):
+        producers.check(header(0, epoch=2), client=False)
