@@ -77,7 +77,7 @@ class Server:
         snapshot: Snapshot | None = None,
         sockets: Mapping[str, socket.socket] | None = None,
     ) -> None:
-        self.config = config
+        self.config = config.copy()  # its dynamic values are those of this server
         self._objects = objects or plugins.PluginObjects()
         self.clock = clock or SystemClock()
         self._storages = storages

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from kqueue.base.settings import Config, ConfigSource, Setting, TopicConfig, format_value
+from kqueue.base.settings import BROKER_SOURCES, Config, ConfigSource, Setting, TopicConfig, format_value
 
 
 class ConfigSynonym(NamedTuple):
@@ -53,33 +54,58 @@ def broker_config_entries(config: Config) -> list[ConfigEntry]:
     return [_broker_entry(config, config.catalog.broker[name]) for name in sorted(config)]
 
 
+def broker_default_entries(config: Config) -> list[ConfigEntry]:
+    """Return the entries of the dynamic defaults of all brokers, by name: those that are set."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    values = config.set_by(source)
+    return [own_entry(config.catalog.broker[name], values[name], source) for name in sorted(values)]
+
+
+def own_entries(rows: Mapping[str, Setting], values: Mapping[str, Any], source: ConfigSource) -> list[ConfigEntry]:
+    """Return an entry per row, by name: with the value of `values` from `source`, or the default.
+
+    For settings without a value at broker level, such as those of groups.
+    """
+    entries = []
+    for name in sorted(rows):
+        row = rows[name]
+        default = _default_synonym(row)
+        if name in values:
+            own = own_entry(row, values[name], source)
+            entries.append(own._replace(synonyms=own.synonyms + default))
+        else:
+            entries.append(ConfigEntry(row, _text(row, row.default), ConfigSource.DEFAULT, default))
+    return entries
+
+
+def own_entry(setting: Setting, value: object, source: ConfigSource) -> ConfigEntry:
+    """Return the entry of a value that only `source` gives."""
+    text = _text(setting, value)
+    return ConfigEntry(setting, text, source, [ConfigSynonym(setting.name, text, source)])
+
+
 def _topic_entry(config: TopicConfig, setting: Setting) -> ConfigEntry:
     resolved = config.chain(setting.name)[0]
     synonyms = []
     if setting.name in config.overrides:
         synonyms.append(ConfigSynonym(setting.name, _text(setting, config.overrides[setting.name]), ConfigSource.TOPIC))
     # broker settings keep their own units: log.retention.hours in hours, beside retention.ms
-    for synonym in setting.synonyms:
-        synonyms += _broker_override(config.broker, config.broker.catalog.broker[synonym.name])
+    for source in BROKER_SOURCES:
+        values = config.broker.set_by(source)
+        for synonym in setting.synonyms:
+            if synonym.name in values:
+                text = _text(config.broker.catalog.broker[synonym.name], values[synonym.name])
+                synonyms.append(ConfigSynonym(synonym.name, text, source))
     if setting.synonyms:
         synonyms += _default_synonym(config.broker.catalog.broker[setting.synonyms[-1].name])
     return ConfigEntry(setting, _text(setting, resolved.value), resolved.source, synonyms)
 
 
 def _broker_entry(config: Config, setting: Setting) -> ConfigEntry:
-    resolved = config.resolve(setting.name)
-    return ConfigEntry(
-        setting,
-        _text(setting, resolved.value),
-        resolved.source,
-        _broker_override(config, setting) + _default_synonym(setting),
-    )
-
-
-def _broker_override(config: Config, setting: Setting) -> list[ConfigSynonym]:
-    if not config.is_set(setting.name):
-        return []
-    return [ConfigSynonym(setting.name, _text(setting, config[setting.name]), ConfigSource.STATIC_BROKER)]
+    *own, default = config.chain(setting.name)
+    synonyms = [ConfigSynonym(setting.name, _text(setting, given.value), given.source) for given in own]
+    resolved = own[0] if own else default
+    return ConfigEntry(setting, _text(setting, resolved.value), resolved.source, synonyms + _default_synonym(setting))
 
 
 def _default_synonym(setting: Setting) -> list[ConfigSynonym]:

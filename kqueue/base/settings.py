@@ -41,10 +41,23 @@ class SettingType(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """Whether a setting is the broker's or a topic's."""
+    """What a setting belongs to."""
 
     BROKER = "broker"
     TOPIC = "topic"
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
+
+
+class UpdateMode(enum.Enum):
+    """How a broker setting can change at run time. Source: the update modes in Kafka's docs.
+
+    READ_ONLY: at a start only. PER_BROKER: for one broker. CLUSTER_WIDE: for all, and for one.
+    """
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
 
 
 class Validator(NamedTuple):
@@ -89,6 +102,7 @@ class Setting:
             one carries the default.
         without_effect: the value is kept and shown only. A value other than the default logs a
             warning.
+        dynamic: of a broker row; rows of other scopes can change at any time.
     """
 
     name: str
@@ -99,6 +113,12 @@ class Setting:
     doc: str
     synonyms: tuple[Synonym, ...] = ()
     without_effect: bool = False
+    dynamic: UpdateMode = UpdateMode.READ_ONLY
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a change takes a restart of the broker."""
+        return self.scope is Scope.BROKER and self.dynamic is UpdateMode.READ_ONLY
 
     @property
     def is_secret(self) -> bool:
@@ -207,29 +227,39 @@ _KIND_WORDS: dict[SettingType, str] = {
 
 
 class Catalog:
-    """All rows of a broker, by scope (`topic`, `broker`) and name. A name may be in both scopes
+    """All rows of a broker, by scope and name. A name may be in several scopes
     (`min.insync.replicas`).
     """
 
     def __init__(self, *tables: Iterable[Setting]) -> None:
         self.topic: dict[str, Setting] = {}
         self.broker: dict[str, Setting] = {}
+        self._scopes: dict[Scope, dict[str, Setting]] = {
+            Scope.TOPIC: self.topic,
+            Scope.BROKER: self.broker,
+            Scope.GROUP: {},
+            Scope.CLIENT_METRICS: {},
+        }
         for table in tables:
             for row in table:
                 self._add(row)
 
     def _add(self, row: Setting) -> None:
-        rows = self.topic if row.scope is Scope.TOPIC else self.broker
+        rows = self._scopes[row.scope]
         assert row.name not in rows, f"setting {row.name} is declared twice"
         rows[row.name] = row
         for synonym in row.synonyms:
-            self._add(_broker_row(row, synonym, last=synonym is row.synonyms[-1]))
+            self._add(_broker_row(row, synonym))
+
+    def rows(self, scope: Scope) -> Mapping[str, Setting]:
+        """Return the rows of a scope, by name."""
+        return self._scopes[scope]
 
     def find(self, name: str, scope: Scope, also_known: Iterable[str] = ()) -> Setting:
         """Return the row of this name. Raises: SettingError: with the nearest of all names and
         `also_known`.
         """
-        rows = self.topic if scope is Scope.TOPIC else self.broker
+        rows = self._scopes[scope]
         if name not in rows:
             problem = (
                 f"Unknown topic config name: {name}"
@@ -240,24 +270,37 @@ class Catalog:
         return rows[name]
 
 
-def _broker_row(row: Setting, synonym: Synonym, *, last: bool) -> Setting:
+def _broker_row(row: Setting, synonym: Synonym) -> Setting:
     default = row.default
-    if not last:
+    if synonym is not row.synonyms[-1]:
         default = None
     elif synonym.factor != 1 and default is not None:
         default //= synonym.factor
     valid = row.valid if synonym.factor == 1 else Validator("a whole number", lambda value: isinstance(value, int))
     kind = row.kind if synonym.factor == 1 else SettingType.INT
     doc = f"Default of the topics' {row.name}. {row.doc}"
-    return Setting(synonym.name, kind, default, valid, Scope.BROKER, doc, without_effect=row.without_effect)
+    # as in Kafka, of several names for one default the first can change at run time
+    dynamic = UpdateMode.CLUSTER_WIDE if synonym is row.synonyms[0] else UpdateMode.READ_ONLY
+    return Setting(
+        synonym.name, kind, default, valid, Scope.BROKER, doc, without_effect=row.without_effect, dynamic=dynamic
+    )
 
 
 class ConfigSource(enum.Enum):
     """Where a value comes from; the number is its ConfigSource in DescribeConfigs."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+BROKER_SOURCES = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER, ConfigSource.STATIC_BROKER)
+"""Sources of values at broker level, the strongest first."""
 
 
 class ResolvedValue(NamedTuple):
@@ -268,17 +311,29 @@ class ResolvedValue(NamedTuple):
     source: ConfigSource
 
 
+class ConfigObserver(NamedTuple):
+    """One `Config.observe`."""
+
+    names: frozenset[str]
+    apply: Callable[[], None]
+    check: Callable[[Config], object] | None
+
+
 class Config:
-    """The broker-level values of one broker: set values over the catalog's defaults. Immutable.
+    """The broker-level values of one broker: dynamic and static values over the catalog's defaults.
+
+    A reader either reads a value whenever it needs it, or takes a copy and observes the name.
 
     Raises: SettingError on construction: unknown name or invalid value.
     """
 
     def __init__(self, catalog: Catalog, values: Mapping[str, object] | None = None) -> None:
         self.catalog = catalog
-        self._set: dict[str, Any] = {
-            name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()
-        }
+        static = {name: catalog.find(name, Scope.BROKER).parse(value) for name, value in (values or {}).items()}
+        self._layers: dict[ConfigSource, Mapping[str, Any]] = {source: {} for source in BROKER_SOURCES}
+        self._layers[ConfigSource.STATIC_BROKER] = {name: value for name, value in static.items() if value is not None}
+        self._set: dict[str, Any] = self._merged()
+        self._observers: list[ConfigObserver] = []
 
     def __getitem__(self, name: str) -> Any:
         """Return the value. A name that no layer declares is a bug (KeyError)."""
@@ -286,18 +341,67 @@ class Config:
         return self.catalog.broker[name].default if value is None else value
 
     def is_set(self, name: str) -> bool:
-        """Return whether the setting has a value of its own."""
-        return self._set.get(name) is not None
+        """Return whether the setting has a value other than its default."""
+        return name in self._set
 
-    def resolve(self, name: str) -> ResolvedValue:
-        """Return the value and its source."""
-        source = ConfigSource.STATIC_BROKER if self.is_set(name) else ConfigSource.DEFAULT
-        return ResolvedValue(name, self[name], source)
+    def set_by(self, source: ConfigSource) -> Mapping[str, Any]:
+        """Return the values from one of `BROKER_SOURCES`, by name."""
+        return self._layers[source]
+
+    def chain(self, name: str) -> list[ResolvedValue]:
+        """Return all values of this setting, the effective one first, the default last."""
+        values = [ResolvedValue(name, layer[name], source) for source, layer in self._layers.items() if name in layer]
+        return [*values, ResolvedValue(name, self.catalog.broker[name].default, ConfigSource.DEFAULT)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.catalog.broker)
 
-    def for_topic(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+    def copy(self) -> Config:
+        """Return a configuration with the same values and no observers."""
+        copy = Config(self.catalog)
+        copy._layers = dict(self._layers)
+        copy._set = dict(self._set)
+        return copy
+
+    def observe(
+        self, names: Iterable[str], apply: Callable[[], None], check: Callable[[Config], object] | None = None
+    ) -> None:
+        """Call `apply` after each change of one of these settings at run time.
+
+        Args:
+            check: called before the change with the new configuration; raises SettingError to
+                refuse it.
+        """
+        self._observers.append(ConfigObserver(frozenset(names), apply, check))
+
+    def check_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> None:
+        """Check the parsed values of a dynamic source as a whole. Raises SettingError."""
+        changed = self.copy()
+        changed_names = changed.set_dynamic(source, values)
+        for observer in self._observers:
+            if observer.check is not None and not observer.names.isdisjoint(changed_names):
+                observer.check(changed)
+
+    def set_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> set[str]:
+        """Replace the values of a dynamic source and tell the observers.
+
+        Args:
+            values: parsed, by name.
+        Returns: the names whose value in force has changed.
+        """
+        old = self._set
+        self._layers[source] = dict(values)
+        self._set = self._merged()
+        changed = {name for name in old.keys() | self._set.keys() if old.get(name) != self._set.get(name)}
+        for observer in self._observers:
+            if not observer.names.isdisjoint(changed):
+                observer.apply()
+        return changed
+
+    def _merged(self) -> dict[str, Any]:
+        return {name: value for source in reversed(BROKER_SOURCES) for name, value in self._layers[source].items()}
+
+    def for_topic(self, overrides: Mapping[str, Any]) -> TopicConfig:
         """Return the values of a topic with these overrides. Raises: SettingError: unknown name or
         invalid value.
         """
@@ -305,9 +409,12 @@ class Config:
 
 
 class TopicConfig:
-    """Immutable values of one topic: overrides, else the broker's synonyms, else the defaults."""
+    """The values of one topic: overrides, else the broker's synonyms, else the defaults.
 
-    def __init__(self, broker: Config, overrides: Mapping[str, str | None]) -> None:
+    The overrides never change; what the broker gives is read at each use.
+    """
+
+    def __init__(self, broker: Config, overrides: Mapping[str, Any]) -> None:
         self.broker = broker
         rows = broker.catalog
         self.overrides: dict[str, Any] = {
@@ -315,22 +422,27 @@ class TopicConfig:
         }
 
     def __getitem__(self, name: str) -> Any:
-        return self.chain(name)[0].value
+        return self.overrides[name] if name in self.overrides else self.chain(name)[0].value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.broker.catalog.topic)
 
     def chain(self, name: str) -> list[ResolvedValue]:
-        """Return all values of this setting, the effective one first, the default last."""
+        """Return all values of this setting, the effective one first, the default last.
+
+        Of the broker's names a stronger source counts before a name that comes first.
+        """
         row = self.broker.catalog.topic[name]
         values = []
         if name in self.overrides:
             values.append(ResolvedValue(name, self.overrides[name], ConfigSource.TOPIC))
-        for synonym in row.synonyms:
-            if self.broker.is_set(synonym.name):
-                value = self.broker[synonym.name]
-                if synonym.factor != 1 and value > 0:  # a negative number means "no limit" whatever its unit
-                    value *= synonym.factor
-                values.append(ResolvedValue(synonym.name, value, ConfigSource.STATIC_BROKER))
+        for source in BROKER_SOURCES:
+            layer = self.broker.set_by(source)
+            for synonym in row.synonyms:
+                if synonym.name in layer:
+                    value = layer[synonym.name]
+                    if synonym.factor != 1 and value > 0:  # a negative number means "no limit" whatever its unit
+                        value *= synonym.factor
+                    values.append(ResolvedValue(synonym.name, value, source))
         values.append(ResolvedValue(row.synonyms[-1].name if row.synonyms else name, row.default, ConfigSource.DEFAULT))
         return values

@@ -26,6 +26,7 @@ from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
+from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import Features
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.metadata_cache import MetadataCache
@@ -43,6 +44,8 @@ from kqueue.metadata.store import MetadataStore
 
 logger = logging.getLogger("kqueue.broker")
 EPOCH_KEY = "/leader_epoch"
+PRODUCER_EXPIRATION = "producer.id.expiration.ms"
+DECOMPRESSED_MAX = "kqueue.max.decompressed.bytes"
 Endpoints = Callable[[str], tuple[str, int]]
 
 
@@ -87,8 +90,17 @@ class Broker:
         self._slices = SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
         self.topics = Topics(
-            config, self.metadata, self, rng, on_created=self._partitions_created, on_deleted=self._topic_deleted
+            config,
+            self.metadata,
+            self,
+            rng,
+            on_created=self._partitions_created,
+            on_configured=self._report_without_effect,
+            on_deleted=self._topic_deleted,
         )
+        self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
+        config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
+        config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata)
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
@@ -118,6 +130,7 @@ class Broker:
         self.features.load()
         folder_import.import_folders(self.metadata, self.logs, self.config)
         self._begin_epoch()
+        self.configs.load()
         self.topics.load()
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(self.metadata))
         self._forget_deleted_topics()
@@ -151,6 +164,7 @@ class Broker:
         """
         for _ in self._note_high_watermarks():
             pass
+        self.configs.loggers.restore()
         self.logs.close()
 
     def erase(self) -> None:
@@ -256,6 +270,13 @@ class Broker:
             self.logs.delete(partition.topic, partition.index)
             self.cleanup.forget(partition)
 
+    def _set_producer_expiration(self) -> None:
+        self.logs.producer_expiration_ms = self.config[PRODUCER_EXPIRATION]
+
+    def _after_effect(self, call: Callable[[], None]) -> None:
+        """Call once all slices before are done, so that topics have the broker's new values."""
+        self._slices.add(_one_step(call))
+
     def _wake(self, promise: Promise[object]) -> None:
         self.purgatory.wake(promise)
 
@@ -282,6 +303,16 @@ def node_id(config: Config) -> int:
     """Return the number of this broker: `node.id`, or `broker.id` if only that is set."""
     name = "broker.id" if config.is_set("broker.id") and not config.is_set("node.id") else "node.id"
     return int(config[name])
+
+
+def topic_defaults(config: Config) -> set[str]:
+    """Return the broker settings from which topics derive values that they keep."""
+    return {synonym.name for row in config.catalog.topic.values() for synonym in row.synonyms} | {DECOMPRESSED_MAX}
+
+
+def _one_step(call: Callable[[], None]) -> SlicedWork[None]:
+    call()
+    yield None
 
 
 def _no_endpoints(listener: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.base.timers import Timers
+from kqueue.base.timers import PeriodicTimer, Timers
 from kqueue.broker.partition import Partition
 from kqueue.broker.pre_delete import PreDeleteTasks
 from kqueue.broker.purgatory import Purgatory
@@ -85,6 +85,7 @@ class CleanupScheduler:
         self._round: deque[Partition] = deque()
         self._slices = SliceQueue(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
+        self._compaction_timer: PeriodicTimer | None = None
         self.cleaner = LogCleaner(config, logs, jobs, self._deleter, clock)
         self.pre_delete_tasks = PreDeleteTasks(config, jobs, clock, self._drop, self.retain)
 
@@ -94,7 +95,14 @@ class CleanupScheduler:
         self._timers.every(check_ms, self._start_round, first_after_ms=min(FIRST_CHECK_MS, check_ms))
         if self._config["log.cleaner.enable"]:
             self.cleaner.on_idle = self._compact
-            self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
+            self._start_compaction_timer()
+            self._config.observe(["log.cleaner.backoff.ms"], self._start_compaction_timer)
+            self._config.observe(["log.cleaner.threads"], self._compact)
+
+    def _start_compaction_timer(self) -> None:
+        if self._compaction_timer is not None:
+            self._compaction_timer.cancel()
+        self._compaction_timer = self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
 
     def forget(self, partition: Partition) -> None:
         """Drop all state of a deleted partition."""

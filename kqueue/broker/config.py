@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import Registry
-from kqueue.base.settings import ANY, GiB, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
+from kqueue.base.settings import (
+    ANY,
+    GiB,
+    MiB,
+    Scope,
+    Setting,
+    SettingType,
+    UpdateMode,
+    Validator,
+    at_least,
+    between,
+    one_of,
+)
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
@@ -34,6 +47,29 @@ def _is_storage(value: str) -> bool:
 
 def _is_metadata_store(value: str) -> bool:
     return _is_registered("kqueue.metadata", METADATA_STORES, value)
+
+
+CLIENT_MATCH_KEYS = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+PATTERN_LENGTH_MAX = 1000
+
+
+def _are_matches(value: list[str]) -> bool:
+    for item in value:
+        key, equals, pattern = item.partition("=")
+        if key.strip() not in CLIENT_MATCH_KEYS or not equals or len(pattern) > PATTERN_LENGTH_MAX:
+            return False
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError):
+            return False
+    return True
 
 
 OWN_SETTINGS: tuple[Setting, ...] = (
@@ -117,6 +153,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum number of partitions of all topics. A request for more is refused, so that no client "
         "can exhaust memory by creating topics.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "kqueue.max.decompressed.bytes",
@@ -126,6 +163,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum size to which one batch may decompress when the broker reads its records. A larger "
         "batch, such as a decompression bomb, is refused.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "fetch.max.bytes",
@@ -160,6 +198,34 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Interval between writes of high watermarks to disk.",
     ),
 )
+
+CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "metrics",
+        SettingType.LIST,
+        [],
+        ANY,
+        Scope.CLIENT_METRICS,
+        "Prefixes of the names of metrics that clients send, comma separated; * is all. Empty: none.",
+    ),
+    Setting(
+        "interval.ms",
+        SettingType.INT,
+        300_000,
+        between(100, 3_600_000),
+        Scope.CLIENT_METRICS,
+        "Interval at which clients send their metrics.",
+    ),
+    Setting(
+        "match",
+        SettingType.LIST,
+        [],
+        Validator(f"KEY=PATTERN, comma separated, with a KEY of {', '.join(CLIENT_MATCH_KEYS)}", _are_matches),
+        Scope.CLIENT_METRICS,
+        "Clients that send metrics: those for which all these patterns match. Empty: every client.",
+    ),
+)
+"""Settings of client metrics subscriptions (KIP-714)."""
 
 BACKLOG_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -209,6 +275,12 @@ BACKLOG_SETTINGS: tuple[Setting, ...] = (
 )
 
 SETTINGS: tuple[Setting, ...] = (
-    log_config.SETTINGS + group_config.SETTINGS + transaction_config.SETTINGS + OWN_SETTINGS + BACKLOG_SETTINGS
+    log_config.SETTINGS
+    + group_config.SETTINGS
+    + group_config.GROUP_SETTINGS
+    + transaction_config.SETTINGS
+    + OWN_SETTINGS
+    + BACKLOG_SETTINGS
+    + CLIENT_METRICS_SETTINGS
 )
-"""All settings of the broker, the log, the groups and the transactions."""
+"""All settings of the broker, the log, the groups, the transactions and client metrics."""

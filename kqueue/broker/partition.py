@@ -24,6 +24,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
 from kqueue.broker.append_queue import AppendQueue, AppendScheduler
+from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import AppendResult, ReadResult
@@ -332,6 +333,18 @@ class Partition:
         calls, self._after_flush = self._after_flush, ()
         for offset, call in calls:
             self.after_flush(offset, call)
+
+    def configure(self, config: LogConfig) -> None:
+        """Put settings in force for the log if it is open; one opened later has them anyway."""
+        log = self._log
+        if log is None:
+            return
+        log.config = config  # the jitter of the active segment stays until it rolls, as in Kafka
+        if self._host.flush_by_policy and log.needs_flush:
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+                self._flush_timer = None
+            self._flush_by_policy(log)
 
     def mark_deleted(self) -> Log | None:
         """Mark as deleted and wake all delayed operations. Returns the log if open, for its owner

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kqueue.base.errors import (
     InvalidConfig,
@@ -27,8 +28,10 @@ from kqueue.base.errors import (
 from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse_uuid, random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker import deleted_topics
 from kqueue.broker.append_path import ProduceAppender
+from kqueue.broker.config_changes import check_size
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.partition import Partition, PartitionHost
 from kqueue.log.config import LogConfig
@@ -36,6 +39,7 @@ from kqueue.records.partitioners import PARTITIONERS
 
 PREFIX = "/topics/"
 OFFSETS_TOPIC = "__consumer_offsets"
+PARTITIONER = "kqueue.partitioner"
 TRANSACTIONS_TOPIC = "__transaction_state"
 COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 """Internal topics that the broker creates on first use."""
@@ -90,9 +94,18 @@ class Topic:
             )
         return self.partitions[index]
 
-    def record(self) -> bytes:
-        """Return the topic's record for the metadata store."""
-        overrides = {name: format_value(value) for name, value in self.config.overrides.items()}
+    def configure(self, config: TopicConfig) -> None:
+        """Put settings in force, for the open logs too. Appends under way keep the old ones."""
+        self.config = config
+        self.log_config = LogConfig.from_values(config)
+        self._appender = None
+        for partition in self.partitions:
+            partition.configure(self.log_config)
+
+    def record(self, overrides: Mapping[str, Any] | None = None) -> bytes:
+        """Return the topic's record for the metadata store, with its own settings or these."""
+        values = self.config.overrides if overrides is None else overrides
+        overrides = {name: format_value(value) for name, value in values.items()}
         return json.dumps({"id": uuid_text(self.id), "partitions": len(self.partitions), "configs": overrides}).encode()
 
 
@@ -107,14 +120,18 @@ class Topics:
         rng: random.Random,
         *,
         on_created: Callable[[Topic, Sequence[Partition]], None],
+        on_configured: Callable[[Topic], None],
         on_deleted: Callable[[Topic], None],
     ) -> None:
-        """Take the callbacks: `on_created(topic, new partitions)`, `on_deleted(topic)`."""
+        """Take the callbacks: `on_created(topic, new partitions)`, `on_configured(topic)`,
+        `on_deleted(topic)`.
+        """
         self._config = config
         self._metadata = metadata
         self._host = host
         self._rng = rng
         self._on_created = on_created
+        self._on_configured = on_configured
         self._on_deleted = on_deleted
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -327,6 +344,18 @@ class Topics:
         self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: grown.record()}, done)
         return promise
 
+    def configure(self, name: str, overrides: Mapping[str, Any]) -> None:
+        """Put a topic's own settings in force. They are stored already."""
+        topic = self.get(name)
+        topic.configure(self._config.for_topic(overrides))
+        self._on_configured(topic)
+
+    def refresh(self) -> SlicedWork[None]:
+        """Put the broker's present values in force for all topics, one per step."""
+        for topic in self:
+            topic.configure(topic.config)
+            yield None
+
     def _offsets_topic(self) -> NewTopic:
         configs = {
             "cleanup.policy": "compact",
@@ -347,13 +376,25 @@ class Topics:
         unset = [key for key, value in overrides.items() if value is None]
         if unset:
             raise InvalidConfig(f"setting {unset[0]} has no value")
+        check_size("topic", overrides)
+        return self.check_configs(overrides, {})
+
+    def check_configs(self, overrides: Mapping[str, Any], old: Mapping[str, Any]) -> TopicConfig:
+        """Return the settings of a topic with these overrides in place of `old`.
+
+        Raises: InvalidConfig.
+        """
         try:
             config = self._config.for_topic(overrides)
-            # checked for new topics only: an existing topic may name a removed partitioner
-            PARTITIONERS.get(config["kqueue.partitioner"])
-            return config
+            if config.overrides.get(PARTITIONER) != old.get(PARTITIONER):
+                # only where it changes: an existing topic may name a removed partitioner
+                PARTITIONERS.get(config[PARTITIONER])
         except (SettingError, PluginError) as error:
             raise InvalidConfig(str(error)) from None
+        low, high = config["min.compaction.lag.ms"], config["max.compaction.lag.ms"]
+        if low > high:
+            raise InvalidConfig(f"expected min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}")
+        return config
 
     def _check_counts(self, new: NewTopic) -> None:
         if new.assignments:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
-from kqueue.base.settings import INT_MAX, Config, MiB, Scope, Setting, SettingType, Validator, at_least
+from kqueue.base.settings import (
+    ANY,
+    INT_MAX,
+    Config,
+    MiB,
+    Scope,
+    Setting,
+    SettingType,
+    Validator,
+    at_least,
+    between,
+    one_of,
+)
 
 SHORT_MAX = 2**15 - 1
+DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
+"""A duration as Kafka reads it, in ISO 8601: days, hours, minutes, seconds."""
 _REPLICATION = Validator(
     f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
 )
@@ -132,6 +148,103 @@ SETTINGS: tuple[Setting, ...] = (
         "Segment size of __consumer_offsets. It is small so that compaction soon includes recent records.",
     ),
 )
+
+NOT_SERVED = "Accepted and shown, but has no effect yet: only the classic group protocol is served."
+
+
+def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
+    return Setting(name, kind, default, valid, Scope.GROUP, f"{doc} {NOT_SERVED}", without_effect=True)
+
+
+GROUP_SETTINGS: tuple[Setting, ...] = (
+    _group_row(
+        "consumer.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a consumer group."
+    ),
+    _group_row(
+        "consumer.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a consumer group."
+    ),
+    _group_row(
+        "consumer.assignment.interval.ms",
+        SettingType.INT,
+        1000,
+        at_least(0),
+        "Minimum interval between assignments of a consumer group.",
+    ),
+    _group_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
+    _group_row(
+        "share.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a share group."
+    ),
+    _group_row(
+        "share.assignment.interval.ms",
+        SettingType.INT,
+        1000,
+        at_least(0),
+        "Minimum interval between assignments of a share group.",
+    ),
+    _group_row(
+        "share.record.lock.duration.ms",
+        SettingType.INT,
+        30_000,
+        between(1000, 3_600_000),
+        "Time for which a share group's member holds the records that it has acquired.",
+    ),
+    _group_row(
+        "share.delivery.count.limit", SettingType.INT, 5, between(2, 25), "Deliveries of a record to a share group."
+    ),
+    _group_row(
+        "share.partition.max.record.locks",
+        SettingType.INT,
+        2000,
+        between(100, 10_000),
+        "Records of one partition that a share group may have acquired.",
+    ),
+    _group_row(
+        "share.auto.offset.reset",
+        SettingType.STRING,
+        "latest",
+        Validator(
+            "latest, earliest, or by_duration:PnDTnHnMn.nS",
+            lambda value: value in ("latest", "earliest") or re.fullmatch(DURATION, value) is not None,
+        ),
+        "Where a new share group begins.",
+    ),
+    _group_row(
+        "share.isolation.level",
+        SettingType.STRING,
+        "read_uncommitted",
+        one_of("read_uncommitted", "read_committed"),
+        "Transactional records that a share group receives.",
+    ),
+    _group_row(
+        "share.renew.acknowledge.enable",
+        SettingType.BOOLEAN,
+        True,
+        ANY,
+        "Whether members of a share group may renew their locks.",
+    ),
+    _group_row(
+        "streams.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a streams group."
+    ),
+    _group_row(
+        "streams.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a streams group."
+    ),
+    _group_row(
+        "streams.assignment.interval.ms",
+        SettingType.INT,
+        1000,
+        at_least(0),
+        "Minimum interval between assignments of a streams group.",
+    ),
+    _group_row("streams.num.standby.replicas", SettingType.INT, 0, at_least(0), "Standby tasks of a streams group."),
+    _group_row(
+        "streams.initial.rebalance.delay.ms",
+        SettingType.INT,
+        3000,
+        at_least(0),
+        "Time that an empty streams group waits for more members.",
+    ),
+)
+"""Settings of single groups. Source: Kafka's GroupConfig."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kqueue.base.settings import ANY, KiB, MiB, Scope, Setting, SettingType, TopicConfig, Validator, at_least, one_of
+from kqueue.base.settings import (
+    ANY,
+    KiB,
+    MiB,
+    Scope,
+    Setting,
+    SettingType,
+    TopicConfig,
+    UpdateMode,
+    Validator,
+    at_least,
+    one_of,
+)
 from kqueue.log.topic_settings import DAY_MS, LOG_APPEND_TIME, MINUTE_MS, TOPIC_SETTINGS
 
 BROKER_SETTINGS: tuple[Setting, ...] = (
@@ -37,6 +49,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         Scope.BROKER,
         "Remove the state of an idempotent producer this long after its last batch.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "kqueue.max.producer.ids",
@@ -71,6 +84,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum number of logs that a cleanup policy processes at the same time before their segments "
         "are deleted, each in its own process.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "kqueue.disk.reserve.bytes",
@@ -97,6 +111,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         at_least(0),
         Scope.BROKER,
         "Maximum number of logs that are compacted at the same time.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.backoff.ms",
@@ -105,6 +120,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         Scope.BROKER,
         "Interval between checks for logs to compact.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.dedupe.buffer.size",
@@ -113,6 +129,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         at_least(1024),
         Scope.BROKER,
         "Maximum memory in bytes for the keys of all running compactions, 24 for each key.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.io.buffer.load.factor",
@@ -121,6 +138,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         Validator("above 0, and at most 1", lambda value: 0 < value <= 1),
         Scope.BROKER,
         "Maximum load factor of the key table. A higher value processes more keys at once and takes longer for each.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.io.buffer.size",
@@ -129,6 +147,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         at_least(1024),
         Scope.BROKER,
         "Bytes that all running compactions together read ahead.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "log.cleaner.io.max.bytes.per.second",
@@ -137,6 +156,7 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         Validator("above 0", lambda value: value > 0),
         Scope.BROKER,
         "Maximum number of bytes that all compactions together read and write per second.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
 )
 

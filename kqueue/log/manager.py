@@ -53,6 +53,7 @@ class LogManager:
         offline: folders that could not be opened. A folder that can't be read or written, or
         belongs
             to another node, is added to them.
+        producer_expiration_ms: an attribute too, which may change at any time.
     Raises: FolderInUse. StorageFailed: no folder is left.
     Thread: owner thread.
     """
@@ -77,7 +78,7 @@ class LogManager:
         self._rng = rng
         self._broker_epoch = broker_epoch
         self._jobs = jobs
-        self._producer_expiration_ms = producer_expiration_ms
+        self.producer_expiration_ms = producer_expiration_ms
         self._producer_limit = ProducerLimit(producer_ids_max)
         self._logs: dict[TopicPartition, Log] = {}
         self._failed: dict[
@@ -257,7 +258,7 @@ class LogManager:
             self._clock,
             topic_id=topic_id,
             checkpoint=recovered if recovered is not None else _checkpoint(folder, key),
-            producer_expiration_ms=self._producer_expiration_ms,
+            producer_expiration_ms=self.producer_expiration_ms,
             rng=self._rng,
         )
         if key in folder.new or not folder.clean:
@@ -403,7 +404,7 @@ class LogManager:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""
         count = 0
         for log in list(self._logs.values()):
-            count += log.producers.expire(self._clock.wall_ms(), self._producer_expiration_ms)
+            count += log.producers.expire(self._clock.wall_ms(), self.producer_expiration_ms)
             yield None
         return count
 

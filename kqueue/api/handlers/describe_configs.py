@@ -1,29 +1,35 @@
-"""DescribeConfigs (key 32): settings of topics and brokers, and the source of each value (KIP-133).
+"""DescribeConfigs (key 32): the settings of a resource, and the source of each value (KIP-133).
 
-Versions 0 to 4:
+Resources: topics, this broker, the defaults of all brokers (empty name), levels of loggers
+(KIP-412), client metrics subscriptions (KIP-714), groups (KIP-848). Versions 0 to 4:
 
     0       values; whether each is the default
     1       sources and synonyms (KIP-226)
     2       clients throttle themselves (KIP-219)
     3       types and documentation (KIP-569)
     4       flexible encoding (KIP-482)
-
-Not emulated: dynamic settings, broker loggers (UNSUPPORTED_VERSION); groups and client metrics have
-no settings of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries, broker_config_entries
+from kqueue.api.config_entries import (
+    ConfigEntry,
+    TopicConfigEntries,
+    broker_config_entries,
+    broker_default_entries,
+    own_entries,
+)
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import InvalidRequest, KqueueError, UnsupportedVersion
+from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import check_topic
-from kqueue.base.settings import ConfigSource
+from kqueue.base.settings import ANY, ConfigSource, Scope, Setting, SettingType, UpdateMode
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.config_targets import NamedTarget
+from kqueue.broker.dynamic_configs import ResourceType
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -40,11 +46,7 @@ ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
 """Settings in one response, some 150 bytes each (400 with documentation); resources past it fail.
 """
-TOPIC = 2
-BROKER = 4
-BROKER_LOGGER = 8
-CLIENT_METRICS = 16
-GROUP = 32
+LOGGER_DOC = "Least severe messages of the logger that are logged: FATAL, ERROR, WARN, INFO, DEBUG or TRACE."
 
 
 def handle(
@@ -76,7 +78,7 @@ class _Describer:
         self.context = context
         self._topics = TopicConfigEntries(context.broker.config)
         self._broker: list[ConfigEntry] = []
-        self._cache: dict[tuple[int, bool], tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
+        self._cache: dict[int, tuple[ConfigEntry, DescribeConfigsResourceResult]] = {}
         self._rows_left = ROWS_MAX
 
     def describe(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
@@ -87,13 +89,11 @@ class _Describer:
             self._count(rows)
         except KqueueError as error:
             return _refused(resource, error)
-        # topics are configured at any time, brokers at their start
-        read_only = resource.resource_type == BROKER
         return DescribeConfigsResult(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_message="",
-            configs=[self._config(row, read_only=read_only) for row in rows],
+            configs=[self._config(row) for row in rows],
         )
 
     def _count(self, rows: list[ConfigEntry]) -> None:
@@ -103,17 +103,14 @@ class _Describer:
             )
         self._rows_left -= len(rows)
 
-    def _config(self, row: ConfigEntry, *, read_only: bool) -> DescribeConfigsResourceResult:
-        key = id(row), read_only
-        cached = self._cache.get(key)
+    def _config(self, row: ConfigEntry) -> DescribeConfigsResourceResult:
+        cached = self._cache.get(id(row))
         if cached is None:
-            cached = self._cache[key] = (
-                row,
-                self._build(row, read_only=read_only),
-            )  # the entry keeps its row alive, so that no other row gets its id
+            # the entry keeps its row alive, so that no other row gets its id
+            cached = self._cache[id(row)] = (row, self._build(row))
         return cached[1]
 
-    def _build(self, row: ConfigEntry, *, read_only: bool) -> DescribeConfigsResourceResult:
+    def _build(self, row: ConfigEntry) -> DescribeConfigsResourceResult:
         request = self.request
         synonyms = [
             DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source.value)
@@ -122,7 +119,7 @@ class _Describer:
         return DescribeConfigsResourceResult(
             name=row.setting.name,
             value=row.value,
-            read_only=read_only,
+            read_only=row.setting.is_read_only,
             is_default=self.context.api_version < VERSION_SOURCES and row.source is ConfigSource.DEFAULT,
             config_source=row.source.value,
             is_sensitive=row.is_sensitive,
@@ -138,22 +135,32 @@ class _Describer:
 
     def of_broker(self, name: str) -> list[ConfigEntry]:
         broker = self.context.broker
+        broker.configs.brokers.check_name(name)
         if name == "":
-            return []  # cluster-wide dynamic defaults: there are none
-        if name != str(broker.node_id):
-            raise InvalidRequest(f"this is broker {broker.node_id}, settings of {name!r} are not known here")
+            return broker_default_entries(broker.config)
         if not self._broker:
             self._broker = broker_config_entries(broker.config)
         return self._broker
 
-    def of_clients(self, name: str) -> list[ConfigEntry]:
-        """Return nothing: groups and client metrics subscriptions have no settings of their own."""
-        if name == "":
-            raise InvalidRequest("the name must not be empty")
-        return []
+    def of_group(self, name: str) -> list[ConfigEntry]:
+        return _named_entries(self.context.broker.configs.groups, name)
+
+    def of_client_metrics(self, name: str) -> list[ConfigEntry]:
+        return _named_entries(self.context.broker.configs.client_metrics, name)
 
     def of_loggers(self, name: str) -> list[ConfigEntry]:
-        raise UnsupportedVersion("log levels of the broker are not served")
+        configs = self.context.broker.configs
+        configs.check_logger_resource(name)
+        return [_logger_entry(logger, level) for logger, level in configs.loggers.levels().items()]
+
+
+def _named_entries(target: NamedTarget, name: str) -> list[ConfigEntry]:
+    return own_entries(target.rows, target.own(name), target.source)
+
+
+def _logger_entry(name: str, level: str) -> ConfigEntry:
+    row = Setting(name, SettingType.STRING, None, ANY, Scope.BROKER, LOGGER_DOC, dynamic=UpdateMode.PER_BROKER)
+    return ConfigEntry(row, level, ConfigSource.BROKER_LOGGER, [])
 
 
 def _unknown(describer: _Describer, name: str) -> list[ConfigEntry]:
@@ -161,11 +168,11 @@ def _unknown(describer: _Describer, name: str) -> list[ConfigEntry]:
 
 
 _ROWS: dict[int, Callable[[_Describer, str], list[ConfigEntry]]] = {
-    TOPIC: _Describer.of_topic,
-    BROKER: _Describer.of_broker,
-    BROKER_LOGGER: _Describer.of_loggers,
-    CLIENT_METRICS: _Describer.of_clients,
-    GROUP: _Describer.of_clients,
+    ResourceType.TOPIC.value: _Describer.of_topic,
+    ResourceType.BROKER.value: _Describer.of_broker,
+    ResourceType.BROKER_LOGGER.value: _Describer.of_loggers,
+    ResourceType.CLIENT_METRICS.value: _Describer.of_client_metrics,
+    ResourceType.GROUP.value: _Describer.of_group,
 }
 
 

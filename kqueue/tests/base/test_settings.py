@@ -114,8 +114,8 @@ def test_none_means_not_set(catalog: Catalog) -> None:
 
 
 def test_resolve_tells_the_source(catalog: Catalog) -> None:
-    assert Config(catalog, {"node.id": 7}).resolve("node.id") == ("node.id", 7, ConfigSource.STATIC_BROKER)
-    assert Config(catalog).resolve("node.id") == ("node.id", 1, ConfigSource.DEFAULT)
+    assert Config(catalog, {"node.id": 7}).chain("node.id")[0] == ("node.id", 7, ConfigSource.STATIC_BROKER)
+    assert Config(catalog).chain("node.id")[0] == ("node.id", 1, ConfigSource.DEFAULT)
     assert set(Config(catalog)) == set(catalog.broker)
     assert set(Config(catalog).for_topic({})) == set(catalog.topic)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.settings import ConfigSource
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_configs import (
@@ -110,11 +111,70 @@ def test_the_cluster_wide_defaults_are_empty() -> None:
     assert (result.error_code, result.configs) == (0, [])
 
 
-@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
-def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> None:
-    result = describe(SimulatedClient(), kind, "any")
-    assert (result.error_code, result.configs) == (0, [])
-    assert describe(SimulatedClient(), kind, "").error_code == ErrorCode.INVALID_REQUEST
+@pytest.mark.parametrize(
+    ("kind", "key", "default"),
+    [(CLIENT_METRICS, "interval.ms", "300000"), (GROUP, "share.isolation.level", "read_uncommitted")],
+)
+def test_settings_of_groups_and_client_metrics(kind: int, key: str, default: str) -> None:
+    client = SimulatedClient()
+    config = one(client, kind, "any", key, include_synonyms=True, include_documentation=True)
+    assert (config.value, config.config_source, config.read_only) == (default, 5, False)
+    assert synonyms(config) == [(key, default, 5)]
+    assert config.documentation
+    assert describe(client, kind, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_which_settings_of_a_broker_can_change_at_run_time() -> None:
+    client = SimulatedClient()
+    read_only = {config.name: config.read_only for config in describe(client, BROKER, "1").configs}
+    assert not any(
+        read_only[name]
+        for name in (
+            "log.retention.ms",
+            "message.max.bytes",
+            "log.cleaner.threads",
+            "compression.type",
+        )
+    )
+    assert all(
+        read_only[name]
+        for name in ("node.id", "log.dirs", "log.retention.hours", "num.partitions", "log.cleaner.enable")
+    )
+
+
+def test_every_source_of_a_value_is_a_synonym() -> None:
+    client = SimulatedClient({"log.retention.ms": 3, "log.retention.hours": 2})
+    client.sim.topic("a", retention_ms="9")
+    sources = client.sim.broker.config
+    sources.set_dynamic(ConfigSource.DYNAMIC_BROKER, {"log.retention.ms": 5})
+    sources.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER, {"log.retention.ms": 4})
+    broker = [("log.retention.ms", "5", 2), ("log.retention.ms", "4", 3), ("log.retention.ms", "3", 4)]
+    config = one(client, TOPIC, "a", "retention.ms", include_synonyms=True)
+    assert (config.value, config.config_source) == ("9", 1)
+    assert synonyms(config) == [
+        ("retention.ms", "9", 1),
+        *broker,
+        ("log.retention.hours", "2", 4),
+        ("log.retention.hours", "168", 5),
+    ]
+    own = one(client, BROKER, "1", "log.retention.ms", include_synonyms=True)
+    assert (own.value, own.config_source, synonyms(own)) == ("5", 2, broker)
+    (default,) = describe(client, BROKER, "", include_synonyms=True).configs
+    assert (default.name, default.value, default.config_source, default.read_only) == (
+        "log.retention.ms",
+        "4",
+        3,
+        False,
+    )
+    assert synonyms(default) == [("log.retention.ms", "4", 3)]
+
+
+def test_levels_of_loggers() -> None:
+    client = SimulatedClient()
+    config = one(client, BROKER_LOGGER, "1", "root", include_synonyms=True)
+    assert (config.config_source, config.read_only, config.is_sensitive, config.synonyms) == (6, False, False, [])
+    assert config.value in ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
+    assert describe(client, BROKER_LOGGER, "").error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -125,7 +185,7 @@ def test_groups_and_client_metrics_have_no_settings_of_their_own(kind: int) -> N
         (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
-        (BROKER_LOGGER, "1", ErrorCode.UNSUPPORTED_VERSION),
+        (BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -1,0 +1,85 @@
+"""Responses to requests that change settings: one result per resource, once all are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kqueue.api.request_context import RequestContext, error_of, wait_for_all
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+from kqueue.broker.purgatory import DelayedOperation
+
+WAIT_MS = 30_000
+"""Time for the disk; the requests have no timeout of their own, clients wait 30 s by default."""
+LATE = "the change was not stored in time; it may still be made"
+
+
+class RequestedResource(Protocol):
+    """A resource in a request."""
+
+    resource_type: int
+    resource_name: str
+
+
+Q = TypeVar("Q", bound=RequestedResource)
+R = TypeVar("R")
+Outcome = Promise[None] | KqueueError
+
+
+def alter_all(
+    context: RequestContext,
+    resources: Sequence[Q],
+    alter: Callable[[ConfigResource, Q], Promise[None]],
+    respond: Callable[[list[tuple[Q, KqueueError | None]]], R],
+) -> R | DelayedOperation[R]:
+    """Start the change of each resource; return the response once all are in force.
+
+    Args:
+        alter: starts one change; raises KqueueError to refuse it.
+        respond: builds the response from each resource and its error.
+    """
+    return in_slices(context, _alter_sliced(context, resources, alter, respond))
+
+
+def _alter_sliced(
+    context: RequestContext,
+    resources: Sequence[Q],
+    alter: Callable[[ConfigResource, Q], Promise[None]],
+    respond: Callable[[list[tuple[Q, KqueueError | None]]], Any],
+) -> SlicedWork[Any]:
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    outcomes: list[tuple[Q, Outcome]] = []
+    for resource in resources:
+        outcomes.append((resource, _start(resource, counts, alter)))
+        yield None
+    promises = tuple(outcome for _, outcome in outcomes if isinstance(outcome, Promise))
+    return wait_for_all(
+        promises,
+        lambda: respond([(resource, error_of(outcome, LATE)) for resource, outcome in outcomes]),
+        context.deadline_ms(WAIT_MS),
+    )
+
+
+def _start(
+    requested: Q, counts: Counter[tuple[int, str]], alter: Callable[[ConfigResource, Q], Promise[None]]
+) -> Outcome:
+    try:
+        if counts[requested.resource_type, requested.resource_name] > 1:
+            raise InvalidRequest("the resource is twice in the request, expected each resource once")
+        return alter(ConfigResource(resource_type(requested.resource_type), requested.resource_name), requested)
+    except KqueueError as error:
+        return error
+
+
+def resource_type(number: int) -> ResourceType:
+    """Return the type of a resource in a request. Raises InvalidRequest: there is none."""
+    try:
+        return ResourceType(number)
+    except ValueError:
+        known = ", ".join(f"{type.value} ({type.name})" for type in ResourceType)
+        raise InvalidRequest(f"unknown type of resource {number}, expected one of {known}") from None

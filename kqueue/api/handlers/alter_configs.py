@@ -1,0 +1,60 @@
+"""AlterConfigs (key 33): replace all settings of resources (KIP-133).
+
+What the request does not name is unset. `incremental_alter_configs` changes single settings.
+Versions 0 to 2:
+
+    0       topics and brokers; validate only
+    1       clients throttle themselves (KIP-219)
+    2       flexible encoding (KIP-482)
+
+Levels of loggers can't be replaced: they have no list of those that are set.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.altered_configs import alter_all
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
+from kqueue.base.promise import Promise
+from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+VERSIONS = (0, 2)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: AlterConfigsRequest, context: RequestContext
+) -> AlterConfigsResponse | DelayedOperation[AlterConfigsResponse]:
+    """Respond when all changes are stored and in force."""
+
+    def alter(resource: ConfigResource, requested: AlterConfigsResource) -> Promise[None]:
+        values = [(config.name, config.value) for config in requested.configs]
+        return context.broker.configs.replace(resource, values, validate_only=request.validate_only)
+
+    return alter_all(
+        context,
+        request.resources,
+        alter,
+        lambda outcomes: AlterConfigsResponse(responses=[_result(*outcome) for outcome in outcomes]),
+    )
+
+
+def error_response(request: AlterConfigsRequest, version: int, error: BaseException) -> AlterConfigsResponse:
+    """Return `error` for every resource."""
+    return AlterConfigsResponse(responses=[_result(resource, error) for resource in request.resources])
+
+
+def _result(resource: AlterConfigsResource, error: BaseException | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code_of(error),
+        error_message=message_of(error),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

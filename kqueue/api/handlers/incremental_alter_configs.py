@@ -1,0 +1,70 @@
+"""IncrementalAlterConfigs (key 44): change single settings of resources (KIP-339).
+
+Each resource is changed as a whole or not at all. Versions 0 and 1:
+
+    0       SET, DELETE, APPEND, SUBTRACT; validate only
+    1       flexible encoding (KIP-482)
+"""
+
+from __future__ import annotations
+
+from kqueue.api.altered_configs import alter_all
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
+from kqueue.base.errors import InvalidRequest
+from kqueue.base.promise import Promise
+from kqueue.broker.config_changes import ConfigChange, ConfigOperation
+from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+VERSIONS = (0, 1)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse | DelayedOperation[IncrementalAlterConfigsResponse]:
+    """Respond when all changes are stored and in force."""
+
+    def alter(resource: ConfigResource, requested: AlterConfigsResource) -> Promise[None]:
+        changes = [
+            ConfigChange(_operation(config.config_operation), config.name, config.value) for config in requested.configs
+        ]
+        return context.broker.configs.alter(resource, changes, validate_only=request.validate_only)
+
+    return alter_all(
+        context,
+        request.resources,
+        alter,
+        lambda outcomes: IncrementalAlterConfigsResponse(responses=[_result(*outcome) for outcome in outcomes]),
+    )
+
+
+def error_response(
+    request: IncrementalAlterConfigsRequest, version: int, error: BaseException
+) -> IncrementalAlterConfigsResponse:
+    """Return `error` for every resource."""
+    return IncrementalAlterConfigsResponse(responses=[_result(resource, error) for resource in request.resources])
+
+
+def _operation(number: int) -> ConfigOperation:
+    try:
+        return ConfigOperation(number)
+    except ValueError:
+        known = ", ".join(f"{operation.value} ({operation.name})" for operation in ConfigOperation)
+        raise InvalidRequest(f"unknown operation {number}, expected one of {known}") from None
+
+
+def _result(resource: AlterConfigsResource, error: BaseException | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code_of(error),
+        error_message=message_of(error),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,105 @@
+"""Changes of the settings of one resource: what an alter request asks for, and what it results in.
+
+Source: KIP-133 (replace all), KIP-339 (incremental changes).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kqueue.base.errors import InvalidConfig, InvalidRequest
+from kqueue.base.settings import Setting, SettingType, format_value
+
+RESOURCE_BYTES_MAX = 256 * 1024
+"""Size of all names and values of one resource, in characters; a metadata value is below 1 MiB."""
+
+
+class ConfigOperation(enum.IntEnum):
+    """What a change does to its setting; the number is its AlterConfigOp in requests."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One change of one setting. `value`: None only with DELETE, which ignores it."""
+
+    operation: ConfigOperation
+    name: str
+    value: str | None = None
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise InvalidRequest if a setting is named twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidRequest(f"setting {name!r} is twice in the request, expected each setting once")
+        seen.add(name)
+
+
+def changed_values(
+    find: Callable[[str], Setting],
+    own: Mapping[str, Any],
+    in_force: Callable[[Setting], Any],
+    changes: Sequence[ConfigChange],
+) -> dict[str, Any]:
+    """Return the values of a resource after `changes`, not checked yet.
+
+    Args:
+        find: returns the row of a name; raises SettingError.
+        own: the resource's parsed values.
+        in_force: returns the value to which APPEND adds, and from which SUBTRACT removes, where
+            the resource has none of its own.
+    Raises: InvalidRequest: a setting twice, or without a value. InvalidConfig: APPEND or SUBTRACT
+        of a setting that is not a list. What `find` raises.
+    """
+    check_names([change.name for change in changes])
+    values = dict(own)
+    for operation, name, value in changes:
+        if operation is ConfigOperation.DELETE:
+            values.pop(name, None)  # also an unknown one, as in Kafka: so leftovers can be removed
+            continue
+        if value is None:
+            raise InvalidRequest(f"{name}: {operation.name} expects a value, found null; use DELETE to unset it")
+        if operation is ConfigOperation.SET:
+            values[name] = value
+        else:
+            values[name] = _changed_list(find(name), operation, value, values.get(name), in_force)
+    return values
+
+
+def _changed_list(
+    row: Setting, operation: ConfigOperation, value: str, own: Any, in_force: Callable[[Setting], Any]
+) -> list[str]:
+    if row.kind is not SettingType.LIST:
+        raise InvalidConfig(f"{operation.name} expects a list setting; {row.name} is {row.kind.name}: use SET")
+    items = list((own if own is not None else in_force(row)) or [])
+    named = [item.strip() for item in value.split(",") if item.strip()]
+    if operation is ConfigOperation.SUBTRACT:
+        removed = set(named)
+        return [item for item in items if item not in removed]
+    present = set(items)
+    return items + [item for item in dict.fromkeys(named) if item not in present]
+
+
+def replaced_values(values: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
+    """Return the values of a resource after all were replaced. Raises: InvalidRequest."""
+    check_names([name for name, _ in values])
+    unset = [name for name, value in values if value is None]
+    if unset:
+        raise InvalidRequest(f"{unset[0]}: expected a value, found null; leave the setting out to unset it")
+    return dict(values)
+
+
+def check_size(what: str, values: Mapping[str, Any]) -> None:
+    """Raise InvalidConfig if the values of one resource exceed RESOURCE_BYTES_MAX."""
+    size = sum(len(name) + len(format_value(value) or "") for name, value in values.items())
+    if size > RESOURCE_BYTES_MAX:
+        raise InvalidConfig(
+            f"{what}: settings of one resource hold at most {RESOURCE_BYTES_MAX} characters, not {size}"
+        )

@@ -1,0 +1,284 @@
+"""What dynamic settings belong to: topics, brokers, groups, client metrics subscriptions.
+
+A target knows the rows of its type, the values of each resource, how they are checked, where they
+are stored, and what a change affects. Topics keep theirs in their own metadata record; the other
+types have one record per resource, with the values as text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
+from kqueue.base.names import check_topic, did_you_mean
+from kqueue.base.settings import Config, ConfigSource, Scope, Setting, UpdateMode, format_value
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
+from kqueue.broker.topics import Topics
+
+logger = logging.getLogger("kqueue.broker")
+BROKERS_PREFIX = "/configs/brokers/"
+GROUPS_PREFIX = "/configs/groups/"
+CLIENT_METRICS_PREFIX = "/configs/client-metrics/"
+DEFAULT_BROKER = "default"
+"""Last part of the key of the defaults of all brokers; a broker's own key ends with its number."""
+NAME_LENGTH_MAX = 1000
+RESOURCES_MAX = 10_000
+"""Resources of one type that have settings without existing otherwise: groups, client metrics."""
+
+
+class ConfigTarget(Protocol):
+    """The settings of all resources of one type. `source`: of the resources' own values."""
+
+    source: ConfigSource
+
+    def find(self, name: str) -> Setting:
+        """Return the row of a setting. Raises SettingError."""
+        ...
+
+    def own(self, resource: str) -> Mapping[str, Any]:
+        """Return the parsed values of a resource. Raises RequestRefused: there is none."""
+        ...
+
+    def in_force(self, resource: str, row: Setting) -> Any:
+        """Return the value that a resource without its own value has."""
+        ...
+
+    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return new values of a resource, parsed. Raises SettingError, RequestRefused."""
+        ...
+
+    def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """Return key and value of the metadata record with these values; None: no record."""
+        ...
+
+    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
+        """Make stored values take effect."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the resources that have settings, sorted."""
+        ...
+
+
+class TopicTarget:
+    """Topics; `own` is what `topics describe` shows."""
+
+    source = ConfigSource.TOPIC
+
+    def __init__(self, config: Config, topics: Topics) -> None:
+        self._config = config
+        self._topics = topics
+
+    def find(self, name: str) -> Setting:
+        """See `ConfigTarget`."""
+        return self._config.catalog.find(name, Scope.TOPIC)
+
+    def own(self, resource: str) -> Mapping[str, Any]:
+        """See `ConfigTarget`."""
+        return self._topics.get(check_topic(resource)).config.overrides
+
+    def in_force(self, resource: str, row: Setting) -> Any:
+        """See `ConfigTarget`."""
+        return self._config.for_topic({})[row.name]
+
+    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """See `ConfigTarget`; the checks are those of a new topic."""
+        return self._topics.check_configs(values, self.own(resource)).overrides
+
+    def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """See `ConfigTarget`."""
+        return TOPICS_PREFIX + resource, self._topics.get(resource).record(values)
+
+    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
+        """See `ConfigTarget`."""
+        self._topics.configure(resource, values)
+
+    def names(self) -> list[str]:
+        """Return all topics: each has settings."""
+        return self._topics.names()
+
+
+class BrokerTarget:
+    """This broker, by its id, and, under the empty name, the defaults of all brokers."""
+
+    source = ConfigSource.DYNAMIC_BROKER
+
+    def __init__(self, config: Config, node_id: int, metadata: MetadataCache) -> None:
+        self._config = config
+        self._node_id = node_id
+        self._metadata = metadata
+
+    def load(self) -> None:
+        """Put the stored values in force. A setting that no longer exists is skipped and logged."""
+        for resource in ("", str(self._node_id)):
+            stored = self._metadata.get(self._key(resource))
+            if stored is not None:
+                values = _decoded(self._key(resource), stored)
+                self._config.set_dynamic(_source(resource), _usable(self._config.catalog.broker, values, "the broker"))
+
+    def check_name(self, resource: str) -> None:
+        """Raise InvalidRequest if `resource` is neither this broker nor the empty name."""
+        if resource in ("", str(self._node_id)):
+            return
+        if not resource.isdecimal():
+            raise InvalidRequest(f"expected the id of a broker, or an empty name for all, found {resource[:80]!r}")
+        raise InvalidRequest(f"this is broker {self._node_id}: settings of broker {resource} are not known here")
+
+    def find(self, name: str) -> Setting:
+        """See `ConfigTarget`."""
+        return self._config.catalog.find(name, Scope.BROKER)
+
+    def own(self, resource: str) -> Mapping[str, Any]:
+        """See `ConfigTarget`."""
+        self.check_name(resource)
+        return self._config.set_by(_source(resource))
+
+    def in_force(self, resource: str, row: Setting) -> Any:
+        """See `ConfigTarget`."""
+        return self._config[row.name]
+
+    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """See `ConfigTarget`. A wrong value is an InvalidRequest, as in Kafka."""
+        parsed = {}
+        for name, value in values.items():
+            row = self.find(name)
+            if row.is_read_only:
+                raise InvalidRequest(
+                    f"{name} can't be changed at run time: set it in the broker's configuration and restart the broker"
+                )
+            if resource == "" and row.dynamic is UpdateMode.PER_BROKER:
+                raise InvalidRequest(f"{name} can be changed for one broker only: expected the id of a broker")
+            try:
+                parsed[name] = row.parse(value)
+            except SettingError as error:
+                raise InvalidRequest(str(error)) from None
+        try:
+            self._config.check_dynamic(_source(resource), parsed)
+        except SettingError as error:
+            raise InvalidRequest(str(error)) from None
+        return parsed
+
+    def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """See `ConfigTarget`."""
+        return self._key(resource), _encoded(values)
+
+    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
+        """See `ConfigTarget`."""
+        self._config.set_dynamic(_source(resource), values)
+
+    def names(self) -> list[str]:
+        """Return this broker."""
+        return [str(self._node_id)]
+
+    def _key(self, resource: str) -> str:
+        return BROKERS_PREFIX + (resource or DEFAULT_BROKER)
+
+
+class NamedTarget:
+    """Resources that exist by their settings alone: groups and client metrics subscriptions.
+
+    A group's settings may come before the group.
+    """
+
+    def __init__(
+        self, what: str, rows: Mapping[str, Setting], source: ConfigSource, metadata: MetadataCache, prefix: str
+    ) -> None:
+        """Take the type's name for messages (``group``), its rows, and the prefix of its keys."""
+        self.source = source
+        self._what = what
+        self._rows = rows
+        self._metadata = metadata
+        self._prefix = prefix
+        self._values: dict[str, dict[str, Any]] = {}
+
+    def load(self) -> None:
+        """Read the stored values. A setting that no longer exists is skipped and logged."""
+        for resource, stored in self._metadata.with_prefix(self._prefix).items():
+            values = _usable(self._rows, _decoded(self._prefix + resource, stored), f"{self._what} {resource}")
+            self._values[resource] = values
+
+    @property
+    def rows(self) -> Mapping[str, Setting]:
+        """The settings of this type."""
+        return self._rows
+
+    def find(self, name: str) -> Setting:
+        """See `ConfigTarget`."""
+        if name not in self._rows:
+            raise SettingError(f"no {self._what} setting is called {name!r}{did_you_mean(name, self._rows)}")
+        return self._rows[name]
+
+    def own(self, resource: str) -> Mapping[str, Any]:
+        """See `ConfigTarget`; empty where nothing is set."""
+        if not resource or len(resource) > NAME_LENGTH_MAX or "\0" in resource:
+            raise InvalidRequest(
+                f"expected the name of a {self._what}, 1 to {NAME_LENGTH_MAX} characters without NUL, "
+                f"found {resource[:80]!r}"
+            )
+        return self._values.get(resource, {})
+
+    def values(self, resource: str) -> dict[str, Any]:
+        """Return the values in force of a resource, by name of all settings of its type."""
+        return {name: row.default for name, row in self._rows.items()} | self._values.get(resource, {})
+
+    def in_force(self, resource: str, row: Setting) -> Any:
+        """See `ConfigTarget`."""
+        return row.default
+
+    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """See `ConfigTarget`."""
+        if values and resource not in self._values and len(self._values) >= RESOURCES_MAX:
+            raise PolicyViolation(f"{RESOURCES_MAX} resources of type {self._what} have settings: remove some first")
+        try:
+            return {name: self.find(name).parse(value) for name, value in values.items()}
+        except SettingError as error:
+            raise InvalidConfig(str(error)) from None
+
+    def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """See `ConfigTarget`."""
+        return self._prefix + resource, _encoded(values)
+
+    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
+        """See `ConfigTarget`."""
+        if values:
+            self._values[resource] = dict(values)
+        else:
+            self._values.pop(resource, None)
+
+    def names(self) -> list[str]:
+        """See `ConfigTarget`."""
+        return sorted(self._values)
+
+
+def _source(resource: str) -> ConfigSource:
+    return ConfigSource.DYNAMIC_BROKER if resource else ConfigSource.DYNAMIC_DEFAULT_BROKER
+
+
+def _encoded(values: Mapping[str, Any]) -> bytes | None:
+    return json.dumps({name: format_value(value) for name, value in values.items()}).encode() if values else None
+
+
+def _decoded(key: str, stored: bytes) -> dict[str, str]:
+    try:
+        return {str(name): str(value) for name, value in dict(json.loads(stored)).items()}
+    except (ValueError, TypeError) as error:
+        raise StorageFailed(f"the metadata store is damaged: {key} can't be read: {error!r}") from error
+
+
+def _usable(rows: Mapping[str, Setting], values: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Return the parsed values of known settings; log the others, which a removed plugin or
+    another version of kqueue has set.
+    """
+    usable = {}
+    for name, value in values.items():
+        try:
+            if name not in rows:
+                raise SettingError(f"no setting is called {name!r}")
+            usable[name] = rows[name].parse(value)
+        except SettingError as error:
+            logger.error("a stored setting of %s is ignored: %s", what, error)
+    return usable

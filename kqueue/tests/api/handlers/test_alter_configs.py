@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.tests.api.handlers.test_describe_configs import BROKER, BROKER_LOGGER, TOPIC, one
+from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+
+
+def alter(
+    client: SimulatedClient,
+    kind: int,
+    name: str,
+    *values: tuple[str, str | None],
+    version: int = 2,
+    validate_only: bool = False,
+) -> tuple[int, str | None]:
+    configs = [AlterableConfig(name=key, value=value) for key, value in values]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (result,) = client.ask(request, version).responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result.error_code, result.error_message
+
+
+@pytest.mark.parametrize("version", versions_of("alter_configs"))
+def test_all_settings_of_a_topic_are_replaced(version: int) -> None:
+    client = SimulatedClient()
+    topic = client.sim.topic("a", retention_ms="5", flush_ms="3")
+    assert alter(client, TOPIC, "a", ("retention.ms", "6"), validate_only=True, version=version) == (0, None)
+    assert topic.config.overrides == {"retention.ms": 5, "flush.ms": 3}
+    assert alter(client, TOPIC, "a", ("retention.ms", "6"), version=version) == (0, None)
+    assert topic.config.overrides == {"retention.ms": 6}
+    assert alter(client, TOPIC, "a", version=version) == (0, None)
+    assert topic.config.overrides == {}
+
+
+def test_the_dynamic_settings_of_a_broker_are_replaced() -> None:
+    client = SimulatedClient({"log.cleaner.backoff.ms": 9})
+    assert alter(client, BROKER, "1", ("log.cleaner.threads", "2"), ("log.cleaner.backoff.ms", "7")) == (0, None)
+    assert one(client, BROKER, "1", "log.cleaner.backoff.ms").value == "7"
+    assert alter(client, BROKER, "1", ("log.cleaner.threads", "3")) == (0, None)
+    assert one(client, BROKER, "1", "log.cleaner.backoff.ms").value == "9"
+    assert one(client, BROKER, "1", "log.cleaner.threads").value == "3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "code", "words"),
+    [
+        (TOPIC, [("retention.ms", "1"), ("retention.ms", "2")], ErrorCode.INVALID_REQUEST, "twice"),
+        (TOPIC, [("retention.ms", None)], ErrorCode.INVALID_REQUEST, "found null"),
+        (TOPIC, [("nope", "1")], ErrorCode.INVALID_CONFIG, "Unknown topic config name"),
+        (TOPIC, [("retention.ms", "never")], ErrorCode.INVALID_CONFIG, "retention.ms='never'"),
+        (BROKER, [("listeners", "PLAINTEXT://:1")], ErrorCode.INVALID_CONFIG, "listeners"),
+        (BROKER, [("num.partitions", "2")], ErrorCode.INVALID_REQUEST, "at run time"),
+        (BROKER_LOGGER, [("root", "INFO")], ErrorCode.INVALID_REQUEST, "IncrementalAlterConfigs"),
+        (5, [], ErrorCode.INVALID_REQUEST, "unknown type of resource 5"),
+    ],
+)
+def test_wrong_requests_are_refused(
+    kind: int, values: list[tuple[str, str | None]], code: ErrorCode, words: str
+) -> None:
+    client = SimulatedClient()
+    client.sim.topic("1", flush_ms="3")
+    found, message = alter(client, kind, "1", *values)
+    assert (found, words in (message or "")) == (code, True), message
+    assert client.sim.broker.topics.get("1").config.overrides == {"flush.ms": 3}
