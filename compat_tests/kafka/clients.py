@@ -150,6 +150,10 @@ class Writer:
         """
         self._producer.begin_transaction()
         self.write(topic, records)
+        self.end(commit=commit)
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort the transaction that `begin` began."""
         if commit:
             self._producer.commit_transaction(TIMEOUT_S)
         else:

@@ -1,5 +1,5 @@
-"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. One JVM runs at a
-time.
+"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. At most two
+JVMs run at a time: a node, and one for tools and programs.
 """
 
 from __future__ import annotations
@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.kafka import jvm
+from compat_tests.kafka import jvm, tool_host
 from compat_tests.kafka.node import Kafka
+from compat_tests.kafka.serving import serving
+from compat_tests.kafka.tool_host import ToolHost, compile_programs
+
+# Kafka's own minimum session would make every wait for a member that is gone last 6 s.
+EITHER = {
+    "group_min_session_timeout_ms": 500,
+    "group_initial_rebalance_delay_ms": 0,
+    "auto_create_topics_enable": False,
+}
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -41,3 +50,26 @@ def kafka(formatted: Kafka, tmp_path: Path) -> Iterator[Kafka]:
     node = Kafka(tmp_path / "kafka").copy_from(formatted)
     yield node
     node.kill()
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolHost]:
+    """Runs Kafka's tools, and the programs in `java`."""
+    if reason := tool_host.missing():
+        pytest.skip(f"skipped, because {reason}")
+    with ToolHost(compile_programs(tmp_path_factory.mktemp("programs"))) as host:
+        yield host
+
+
+@pytest.fixture(scope="module", params=["Kafka", "kqueue"])
+def either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where to reach Kafka, then kqueue: what a test expects of kqueue it finds on Kafka first."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "kqueue":
+        with serving(folder / "data", **EITHER) as broker:
+            yield broker.bootstrap
+    else:
+        own = {name.replace("_", "."): value for name, value in EITHER.items()}
+        template: Kafka = request.getfixturevalue("formatted")
+        with Kafka(folder / "kafka", settings=own).copy_from(template) as node:
+            yield node.bootstrap

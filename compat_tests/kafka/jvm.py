@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from compat_tests.kafka.maven import Jars, ToolFailed, java, java_missing
@@ -36,8 +37,8 @@ def libs() -> Path:
     return _JARS.fetch()
 
 
-def command(main_class: str, *arguments: str, log_level: str = "warn") -> list[str]:
-    """The command line that runs a class of Kafka's."""
+def command(main_class: str, *arguments: str, log_level: str = "warn", classpath: Sequence[Path] = ()) -> list[str]:
+    """The command line that runs a class of Kafka's, or one in a folder of `classpath`."""
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     return [
         java(),
@@ -45,7 +46,7 @@ def command(main_class: str, *arguments: str, log_level: str = "warn") -> list[s
         logging,
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-cp",
-        f"{libs()}/*",
+        ":".join([f"{libs()}/*", *map(str, classpath)]),
         main_class,
         *arguments,
     ]
