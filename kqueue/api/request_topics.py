@@ -12,21 +12,27 @@ from kqueue.broker.broker import Broker
 from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
-TOPICS = ("topic_data", "topics", "topic_names", "resources", "groups")
+TOPICS = ("topic_data", "topics", "topic_names", "topic_partitions", "resources", "groups")
 """Names of fields that list topics; `groups` hold `topics` in turn."""
 PARTITIONS = ("partition_data", "partitions", "partition_indexes")
+NAME = ("name", "topic", "topic_name")
 INDEX = ("index", "partition", "partition_index")
 
 APIS_WITH_TOPICS = frozenset(
     {
+        "AlterPartitionReassignments",
         "CreatePartitions",
         "CreateTopics",
         "DeleteRecords",
         "DeleteTopics",
         "DescribeConfigs",
         "DescribeLogDirs",
+        "DescribeQuorum",
+        "DescribeTopicPartitions",
+        "ElectLeaders",
         "Fetch",
         "ListOffsets",
+        "ListPartitionReassignments",
         "Metadata",
         "OffsetCommit",
         "OffsetDelete",
@@ -103,7 +109,7 @@ def _topics(request: Any) -> Iterator[RequestTopic]:
 def topic_key(item: Any) -> str | bytes:
     """Return the name, else the id, of a topic's part of a request or response."""
     topic_id = getattr(item, "topic_id", UUID_ZERO)
-    name: str | None = getattr(item, "name", None) or getattr(item, "topic", None)
+    name: str | None = next((value for key in NAME if (value := getattr(item, key, None))), None)
     return topic_id if not name and topic_id != UUID_ZERO else name or ""
 
 

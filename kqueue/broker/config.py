@@ -182,6 +182,14 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Maximum number of fetch sessions in memory. Above it the oldest idle ones are evicted.",
     ),
     Setting(
+        "max.request.partition.size.limit",
+        SettingType.INT,
+        2000,
+        at_least(1),
+        Scope.BROKER,
+        "Maximum number of partitions in one page of DescribeTopicPartitions.",
+    ),
+    Setting(
         "log.flush.offset.checkpoint.interval.ms",
         SettingType.INT,
         60_000,

@@ -36,12 +36,22 @@ class MetadataCache:
         self._purgatory = purgatory
         self._values: dict[str, bytes] = {}
         self._versions: dict[str, int] = {}
+        self._last_version = 0
 
     def load(self) -> None:
         """Read all entries. Blocks; call it once, before serving. Raises StorageFailed."""
         snapshot = self._store.read("/")
         self._values = {key: entry.value for key, entry in snapshot.items()}
         self._versions = {key: entry.version for key, entry in snapshot.items()}
+        self._last_version = max(self._versions.values(), default=0)
+
+    @property
+    def end_offset(self) -> int:
+        """One more than the highest version of a key: grows with each change that puts one.
+
+        After a restart it is lower if the last keys that were put are deleted.
+        """
+        return self._last_version + 1
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`; None: no such key."""
@@ -103,6 +113,7 @@ class MetadataCache:
     def _apply(self, values: Mapping[str, bytes], deletes: list[str], versions: Mapping[str, int]) -> None:
         self._values.update(values)
         self._versions.update(versions)
+        self._last_version = max((self._last_version, *versions.values()))
         for key in deletes:
             self._values.pop(key, None)
             self._versions.pop(key, None)

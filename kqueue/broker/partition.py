@@ -26,6 +26,7 @@ from kqueue.base.timers import Timer
 from kqueue.broker.append_queue import AppendQueue, AppendScheduler
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
+from kqueue.log.log_state import LogState
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
@@ -136,6 +137,11 @@ class Partition:
     def leader_epoch(self) -> int:
         """Current leader epoch."""
         return self._host.leader_epoch
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the log failed so that nothing of it is served."""
+        return self.is_open and self.log.state is LogState.OFFLINE
 
     @property
     def is_open(self) -> bool:

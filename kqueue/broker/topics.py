@@ -34,6 +34,7 @@ from kqueue.broker.append_path import ProduceAppender
 from kqueue.broker.config_changes import check_size
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.partition import Partition, PartitionHost
+from kqueue.broker.replica_assignment import check_replicas
 from kqueue.log.config import LogConfig
 from kqueue.records.partitioners import PARTITIONERS
 
@@ -134,6 +135,7 @@ class Topics:
         self._on_configured = on_configured
         self._on_deleted = on_deleted
         self._topics: dict[str, Topic] = {}
+        self._names: list[str] | None = None
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._creating: dict[str, Promise[Topic]] = {}
@@ -171,8 +173,12 @@ class Topics:
         return len(self._topics)
 
     def names(self) -> list[str]:
-        """Return all names, sorted."""
-        return sorted(self._topics)
+        """Return all names, sorted: a list that must not be changed. It is kept until the next
+        change, so that a walk in pages does not sort for each.
+        """
+        if self._names is None:
+            self._names = sorted(self._topics)
+        return self._names
 
     def find(self, name: str) -> Topic | None:
         """Return the topic; None: no such topic."""
@@ -313,7 +319,7 @@ class Topics:
                 f"{count - have} new partitions need as many assignments, found {len(assignments)}"
             )
         for brokers in assignments or ():
-            self._check_brokers(brokers)
+            check_replicas(brokers, self._host.node_id)
         self._check_room(name, count - have)
 
     def add_partitions(
@@ -405,16 +411,12 @@ class Topics:
             if sorted(new.assignments) != list(range(len(new.assignments))):
                 raise InvalidReplicaAssignment("assigned partitions must be numbered from 0 without gaps")
             for brokers in new.assignments.values():
-                self._check_brokers(brokers)
+                check_replicas(brokers, self._host.node_id)
             return
         if new.partitions != NO_COUNT and new.partitions < 1:
             raise InvalidPartitions(f"a topic has at least 1 partition, not {new.partitions}")
         if new.replication_factor not in (NO_COUNT, 1):
             raise InvalidReplicationFactor(f"1 broker can hold 1 replica, not {new.replication_factor}")
-
-    def _check_brokers(self, brokers: Sequence[int]) -> None:
-        if list(brokers) != [self._host.node_id]:
-            raise InvalidReplicaAssignment(f"broker {self._host.node_id} is the only broker, not {list(brokers)}")
 
     def _check_room(self, name: str, count: int) -> None:
         limit = self._config["kqueue.max.partitions"]
@@ -432,12 +434,14 @@ class Topics:
 
     def _add(self, topic: Topic) -> None:
         self._topics[topic.name] = topic
+        self._names = None
         self._by_id[topic.id] = topic
         self._collisions[collision_key(topic.name)] = topic.name
         self._partition_count += len(topic.partitions)
 
     def _remove(self, topic: Topic) -> None:
         del self._topics[topic.name]
+        self._names = None
         del self._by_id[topic.id]
         self._collisions.pop(collision_key(topic.name), None)
         self._partition_count -= len(topic.partitions)

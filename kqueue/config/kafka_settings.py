@@ -82,7 +82,7 @@ UNDECLARED = _names(
     group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.num.standby.replicas
     group.streams.session.timeout.ms initial.broker.registration.timeout.ms inter.broker.listener.name
     kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-    log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms max.request.partition.size.limit
+    log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
     metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
@@ -222,7 +222,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),
-    (r"max\.request\.partition\.size\.limit", "DescribeTopicPartitions is not supported"),
     (r"config\.providers\.", "config.providers is refused"),
     (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "kqueue does not use ZooKeeper"),
     (r"password\.encoder\.", "no secrets are stored"),

@@ -96,7 +96,8 @@ class LogManager:
             reserve_bytes=reserve_bytes,
         )
         self.checkpoints = LogCheckpoints(self._folders, self._logs)
-        self.cluster_id = next(iter(self._folders)).cluster_id
+        first = next(iter(self._folders))
+        self.cluster_id, self.directory_id = first.cluster_id, first.properties["directory.id"]
         self.on_removed: Callable[[], None] | None = None
         for folder in self._folders:
             folder.on_removed = self._removed

@@ -35,7 +35,6 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import COORDINATOR_TOPICS, Topic
-from kqueue.log.log_state import LogState
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (
     MetadataRequest,
@@ -170,7 +169,7 @@ def _error(requested: MetadataRequestTopic, code: ErrorCode) -> MetadataResponse
 
 def _partition_response(partition: Partition) -> MetadataResponsePartition:
     leader = partition.leader
-    if partition.is_open and partition.log.state is LogState.OFFLINE:
+    if partition.is_offline:
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=partition.index,

@@ -16,6 +16,8 @@ from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicS
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kqueue.wire.messages.describe_groups import DescribeGroupsRequest
 from kqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kqueue.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionDataInRequest, TopicDataInRequest
+from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kqueue.wire.messages.offset_fetch import (
@@ -59,6 +61,16 @@ ID = b"0123456789abcdef"
                 resources=[DescribeConfigsResource(resource_type=kind, resource_name=f"r{kind}") for kind in (2, 4)]
             ),
             [("r2", ())],
+        ),
+        (
+            ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[1, 2])]),
+            [("t", (1, 2))],
+        ),
+        (
+            DescribeQuorumRequest(
+                topics=[TopicDataInRequest(topic_name="t", partitions=[PartitionDataInRequest(partition_index=1)])]
+            ),
+            [("t", (1,))],
         ),
         (DescribeGroupsRequest(groups=["g"]), []),
     ],

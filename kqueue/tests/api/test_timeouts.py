@@ -17,13 +17,16 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kqueue.wire.messages.elect_leaders import ElectLeadersRequest
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kqueue.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
@@ -76,6 +79,9 @@ REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "InitProducerId": lambda client, version: InitProducerIdRequest(transactional_id=None),
     "JoinGroup": lambda client, version: join_request(version),
     "ListOffsets": _list_offsets,
+    "AlterPartitionReassignments": lambda client, version: AlterPartitionReassignmentsRequest(),
+    "ElectLeaders": lambda client, version: ElectLeadersRequest(topic_partitions=[]),
+    "ListPartitionReassignments": lambda client, version: ListPartitionReassignmentsRequest(),
     "UpdateFeatures": _update_features,
     "Produce": lambda client, version: produce_request(client, "t", batch(b"c"), version),
 }

@@ -40,7 +40,9 @@ def test_what_each_kafka_is_known_for() -> None:
     assert ranges("4.3")["Fetch"][0] == 4
     assert ranges("2.8")["Produce"] == (0, 9)
     assert ranges("4.3")["Produce"] == (0, 13)
-    assert "DescribeQuorum" not in ranges("3.9")  # not served at all, so not told
+    assert "DescribeQuorum" not in ranges("2.8")
+    assert ranges("3.9")["DescribeQuorum"] == (0, 2)
+    assert "DescribeAcls" not in ranges("3.9")  # not served at all, so not told
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -142,7 +144,7 @@ def test_the_table_names_apis_as_the_protocol_does() -> None:
     between_brokers = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
     share_state = {name for name in KAFKA if "ShareGroupState" in name}
     unserved = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
-    unserved |= {"AddRaftVoter", "RemoveRaftVoter", "UnregisterBroker"}
+    unserved |= {"AddRaftVoter", "RemoveRaftVoter"}
     unserved |= {"StreamsGroupHeartbeat", "StreamsGroupDescribe"}
     assert set(KAFKA) - {api.name for api in ALL} == between_brokers | share_state | unserved
     for columns in KAFKA.values():

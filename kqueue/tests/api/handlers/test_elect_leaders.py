@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import InvalidRequest
+from kqueue.broker.partition import Partition
+from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+VERSIONS = versions_of("elect_leaders")
+Rows = list[tuple[str, list[tuple[int, ErrorCode]]]]
+
+
+def ask(client: SimulatedClient, version: int, wanted: list[tuple[str, list[int]]] | None, kind: int = 0) -> Rows:
+    topics = None if wanted is None else [TopicPartitions(topic=name, partitions=rows) for name, rows in wanted]
+    request = ElectLeadersRequest(topic_partitions=topics, election_type=kind if version else 0)
+    response = client.ask(request, version)
+    assert response.error_code == ErrorCode.NONE
+    return [
+        (row.topic, [(result.partition_id, ErrorCode(result.error_code)) for result in row.partition_result])
+        for row in response.replica_election_results
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", [0, 1])
+def test_no_partition_needs_an_election(version: int, kind: int) -> None:
+    client = SimulatedClient()
+    client.sim.topic("a", 2)
+    unknown, unneeded = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.ELECTION_NOT_NEEDED
+    wanted = [("a", [0, 9, -1]), ("zz", [0]), ("a", [1, 1]), ("a", [])]
+    assert ask(client, version, wanted, kind) == [
+        ("a", [(0, unneeded), (9, unknown), (-1, unknown)]),
+        ("zz", [(0, unknown)]),
+        ("a", [(1, unneeded), (1, unneeded)]),
+        ("a", []),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_topics_have_nothing_to_elect(version: int) -> None:
+    client = SimulatedClient()
+    client.sim.topic("a", 2)
+    client.sim.topic("b")
+    assert sorted(ask(client, version, None)) == [("a", []), ("b", [])]
+    assert ask(client, version, []) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE), (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+)
+def test_a_partition_without_its_log_has_no_candidate(
+    monkeypatch: pytest.MonkeyPatch, kind: int, code: ErrorCode
+) -> None:
+    client = SimulatedClient()
+    client.sim.topic("a")
+    monkeypatch.setattr(Partition, "is_offline", True)
+    assert ask(client, 2, [("a", [0])], kind) == [("a", [(0, code)])]
+
+
+def test_an_unknown_kind_of_election_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="election type 7"):
+        ask(SimulatedClient(), 2, [("a", [0])], 7)

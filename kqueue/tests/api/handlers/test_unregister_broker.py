@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.api import handler_table
+from kqueue.api.request_context import RequestContext
+from kqueue.base.errors import KqueueError
+from kqueue.tests.api.harness import SimulatedClient
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "code"),
+    [
+        (2, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (-1, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (7, ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_no_broker_can_be_removed(broker_id: int, code: ErrorCode) -> None:
+    client = SimulatedClient({"node.id": 7})
+    client.sim.topic("a")
+    row, request = handler_table.lookup(64, 0), UnregisterBrokerRequest(broker_id=broker_id)
+    with pytest.raises(KqueueError) as error:
+        row.handle(request, RequestContext(client.sim.broker, 0))
+    response = row.error_response(request, 0, error.value)
+    assert response.error_code == code
+    assert str(broker_id) in response.error_message
+    assert client.sim.broker.topics.partition("a", 0).leader == 7
