@@ -26,6 +26,7 @@ from kqueue.log_tools.decoders.struct_json import json_text, struct_to_json
 from kqueue.log_tools.errors import DecodeError
 from kqueue.records.record import Record
 from kqueue.schema import reader
+from kqueue.transactions.schemas import TransactionLogKey, TransactionLogValue
 
 Types = dict[int, tuple[type[Any], type[Any]]]
 DELETE = "<DELETE>"
@@ -41,7 +42,7 @@ GROUP_TYPES: Types = {  # by the type in the key; share groups and streams group
     8: (schemas.MemberKey, schemas.CurrentMemberAssignmentValue),
     16: (schemas.RegularExpressionKey, schemas.RegularExpressionValue),
 }
-TRANSACTION_TYPES: Types = {0: (schemas.TransactionLogKey, schemas.TransactionLogValue)}
+TRANSACTION_TYPES: Types = {0: (TransactionLogKey, TransactionLogValue)}
 
 
 def offsets_decoder(record: Record) -> tuple[str | None, str | None]:

@@ -1,51 +1,14 @@
 """Schemas of Kafka's internal records that kqueue does not write.
 
-They cover transactions, consumer groups of KIP-848 and control records of the metadata log.
+They cover consumer groups of KIP-848 and control records of the metadata log.
 
-Source: Kafka's message definitions of the transaction and group coordinators, and of the raft log.
+Source: Kafka's message definitions of the group coordinator, and of the raft log.
 """
 
 from __future__ import annotations
 
 from kqueue.base.names import UUID_ZERO
 from kqueue.schema import array, bytes_, field, int8, int16, int32, int64, message, string, struct, uint16, uuid
-
-# --- __transaction_state
-
-
-@message(versions="0")
-class TransactionLogKey:
-    """The key of a transaction record: its transactional id."""
-
-    transactional_id: str = field(string)
-
-
-@struct
-class TransactionPartitions:
-    """Partitions of one topic in a transaction."""
-
-    topic: str = field(string)
-    partition_ids: list[int] = field(array(int32))
-
-
-@message(versions="0-1", flexible="1+")
-class TransactionLogValue:
-    """The state of a transaction."""
-
-    producer_id: int = field(int64)
-    previous_producer_id: int = field(int64, "1+", tag=0, default=-1)
-    next_producer_id: int = field(int64, "1+", tag=1, default=-1)
-    producer_epoch: int = field(int16)
-    next_producer_epoch: int = field(int16, "1+", tag=3, default=-1)
-    transaction_timeout_ms: int = field(int32)
-    transaction_status: int = field(int8)
-    transaction_partitions: list[TransactionPartitions] | None = field(
-        array(TransactionPartitions), nullable="0+", default=None
-    )
-    transaction_last_update_timestamp_ms: int = field(int64)
-    transaction_start_timestamp_ms: int = field(int64)
-    client_transaction_version: int = field(int16, "1+", tag=2)
-
 
 # --- __consumer_offsets, of groups of the consumer protocol of KIP-848
 

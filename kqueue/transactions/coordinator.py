@@ -1,0 +1,296 @@
+"""The transaction coordinator: all transactional ids of this broker.
+
+The invariant: memory holds what a replay of `__transaction_state` gives. A change is appended there
+before a client sees it, and a decision before its first marker. The coordinator has no thread,
+clock or randomness of its own; the layers above call it on the owner thread.
+
+    coordinator        requests
+    producer_init      InitProducerId: ids, epochs, fencing
+    transaction_end    EndTxn: the decision
+    completion         markers, and the record of the complete transaction
+    upkeep             timeouts and expiry
+    transaction_store  memory and log
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import (
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    KqueueError,
+    ProducerFenced,
+    TransactionAbortable,
+    TransactionalIdAuthorizationFailed,
+    TransactionalIdNotFound,
+    UnsupportedVersion,
+)
+from kqueue.base.promise import Promise
+from kqueue.base.settings import Config
+from kqueue.base.timers import Timers
+from kqueue.transactions.completion import TransactionCompleter
+from kqueue.transactions.config import TransactionConfig
+from kqueue.transactions.marker_writer import MarkerWriter, TopicPartition
+from kqueue.transactions.producer_init import InitRequest, ProducerInitializer
+from kqueue.transactions.transaction_end import EndRequest, TransactionEnder
+from kqueue.transactions.transaction_log import ProducerIdSource, TransactionLog, TransactionRecord, Wake
+from kqueue.transactions.transaction_metadata import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+)
+from kqueue.transactions.transaction_state import PREPARED, TransactionState
+from kqueue.transactions.transaction_store import Transaction, TransactionStore
+from kqueue.transactions.upkeep import TransactionUpkeep
+
+
+class Surroundings(NamedTuple):
+    """What the coordinator needs of the layer above.
+
+    Attributes:
+        transaction_version: returns the finalized level of the feature `transaction.version`.
+        coordinator_epoch: returns the leader epoch of the coordinator's log.
+        wake: called with a promise that is resolved or fails later.
+    """
+
+    log: TransactionLog
+    markers: MarkerWriter
+    producer_ids: ProducerIdSource
+    transaction_version: Callable[[], int]
+    coordinator_epoch: Callable[[], int]
+    wake: Wake
+
+
+class TransactionCoordinator:
+    """All transactional ids of one broker.
+
+    Methods that change something return a promise, which may be settled already; it fails with the
+    error for the client.
+
+    Durability: when a promise is resolved, its change is committed in the log.
+    Thread: the owner thread.
+    """
+
+    def __init__(self, config: Config, clock: Clock, timers: Timers, surroundings: Surroundings) -> None:
+        self.config = TransactionConfig.of(config)
+        self._clock = clock
+        self._timers = timers
+        self._wake = surroundings.wake
+        version, wake = surroundings.transaction_version, surroundings.wake
+        self._store = TransactionStore(self.config, surroundings.log, version)
+        self._completer = TransactionCompleter(
+            self._store, surroundings.markers, clock, timers, surroundings.coordinator_epoch
+        )
+        self._ender = TransactionEnder(self._store, self._completer, surroundings.producer_ids, clock, version, wake)
+        self._initializer = ProducerInitializer(self._store, self._ender, surroundings.producer_ids, clock, wake)
+        self._upkeep = TransactionUpkeep(self.config, self._store, self._ender, clock, timers)
+
+    # --- requests
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_EPOCH,
+        *,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
+    ) -> Promise[ProducerIdAndEpoch]:
+        """Make the caller the producer of a transactional id; fence the one before.
+
+        Args:
+            timeout_ms: after this time the coordinator aborts a transaction.
+            producer_id, producer_epoch: what the caller has, to get its next epoch (KIP-360).
+            two_phase, keep_prepared: an external coordinator decides (KIP-939).
+        Returns: a promise. It fails with ConcurrentTransactions (retry: a transaction is being
+            ended), ProducerFenced, InvalidTransactionTimeout, InvalidRequest, PolicyViolation (too
+            many ids), UnsupportedVersion,
+            TransactionalIdAuthorizationFailed, CoordinatorNotAvailable, NotCoordinator.
+        """
+        try:
+            self._check_init(transactional_id, timeout_ms, two_phase=two_phase, keep_prepared=keep_prepared)
+        except KqueueError as error:
+            return _failed(error)
+        expected = None if producer_id == NO_PRODUCER_ID else ProducerIdAndEpoch(producer_id, producer_epoch)
+        return self._initializer.init(
+            InitRequest(transactional_id, NO_TIMEOUT_MS if two_phase else timeout_ms, expected)
+        )
+
+    def _check_init(self, transactional_id: str, timeout_ms: int, *, two_phase: bool, keep_prepared: bool) -> None:
+        _check_id(transactional_id)
+        if two_phase and not self.config.two_phase_enabled:
+            raise TransactionalIdAuthorizationFailed(
+                "transactions without a timeout are not allowed: transaction.two.phase.commit.enable is false"
+            )
+        if keep_prepared:
+            raise UnsupportedVersion("a prepared transaction can't be kept")
+        if not two_phase and not 0 < timeout_ms <= self.config.timeout_max_ms:
+            raise InvalidTransactionTimeout(
+                f"a transaction timeout is from 1 to {self.config.timeout_max_ms} ms (transaction.max.timeout.ms), "
+                f"found {timeout_ms}"
+            )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        verify_only: bool = False,
+        transaction_version: int,
+    ) -> Promise[None]:
+        """Add partitions to the producer's transaction, all or none; the first begin it.
+
+        Nothing is written if the transaction has them already.
+
+        Args:
+            verify_only: change nothing; check that the transaction has them.
+            transaction_version: of the client: 2 if each end raises its epoch (KIP-890), else 0.
+        Returns: a promise. It fails with InvalidProducerIdMapping, ProducerFenced,
+            ConcurrentTransactions (retry), TransactionAbortable (`verify_only`: one is missing),
+            InvalidRequest, PolicyViolation (too many partitions), CoordinatorNotAvailable,
+            NotCoordinator.
+        """
+        promise: Promise[None] = Promise()
+        try:
+            _check_id(transactional_id)
+            transaction = self._store.get(transactional_id)
+            if not verify_only:
+                transaction.check_settled()
+            metadata = transaction.metadata
+            _check_producer(metadata, ProducerIdAndEpoch(producer_id, epoch))
+            transaction.check_undecided()
+            added = frozenset(partitions) - metadata.partitions
+            if verify_only:
+                _check_complete(metadata, added)
+            if verify_only or (metadata.state is TransactionState.ONGOING and not added):
+                promise.resolve(None)
+                return promise
+            self._store.check_partitions(transaction, len(added))
+        except KqueueError as error:
+            promise.fail(error)
+            return promise
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                promise.resolve(None)
+            else:
+                promise.fail(error)
+            self._wake(promise)
+
+        self._store.change(
+            transaction, metadata.with_partitions(added, self._clock.wall_ms(), transaction_version), done
+        )
+        return promise
+
+    def end(
+        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, *, transaction_version: int
+    ) -> Promise[ProducerIdAndEpoch]:
+        """Commit or abort the producer's transaction.
+
+        Args:
+            transaction_version: as for `add_partitions`.
+        Returns: a promise of the producer id and epoch for the next transaction. It resolves once
+            the decision is in the log, and normally once every partition has its marker. It fails
+            with InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions (retry),
+            InvalidTransactionState, InvalidRequest, CoordinatorNotAvailable, NotCoordinator.
+        """
+        try:
+            _check_id(transactional_id)
+        except KqueueError as error:
+            return _failed(error)
+        return self._ender.end(
+            EndRequest(transactional_id, ProducerIdAndEpoch(producer_id, epoch), commit, transaction_version)
+        )
+
+    # --- what there is
+
+    def describe(self, transactional_id: str) -> TransactionMetadata:
+        """Return what is known of a transactional id. Raises: TransactionalIdNotFound,
+        InvalidRequest: empty. NotCoordinator.
+        """
+        _check_id(transactional_id)
+        transaction = self._store.find(transactional_id)
+        if transaction is None or _is_dying(transaction):
+            raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
+        return transaction.metadata
+
+    def all(self) -> list[TransactionMetadata]:
+        """Return what is known of every transactional id."""
+        return [transaction.metadata for transaction in self._store if not _is_dying(transaction)]
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Return the partition of `__transaction_state` that keeps this transactional id."""
+        return self._store.partition_of(transactional_id)
+
+    # --- the log
+
+    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> None:
+        """Replay one partition of the log; called once for each, before anything else.
+
+        A decided transaction is completed by timers, once the caller runs them.
+
+        Args:
+            log_records: keys and values, oldest first.
+        Raises: MalformedMessage: a record can't be read.
+        """
+        for transaction in self._store.load(partition, log_records):
+            if transaction.metadata.state in PREPARED:
+                self._timers.at(self._clock.monotonic_ms(), partial(self._resume, transaction))
+
+    def _resume(self, transaction: Transaction) -> None:
+        self._completer.complete(transaction, lambda: None)
+
+    def refuse(self, partition: int, reason: str) -> None:
+        """Answer NotCoordinator for the ids of a partition of the log that could not be read.
+
+        Without their state, two producers of one id could both be active.
+        """
+        self._store.mark_unreadable(partition, reason)
+
+
+def _is_dying(transaction: Transaction) -> bool:
+    """Whether the id expires now, or its first record is not in the log yet."""
+    pending = transaction.pending
+    is_new = transaction.metadata.epoch == NO_EPOCH
+    return is_new or (pending is not None and pending.state is TransactionState.DEAD)
+
+
+def _check_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise InvalidRequest("a transactional id must not be empty")
+
+
+def _check_producer(metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> None:
+    """Raise InvalidProducerIdMapping, ProducerFenced."""
+    if metadata.producer_id != producer.producer_id:
+        raise InvalidProducerIdMapping(
+            f"transactional id {metadata.transactional_id!r} has producer id {metadata.producer_id}, "
+            f"the request names {producer.producer_id}"
+        )
+    if metadata.epoch != producer.epoch:
+        raise ProducerFenced(
+            f"transactional id {metadata.transactional_id!r} is at epoch {metadata.epoch}, "
+            f"the request names {producer.epoch}"
+        )
+
+
+def _check_complete(metadata: TransactionMetadata, missing: Collection[TopicPartition]) -> None:
+    if missing:
+        topic, index = min(missing)
+        raise TransactionAbortable(f"{topic}-{index} was not added to the transaction of {metadata.transactional_id!r}")
+
+
+def _failed(error: KqueueError) -> Promise[ProducerIdAndEpoch]:
+    promise: Promise[ProducerIdAndEpoch] = Promise()
+    promise.fail(error)
+    return promise

@@ -1,0 +1,231 @@
+"""EndTxn: the decision to commit or abort, of a producer or of the coordinator.
+
+Which requests are valid, with transactions V2 (KIP-890; every end raises the epoch):
+
+    state             epoch of the request      commit             abort
+    ONGOING           current                   decided            decided
+    EMPTY             current                   invalid state      decided, without partitions
+    COMPLETE_*        current                   invalid state      decided, without partitions
+    COMPLETE_COMMIT   the one before (a retry)  answered again     invalid state
+    COMPLETE_ABORT    the one before (a retry)  invalid state      answered again
+    PREPARE_*         the one before (a retry)  concurrent if the same decision, else invalid state
+    all               any other                 fenced             fenced
+
+With V1 the epoch stays: a retry has the current one, and only ONGOING accepts a decision. Source:
+Kafka TransactionCoordinator.endTransaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
+from kqueue.base.errors import (
+    InvalidProducerIdMapping,
+    InvalidTransactionState,
+    KqueueError,
+    ProducerFenced,
+)
+from kqueue.base.promise import Promise
+from kqueue.transactions.completion import TransactionCompleter
+from kqueue.transactions.transaction_log import ProducerIdSource, Wake
+from kqueue.transactions.transaction_metadata import (
+    NO_PRODUCER_ID,
+    VERSION_WITH_EPOCH_BUMP,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    is_last_epoch,
+)
+from kqueue.transactions.transaction_state import IDLE, PREPARED, TransactionState
+from kqueue.transactions.transaction_store import Transaction, TransactionStore
+
+_COMPLETE = {TransactionState.COMPLETE_COMMIT: True, TransactionState.COMPLETE_ABORT: False}
+_PREPARE = {TransactionState.PREPARE_COMMIT: True, TransactionState.PREPARE_ABORT: False}
+
+
+class EndRequest(NamedTuple):
+    """What a producer asks for."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    commit: bool
+    transaction_version: int
+
+
+class TransactionEnder:
+    """Ends transactions.
+
+    Durability: the decision is in the log before the first marker is written, and before the
+    client's promise is resolved.
+    Thread: the owner thread.
+    """
+
+    def __init__(
+        self,
+        store: TransactionStore,
+        completer: TransactionCompleter,
+        producer_ids: ProducerIdSource,
+        clock: Clock,
+        transaction_version: Callable[[], int],
+        wake: Wake,
+    ) -> None:
+        self._store = store
+        self._completer = completer
+        self._producer_ids = producer_ids
+        self._clock = clock
+        self._transaction_version = transaction_version
+        self._wake = wake
+
+    def end(self, request: EndRequest) -> Promise[ProducerIdAndEpoch]:
+        """Commit or abort; see `TransactionCoordinator.end`."""
+        promise: Promise[ProducerIdAndEpoch] = Promise()
+        self._end(request, promise, NO_PRODUCER_ID)
+        return promise
+
+    def _end(self, request: EndRequest, promise: Promise[ProducerIdAndEpoch], new_id: int) -> None:
+        try:
+            transaction = self._store.get(request.transactional_id)
+            metadata = transaction.metadata
+            if request.transaction_version < VERSION_WITH_EPOCH_BUMP:
+                accepted = accepts_v1(transaction, request)
+            else:
+                accepted = accepts_v2(transaction, request)
+                if accepted and metadata.epochs_exhausted and new_id == NO_PRODUCER_ID:
+                    self._allocate(request, promise)
+                    return
+        except KqueueError as error:
+            self._fail(promise, error)
+            return
+        if not accepted:
+            self._resolve(promise, metadata.producer)
+            return
+        decided = metadata.ended(
+            commit=request.commit,
+            now_ms=self._clock.wall_ms(),
+            client_version=request.transaction_version,
+            next_producer_id=new_id if metadata.epochs_exhausted else NO_PRODUCER_ID,
+        )
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                self._resolve(promise, decided.completed(decided.updated_ms).producer)
+            else:
+                self._fail(promise, error)
+
+        self._decide(transaction, decided, done)
+
+    def fence(self, transaction: Transaction, done: Callable[[KqueueError | None], None]) -> None:
+        """Raise the epoch and abort. The transaction must be ongoing, with nothing pending.
+
+        `done(None)` is called when the abort is complete, or later than usual; `done(error)` if
+        nothing has changed.
+        """
+        now_ms = self._clock.wall_ms()
+        self._decide(transaction, transaction.metadata.fenced(now_ms, self._transaction_version()), done)
+
+    def _decide(
+        self, transaction: Transaction, decided: TransactionMetadata, done: Callable[[KqueueError | None], None]
+    ) -> None:
+        def appended(error: KqueueError | None) -> None:
+            if error is not None:
+                done(error)
+            else:
+                self._completer.complete(transaction, lambda: done(None))
+
+        self._store.change(transaction, decided, appended)
+
+    def _allocate(self, request: EndRequest, promise: Promise[ProducerIdAndEpoch]) -> None:
+        def allocated(result: int | KqueueError) -> None:
+            if isinstance(result, KqueueError):
+                self._fail(promise, coordinator_error(result))
+            else:
+                self._end(request, promise, result)
+
+        self._producer_ids.allocate(allocated)
+
+    def _resolve(self, promise: Promise[ProducerIdAndEpoch], producer: ProducerIdAndEpoch) -> None:
+        promise.resolve(producer)
+        self._wake(promise)
+
+    def _fail(self, promise: Promise[ProducerIdAndEpoch], error: KqueueError) -> None:
+        promise.fail(error)
+        self._wake(promise)
+
+
+def accepts_v1(transaction: Transaction, request: EndRequest) -> bool:
+    """Return whether a request of transactions V1 decides the transaction; False: it repeats a
+    decision that is complete.
+
+    Raises: InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions,
+        InvalidTransactionState.
+    """
+    metadata = transaction.metadata
+    if metadata.producer_id != request.producer.producer_id:
+        raise _other_producer_id(request, metadata)
+    if metadata.epoch != request.producer.epoch:
+        raise _fenced(request, metadata)
+    transaction.check_settled()
+    if metadata.state is TransactionState.ONGOING:
+        return True
+    if _COMPLETE.get(metadata.state) is request.commit:
+        return False
+    if _PREPARE.get(metadata.state) is request.commit:
+        transaction.check_undecided()
+    raise _invalid_state(request, metadata)
+
+
+def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
+    """Return whether a request of transactions V2 decides the transaction; False: it repeats a
+    decision that is complete.
+
+    Raises: as `accepts_v1`.
+    """
+    # first: a pending change may hold the producer's new id or epoch
+    transaction.check_settled()
+    metadata = transaction.metadata
+    producer_id, epoch = request.producer
+    is_retry_with_old_id = metadata.previous_producer_id == producer_id and is_last_epoch(epoch) and metadata.epoch == 0
+    if metadata.producer_id != producer_id and not is_retry_with_old_id:
+        raise _other_producer_id(request, metadata)
+    is_retry = metadata.epoch == epoch + 1 or is_retry_with_old_id
+    if metadata.state in PREPARED:
+        valid = metadata.epoch == epoch + 1
+    elif metadata.state in _COMPLETE:
+        valid = is_retry or metadata.epoch == epoch
+    else:
+        valid = metadata.epoch == epoch
+    if not valid:
+        raise _fenced(request, metadata)
+    if metadata.state is TransactionState.ONGOING:
+        return True
+    if metadata.state in _COMPLETE and is_retry:
+        if _COMPLETE[metadata.state] is request.commit:
+            return False
+    elif metadata.state in IDLE and not request.commit:
+        return True
+    if _PREPARE.get(metadata.state) is request.commit:
+        transaction.check_undecided()
+    raise _invalid_state(request, metadata)
+
+
+def _other_producer_id(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:
+    return InvalidProducerIdMapping(
+        f"transactional id {metadata.transactional_id!r} has producer id {metadata.producer_id}, "
+        f"the request names {request.producer.producer_id}"
+    )
+
+
+def _fenced(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:
+    return ProducerFenced(
+        f"transactional id {metadata.transactional_id!r} is at epoch {metadata.epoch}, "
+        f"the request names {request.producer.epoch}"
+    )
+
+
+def _invalid_state(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:
+    what = "committed" if request.commit else "aborted"
+    return InvalidTransactionState(
+        f"the transaction of {metadata.transactional_id!r} is in {metadata.state.value}: it can't be {what}"
+    )

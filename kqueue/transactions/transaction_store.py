@@ -1,0 +1,241 @@
+"""All transactional ids in memory, and the changes that are being appended to the log.
+
+The invariant: `Transaction.metadata` is what a replay of `__transaction_state` gives. A change is
+`pending` until its record is committed; one whose append fails leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kqueue.base.coordinators import coordinator_error, coordinator_partition
+from kqueue.base.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    KqueueError,
+    MalformedMessage,
+    NotCoordinator,
+    PolicyViolation,
+)
+from kqueue.transactions import records
+from kqueue.transactions.config import TransactionConfig
+from kqueue.transactions.transaction_log import Done, TransactionLog, TransactionRecord
+from kqueue.transactions.transaction_metadata import NO_EPOCH, TransactionMetadata
+from kqueue.transactions.transaction_state import PREPARED, TransactionState
+
+
+class Transaction:
+    """One transactional id. `pending`: the metadata that the next record will hold, or None."""
+
+    __slots__ = ("metadata", "pending")
+
+    def __init__(self, metadata: TransactionMetadata) -> None:
+        self.metadata = metadata
+        self.pending: TransactionMetadata | None = None
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id."""
+        return self.metadata.transactional_id
+
+    def check_settled(self) -> None:
+        """Raise ConcurrentTransactions while a change is pending."""
+        if self.pending is not None:
+            raise ConcurrentTransactions(
+                f"transactional id {self.transactional_id!r} is becoming {self.pending.state.value}"
+            )
+
+    def check_undecided(self) -> None:
+        """Raise ConcurrentTransactions while the markers of a decision are being written."""
+        if self.metadata.state in PREPARED:
+            raise ConcurrentTransactions(
+                f"the transaction of {self.transactional_id!r} is in {self.metadata.state.value}: "
+                "its markers are being written"
+            )
+
+
+class TransactionStore:
+    """The table of transactional ids, over their log.
+
+    Durability: when `done(None)` of a change is called, its record is committed in the log.
+    Thread: the owner thread.
+    """
+
+    def __init__(self, config: TransactionConfig, log: TransactionLog, transaction_version: Callable[[], int]) -> None:
+        self._config = config
+        self._log = log
+        self._transaction_version = transaction_version
+        self._transactions: dict[str, Transaction] = {}
+        self._ongoing: dict[str, Transaction] = {}
+        self._unreadable: dict[int, str] = {}  # partition -> reason
+        self._partitions_held = 0  # in all transactions, including pending changes
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def ongoing(self) -> list[Transaction]:
+        """Return the transactions that have begun and not ended."""
+        return list(self._ongoing.values())
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Return the partition of the log that keeps this transactional id."""
+        return coordinator_partition(transactional_id, self._log.partition_count)
+
+    def mark_unreadable(self, partition: int, reason: str) -> None:
+        """From now on refuse the transactional ids of this partition."""
+        self._unreadable[partition] = reason
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """Return a transactional id, or None. Raises NotCoordinator: its partition of the log could
+        not be read.
+        """
+        if self._unreadable:
+            partition = self.partition_of(transactional_id)
+            if partition in self._unreadable:
+                raise NotCoordinator(
+                    f"the transactions of partition {partition} can't be served: {self._unreadable[partition]}"
+                )
+        return self._transactions.get(transactional_id)
+
+    def get(self, transactional_id: str) -> Transaction:
+        """Return a transactional id. Raises: InvalidProducerIdMapping: unknown. NotCoordinator."""
+        transaction = self.find(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMapping(f"no producer has the transactional id {transactional_id!r}")
+        return transaction
+
+    # --- changes
+
+    def check_new_id(self, transactional_id: str) -> None:
+        """Check the limit of ids. Raises PolicyViolation."""
+        if len(self._transactions) >= self._config.ids_max:
+            raise PolicyViolation(
+                f"transactional id {transactional_id!r} is refused: there are {len(self._transactions)} already "
+                f"(kqueue.max.transactional.ids)"
+            )
+
+    def add(self, metadata: TransactionMetadata) -> Transaction:
+        """Add an id that no record names yet; a failed first change removes it."""
+        assert metadata.epoch == NO_EPOCH
+        transaction = self._transactions[metadata.transactional_id] = Transaction(metadata)
+        return transaction
+
+    def check_partitions(self, transaction: Transaction, added: int) -> None:
+        """Check the limits of partitions. Raises PolicyViolation."""
+        count = len(transaction.metadata.partitions) + added
+        if count > self._config.partitions_max:
+            raise PolicyViolation(
+                f"a transaction has at most {self._config.partitions_max} partitions, that of "
+                f"{transaction.transactional_id!r} would have {count} (kqueue.max.transaction.partitions)"
+            )
+        if self._partitions_held + added > self._config.all_partitions_max:
+            raise PolicyViolation(
+                f"all open transactions have {self._partitions_held} partitions, {added} more would exceed "
+                f"{self._config.all_partitions_max} (kqueue.max.transactions.partitions)"
+            )
+
+    def change(self, transaction: Transaction, metadata: TransactionMetadata, done: Done) -> None:
+        """Append `metadata`, then let it take effect, and call `done(None)`.
+
+        If it can't be appended, nothing has changed, and `done` is called with the error for the
+        client.
+        """
+        self.hold(transaction, metadata)
+
+        def appended(error: KqueueError | None) -> None:
+            if error is not None:
+                self._release(transaction)
+            done(error)
+
+        self.append_pending(transaction, appended)
+
+    def hold(self, transaction: Transaction, metadata: TransactionMetadata) -> None:
+        """Mark `metadata` as pending, which keeps every other change away."""
+        assert transaction.pending is None, "one change at a time"
+        transaction.pending = metadata
+        self._partitions_held += self._growth(transaction)
+
+    def append_pending(self, transaction: Transaction, done: Done) -> None:
+        """Append the pending metadata. After an error it is still pending, and may be appended
+        again.
+        """
+        pending = transaction.pending
+        assert pending is not None
+
+        def appended(error: KqueueError | None) -> None:
+            if error is None:
+                self._apply(transaction)
+            done(None if error is None else coordinator_error(error))
+
+        key = records.transaction_key(pending.transactional_id)
+        value = records.transaction_value(pending, self._transaction_version())
+        self._log.append(self.partition_of(pending.transactional_id), [(key, value)], appended)
+
+    def remove(self, transactions: Sequence[Transaction], partition: int, done: Done) -> None:
+        """Append tombstones for ids of one partition; then forget them. They must be pending.
+
+        If that fails, they stay, and nothing is pending.
+        """
+        tombstones: list[TransactionRecord] = [
+            (records.transaction_key(transaction.transactional_id), None) for transaction in transactions
+        ]
+
+        def appended(error: KqueueError | None) -> None:
+            for transaction in transactions:
+                transaction.pending = None
+                if error is None:
+                    del self._transactions[transaction.transactional_id]
+            done(error)
+
+        self._log.append(partition, tombstones, appended)
+
+    def _apply(self, transaction: Transaction) -> None:
+        before, pending = transaction.metadata, transaction.pending
+        assert pending is not None
+        transaction.metadata, transaction.pending = pending, None
+        self._partitions_held -= max(0, len(before.partitions) - len(pending.partitions))
+        self._note_state(transaction)
+
+    def _release(self, transaction: Transaction) -> None:
+        self._partitions_held -= self._growth(transaction)
+        transaction.pending = None
+        if transaction.metadata.epoch == NO_EPOCH:
+            del self._transactions[transaction.transactional_id]
+
+    def _growth(self, transaction: Transaction) -> int:
+        assert transaction.pending is not None
+        return max(0, len(transaction.pending.partitions) - len(transaction.metadata.partitions))
+
+    def _note_state(self, transaction: Transaction) -> None:
+        if transaction.metadata.state is TransactionState.ONGOING:
+            self._ongoing[transaction.transactional_id] = transaction
+        else:
+            self._ongoing.pop(transaction.transactional_id, None)
+
+    # --- replay
+
+    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> list[Transaction]:
+        """Replay one partition of the log; return its transactions.
+
+        Raises: MalformedMessage: a record can't be read.
+        """
+        latest: dict[bytes, bytes | None] = {}
+        for key, value in log_records:
+            latest.pop(key, None)  # keeps the order of the log
+            latest[key] = value
+        loaded = []
+        try:
+            for key, value in latest.items():
+                transactional_id = records.read_key(key)
+                if transactional_id is not None and value is not None:
+                    loaded.append(Transaction(records.read_value(transactional_id, value)))
+        except MalformedMessage as error:
+            raise MalformedMessage(f"partition {partition} of the transactions topic: {error}") from None
+        for transaction in loaded:
+            self._transactions[transaction.transactional_id] = transaction
+            self._partitions_held += len(transaction.metadata.partitions)
+            self._note_state(transaction)
+        return loaded
