@@ -15,6 +15,7 @@ looked up in the offset index only then. Nothing is stored: a start computes all
 from __future__ import annotations
 
 import enum
+import heapq
 import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -34,6 +35,7 @@ logger = logging.getLogger("kqueue.broker")
 NO_BOUND = -1
 LOOKUPS_MAX = 16
 """Look-ups of positions in one decision; the others follow with the next ones."""
+DESCRIBED_LOOKUPS_MAX = 200
 LOOKUP_AGAIN_MS = 1000
 """Positions of a topic beyond its bound are looked up again after this time: compaction and
 deletions move them.
@@ -157,12 +159,16 @@ class TopicBacklog:
         longest_ms = self.bound.throttle_ms_max
         return max(1, min(longest_ms, round(longest_ms * excess)))
 
-    def describe(self) -> BacklogDescription:
-        """Return the present backlog, with the exact bytes of all partitions."""
-        for partition in self.partitions:
+    def describe(self, partitions_max: int | None = None) -> BacklogDescription:
+        """Return the present backlog, and that of the partitions with most unread messages; None:
+        of all. The bytes of more than `DESCRIBED_LOOKUPS_MAX` partitions may be too high.
+        """
+        for partition in list(islice(dict.fromkeys([*self._stale, *self.partitions]), DESCRIBED_LOOKUPS_MAX)):
+            self._stale.pop(partition, None)
             partition.look_up()
-        self._stale.clear()
         slowest = self._slowest()
+        count = len(self.partitions) if partitions_max is None else partitions_max
+        shown = heapq.nlargest(count, self.partitions, key=lambda one: (one.messages, -one.partition.index))
         return BacklogDescription(
             self.state,
             self.messages,
@@ -171,7 +177,7 @@ class TopicBacklog:
             self.bound,
             [
                 PartitionBacklogDescription(one.partition.index, one.messages, one.bytes, one.group)
-                for one in self.partitions
+                for one in sorted(shown, key=lambda one: one.partition.index)
             ],
         )
 

@@ -95,7 +95,7 @@ class Broker:
             self,
             rng,
             on_created=self._partitions_created,
-            on_configured=self._report_without_effect,
+            on_configured=self._topic_configured,
             on_deleted=self._topic_deleted,
         )
         self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
@@ -222,12 +222,15 @@ class Broker:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None
 
     def _partitions_created(self, topic: Topic, partitions: Sequence[Partition]) -> None:
-        self._report_without_effect(topic)
-        self.backlogs.configure(topic)
+        self._topic_configured(topic)
         for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
         if not topic.is_internal:  # its folders are created on first append
             self._slices.add(self._make_folders(topic, list(partitions)))
+
+    def _topic_configured(self, topic: Topic) -> None:
+        self._report_without_effect(topic)
+        self.backlogs.configure(topic)
 
     def _report_without_effect(self, topic: Topic) -> None:
         """Warn once of each setting of a new topic that has no effect."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ UNKNOWN_TOPIC = 3
 ALREADY_EXISTS = 36
 TO_THE_END = -1
 LATEST = -1
+BACKLOG = "kqueue.backlog"
 _REFUSED_DELETION = {
     "OffsetOutOfRangeError": "the partition ends before that offset",
     "PolicyViolationError": "the topic keeps the last record of each key (cleanup.policy=compact); none can be deleted",
@@ -127,6 +129,10 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     """Show a topic's partitions, replicas and settings.
 
     The format is that of kafka-topics. Without a name the command shows all topics.
+
+    Of a topic with a bound on its unread backlog (kqueue.backlog.messages.max,
+    kqueue.backlog.bytes.max) it also shows the backlog, the slowest group, and what producers get:
+    open, refusing or slowing.
     """
     with admin(bootstrap) as client:
         described = sorted(client.describe_topics(list(names) or None), key=_name)
@@ -275,12 +281,16 @@ def describe_text(topic: Topic, settings: dict[str, str]) -> str:
     partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
     name = topic["name"]
     replicas = len(partitions[0]["replica_nodes"]) if partitions else 0
-    configs = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
+    backlog = _backlog(settings)
+    configs = ",".join(f"{key}={value}" for key, value in sorted(settings.items()) if key != BACKLOG)
     head = (
         f"Topic: {name}\tTopicId: {_id_text(topic)}\tPartitionCount: {len(partitions)}"
         f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
     )
     lines = [head]
+    unread = {} if backlog is None else {one["partition"]: one for one in backlog["partitions"]}
+    if backlog is not None:
+        lines.append(f"\tTopic: {name}\tBacklog: {backlog['state']}\t{_unread_text(backlog)}")
     for partition in partitions:
         leader = partition["leader_id"] if partition["leader_id"] >= 0 else "none"
         nodes, isr, elr, last_elr = (_nodes(partition.get(key)) for key in _NODE_LISTS)
@@ -288,8 +298,19 @@ def describe_text(topic: Topic, settings: dict[str, str]) -> str:
             f"\tTopic: {name}\tPartition: {partition['partition_index']}\tLeader: {leader}\tReplicas: "
             f"{nodes}\tIsr: {isr}"
             f"\tElr: {elr}\tLastKnownElr: {last_elr}"
+            + (f"\t{_unread_text(unread[index])}" if (index := partition["partition_index"]) in unread else "")
         )
     return "\n".join(lines)
+
+
+def _backlog(settings: dict[str, str]) -> dict[str, Any] | None:
+    value = settings.get(BACKLOG)
+    return None if value is None else dict(json.loads(value))
+
+
+def _unread_text(backlog: dict[str, Any]) -> str:
+    group = backlog["group"] if backlog["group"] is not None else "none"
+    return f"Unread: {backlog['messages']}\tUnreadBytes: {backlog['bytes']}\tSlowestGroup: {group}"
 
 
 def _head(topic: Topic) -> dict[str, object]:
@@ -312,7 +333,10 @@ def _as_dict(topic: Topic, settings: dict[str, str]) -> dict[str, object]:
         }
         for partition in sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
     ]
-    return _head(topic) | {"partitions": partitions, "configs": settings}
+    configs = {key: value for key, value in settings.items() if key != BACKLOG}
+    backlog = _backlog(settings)
+    described = _head(topic) | {"partitions": partitions, "configs": configs}
+    return described if backlog is None else described | {"backlog": backlog}
 
 
 def _partitions_of(client: KafkaAdminClient, name: str) -> list[int]:
@@ -335,8 +359,8 @@ def _id_text(topic: Topic) -> str:
 
 
 def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """Return the settings that differ from their defaults, by topic; empty if the broker omits
-    them.
+    """Return the settings that differ from their defaults, and the backlog, by topic; empty if the
+    broker omits them.
     """
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import IncompatibleBrokerVersion
@@ -350,7 +374,9 @@ def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[s
     except IncompatibleBrokerVersion:
         return {}
     return {
-        name: {key: row["value"] for key, row in rows.items() if row["config_source"] != "DEFAULT_CONFIG"}
+        name: {
+            key: row["value"] for key, row in rows.items() if row["config_source"] != "DEFAULT_CONFIG" or key == BACKLOG
+        }
         for name, rows in response.get("topic", {}).items()
     }
 

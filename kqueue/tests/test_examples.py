@@ -29,10 +29,9 @@ PROMISES = {
         "meanwhile the log was rotated and has grown",
         r"6000 of 6000 lines arrived, 0 of them twice; errors: web \d+, billing \d+, mail \d+",
     ],
-    "peak_shaving.py": [
-        r"1000 customers came: \d+ orders were accepted, [1-9]\d* refused",
-        "the refused ones were told: 100 orders are waiting",
-        r"the shop handled \d+ orders, never more than 20 at a time",
+    "flash_sale.py": [
+        r"1000 customers came: [1-9]\d\d orders were accepted, [1-9]\d* refused at once",
+        r"the queue never held more than 100 orders; the shop handled [1-9]\d\d of them",
     ],
 }
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kqueue.api.backlog_entry import PARTITIONS_MAX, backlog_entry
 from kqueue.api.config_entries import (
     ConfigEntry,
     TopicConfigEntries,
@@ -131,7 +132,9 @@ class _Describer:
     # --- the settings of each type of resource
 
     def of_topic(self, name: str) -> list[ConfigEntry]:
-        return self._topics.of(self.context.broker.topics.get(check_topic(name)).config)
+        entries = self._topics.of(self.context.broker.topics.get(check_topic(name)).config)
+        backlog = self.context.broker.backlogs.of(name)
+        return entries if backlog is None else [*entries, backlog_entry(backlog.describe(PARTITIONS_MAX))]
 
     def of_broker(self, name: str) -> list[ConfigEntry]:
         broker = self.context.broker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.embedded.inspection import record_appender
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 APPEND_RECORDS_MAX = 2000
+
+
+class Backlog(NamedTuple):
+    """The unread backlog of a topic with a bound.
+
+    `state`: open, refusing or slowing. `group`: the slowest; None: no group has read the topic.
+    `partitions`: unread messages by partition.
+    """
+
+    state: str
+    messages: int
+    bytes: int
+    group: str | None
+    partitions: dict[int, int]
 
 
 class Topic:
@@ -68,6 +82,27 @@ class Topic:
             partitions = _find(server, self._name).partitions
             await appended_visible(server, partitions)
             return {partition.index: partition.high_watermark for partition in partitions}
+
+        return self._ask(work)
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """What groups have not read yet of a topic with a bound (`kqueue.backlog.messages.max`,
+        `kqueue.backlog.bytes.max`), and what producers get; None: the topic has no bound.
+        """
+
+        async def work(server: Server) -> Backlog | None:
+            found = server.broker.backlogs.of(_find(server, self._name).name)
+            if found is None:
+                return None
+            described = found.describe()
+            return Backlog(
+                described.state.value,
+                described.messages,
+                described.bytes,
+                described.group,
+                {one.partition: one.messages for one in described.partitions},
+            )
 
         return self._ask(work)
 

@@ -255,11 +255,9 @@ def test_a_change_of_the_settings_takes_effect_at_once() -> None:
         ({"kqueue.backlog.messages.max": "4", "kqueue.backlog.action": "throttle"}, BacklogState.SLOWING),
         ({"kqueue.backlog.messages.max": "5"}, BacklogState.OPEN),
     ):
-        topic.config = sim.broker.config.for_topic(configs)
-        sim.broker.backlogs.configure(topic)
+        sim.broker.topics.configure("t", configs)
         assert backlog_of(sim).state is state
-    topic.config = sim.broker.config.for_topic({})
-    sim.broker.backlogs.configure(topic)
+    sim.broker.topics.configure("t", {})
     append(topic.partition(0), 50)
     assert sim.broker.backlogs.of("t") is None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -184,3 +185,23 @@ def test_all_but_the_last_records_can_be_deleted(done: Done, topic: str) -> None
         done("topics", "delete-records", topic, "-p", "0", "--before-offset", "-5")
         == f"{topic}-0 now starts at offset 2.\n"
     )
+
+
+def test_describe_shows_the_backlog_of_a_topic_with_a_bound(done: Done, kq: Kq, fresh: str) -> None:
+    done("topics", "create", fresh, "-p", "2", "-c", "kqueue.backlog.messages.max=2")
+    done("produce", fresh, "-p", "1", input="one\ntwo\n")
+    head, backlog, first, second = done("topics", "describe", fresh).splitlines()
+    assert head.endswith("Configs: kqueue.backlog.messages.max=2")
+    assert re.fullmatch(
+        rf"\tTopic: {fresh}\tBacklog: refusing\tUnread: 2\tUnreadBytes: \d+\tSlowestGroup: none", backlog
+    )
+    assert first.endswith("\tUnread: 0\tUnreadBytes: 0\tSlowestGroup: none")
+    assert re.search(r"\tUnread: 2\tUnreadBytes: [1-9]\d+\tSlowestGroup: none$", second)
+    refused = kq("produce", fresh, input="three\n")
+    assert refused.exit_code == 1
+    assert "takes no more records until its consumers have caught up" in refused.stderr
+    done("consume", fresh, "--from-beginning", "-n", "2", "-g", "shop")
+    (shown,) = json.loads(done("topics", "describe", fresh, "-o", "json"))
+    assert shown["backlog"]["state"] == "open"
+    assert shown["backlog"]["group"] == "shop"
+    assert "kqueue.backlog" not in shown["configs"]
