@@ -106,7 +106,9 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
-        self.transaction_markers = TransactionMarkers(self.topics, self.purgatory, self.timers, clock)
+        self.transaction_markers = TransactionMarkers(
+            self.topics, self.purgatory, self.timers, clock, on_group_marker=self.groups.complete_transaction
+        )
         self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
         self.groups.observe_offsets(self.backlogs.committed)
         self._deleted_topics = DeletedTopics(self.metadata, logs)

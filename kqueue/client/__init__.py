@@ -19,6 +19,8 @@ from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing
 from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
 from kqueue.client.calls.produce import ProduceResult
+from kqueue.client.calls.producers import AbortMarker, ProducerState
+from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
 from kqueue.client.client import Client
 from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
 from kqueue.client.options import ClientOptions
@@ -28,6 +30,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "AbortMarker",
     "AbortedTxn",
     "Client",
     "ClientOptions",
@@ -42,6 +45,9 @@ __all__ = [
     "PartitionMetadata",
     "ProduceResult",
     "ProducerIdAndEpoch",
+    "ProducerState",
     "TopicMetadata",
     "TopicPartition",
+    "TransactionDescription",
+    "TransactionListing",
 ]

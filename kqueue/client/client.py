@@ -15,11 +15,20 @@ from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.fetch import Fetch, FetchedRecords
+from kqueue.client.calls.find_coordinator import CoordinatorKey
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
+from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
+from kqueue.client.calls.transactions import (
+    DescribeTransaction,
+    FenceProducer,
+    ListTransactions,
+    TransactionDescription,
+    TransactionListing,
+)
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
@@ -267,6 +276,61 @@ class Client:
         with self._call(timeout_ms) as deadline:
             listings = self._router.send_to_all(ListGroups(), deadline)
         return {group.name: group for group in sorted(group for listed in listings.values() for group in listed)}
+
+    # --- transactions
+
+    def transactions(
+        self,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        *,
+        running_ms: int | None = None,
+        pattern: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[int, list[TransactionListing]]:
+        """Return the transactional ids of the cluster that match all filters, by coordinator id.
+
+        Args:
+            states: in one of these states; empty: any. producer_ids: of one of these.
+            running_ms: with a transaction that has been open for longer (Kafka 3.8 and later).
+            pattern: whose id matches this regular expression as a whole (Kafka 4.1 and later).
+        Raises: IncompatibleBroker: a broker does not know a filter. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_all(ListTransactions(states, producer_ids, running_ms, pattern), deadline)
+
+    def describe_transaction(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:
+        """Return the state of a transactional id.
+
+        Raises: BrokerRefused: TRANSACTIONAL_ID_NOT_FOUND, for example. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            call = DescribeTransaction(transactional_id)
+            return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
+
+    def fence_producer(self, transactional_id: str, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
+        """Abort the open transaction of a transactional id, and fence its producer."""
+        with self._call(timeout_ms) as deadline:
+            call = FenceProducer(transactional_id)
+            return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
+
+    def producers(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the producers that each partition knows, from its leader."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_leaders(DescribeProducers(), dict.fromkeys(partitions), deadline)
+
+    def abort_transactions(
+        self, markers: Mapping[TopicPartition, AbortMarker], *, timeout_ms: int | None = None
+    ) -> None:
+        """Abort a transaction in each partition, at its leader, without the coordinator.
+
+        For transactions whose coordinator does not know them any more; others stay open there.
+        Raises: BrokerRefused: INVALID_PRODUCER_EPOCH, for example. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            self._router.send_to_leaders(AbortTransactions(), markers, deadline)
 
     # --- settings
 

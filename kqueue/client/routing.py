@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kqueue.base.addresses import Address
 from kqueue.client.calls.contract import LeaderCall, NodeCall
-from kqueue.client.calls.find_coordinator import FindCoordinator
+from kqueue.client.calls.find_coordinator import CoordinatorKey, FindCoordinator
 from kqueue.client.calls.metadata import GetMetadata
 from kqueue.client.connection import Connection, ConnectionPool
 from kqueue.client.deadline import Deadline
@@ -42,7 +42,7 @@ class Router:
         self.options = options
         self.cluster = MetadataCache()
         self.connections = ConnectionPool(options)
-        self._coordinators: dict[str, Address] = {}
+        self._coordinators: dict[tuple[CoordinatorKey, str], Address] = {}
 
     def close(self) -> None:
         """Close all connections."""
@@ -71,16 +71,19 @@ class Router:
 
         return self._ask(call, find, deadline, moved)
 
-    def send_to_coordinator(self, group: str, call: NodeCall[R], deadline: Deadline) -> R:
-        """Send to the coordinator of a group. Raises: ClientError."""
+    def send_to_coordinator(
+        self, key: str, call: NodeCall[R], deadline: Deadline, kind: CoordinatorKey = CoordinatorKey.GROUP
+    ) -> R:
+        """Send to the coordinator of a group or transactional id. Raises: ClientError."""
 
         def find(deadline: Deadline) -> Connection:
-            address = self._coordinators.get(group)
+            address = self._coordinators.get((kind, key))
             if address is None:
-                address = self._coordinators[group] = self._once(FindCoordinator(group), self._any(deadline), deadline)
+                address = self._once(FindCoordinator(key, kind), self._any(deadline), deadline)
+                self._coordinators[kind, key] = address
             return self.connections.to(address, deadline)
 
-        return self._ask(call, find, deadline, lambda: self._coordinators.pop(group, None))
+        return self._ask(call, find, deadline, lambda: self._coordinators.pop((kind, key), None))
 
     def send_to_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
         """Send to each broker of the cluster, one after the other. Raises: ClientError.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kqueue.base.errors import InvalidCommitOffsetSize, KqueueError, RecordTooLarge, StorageFailed
+from kqueue.base.errors import InvalidCommitOffsetSize, InvalidProducerEpoch, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
@@ -16,6 +16,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 
 PRODUCER = TransactionalProducer(7, 0)
 SMALL = {"offsets.topic.num.partitions": 1}
@@ -140,11 +141,25 @@ def test_replay_yields_transactions_with_their_markers() -> None:
     ]
 
 
+def test_a_fenced_producer_commits_nothing() -> None:
+    sim = Simulation()
+    news = list[KqueueError | None]()
+    log_of(sim).append(0, [(b"k", b"1")], news.append, TransactionalProducer(7, 3))
+    sim.settle()
+    log_of(sim).append(0, [(b"k", b"2")], news.append, TransactionalProducer(7, 2))
+    sim.settle()
+    assert news[0] is None
+    assert isinstance(news[1], InvalidProducerEpoch)
+
+
 def end_transaction(sim: Simulation, committed: bool) -> None:
-    groups = sim.broker.groups
-    index = groups.partition_of("g")
-    write_marker(sim, sim.broker.topics.partition(OFFSETS_TOPIC, index), 7, COMMIT if committed else ABORT)
-    groups.complete_transaction(7, index, committed)
+    """Write the marker as the transaction coordinator does."""
+    partition = (OFFSETS_TOPIC, sim.broker.groups.partition_of("g"))
+    marker = TransactionMarker(7, 0, committed, 0, 1, [partition])
+    results: list[MarkerResults] = []
+    sim.broker.transaction_markers.write(marker, results.append)
+    sim.settle()
+    assert results == [{partition: None}]
 
 
 def commit(sim: Simulation, offset: int, producer: TransactionalProducer | None = PRODUCER) -> None:

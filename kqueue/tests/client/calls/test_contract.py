@@ -12,13 +12,14 @@ from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
 from kqueue.client.calls.init_producer_id import InitProducerId
 from kqueue.client.calls.list_groups import ListGroups
 from kqueue.client.calls.metadata import GetMetadata
+from kqueue.client.calls.transactions import DescribeTransaction, FenceProducer, ListTransactions
 from kqueue.client.deadline import Deadline
 from kqueue.schema import decode, encode
 
 CALLS: list[NodeCall[object]] = [
     DescribeTopics(["t"], None), CreateTopics([NewTopic("t")], Deadline(1_000)), DeleteTopics(["t"], Deadline(1_000)),
     FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True), InitProducerId(),
-    ListGroups(),
+    ListGroups(), ListTransactions(["Ongoing"], [7], 1_000, "a.*"), DescribeTransaction("x"), FenceProducer("x"),
     GetMetadata(["t"]),
 ]  # fmt: skip
 

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.client import TransactionDescription, TransactionListing
+from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
+from kqueue.client.calls.transactions import DescribeTransaction, FenceProducer, ListTransactions
+from kqueue.client.errors import BadAnswer, BrokerRefused
+from kqueue.wire.messages import describe_transactions, list_transactions
+from kqueue.wire.messages.init_producer_id import InitProducerIdResponse
+
+
+def test_filters_need_the_versions_that_know_them() -> None:
+    assert ListTransactions().versions == (0, 2)
+    assert ListTransactions(["Ongoing"], [7]).versions == (0, 2)
+    assert ListTransactions(running_ms=0).versions == (1, 2)
+    assert ListTransactions(running_ms=0, pattern="a.*").versions == (2, 2)
+    assert ListTransactions().request(2).duration_filter == -1
+    request = ListTransactions(["Ongoing"], [7], 5, "a").request(2)
+    assert (request.state_filters, request.producer_id_filters) == (["Ongoing"], [7])
+    assert (request.duration_filter, request.transactional_id_pattern) == (5, "a")
+
+
+def test_transactions_are_listed() -> None:
+    found = list_transactions.TransactionState(transactional_id="x", producer_id=7, transaction_state="Ongoing")
+    response = list_transactions.ListTransactionsResponse(transaction_states=[found])
+    assert ListTransactions().result(2, response, "b:1") == [TransactionListing("x", 7, "Ongoing")]
+    with pytest.raises(BrokerRefused, match="b:1: ListTransactions: COORDINATOR_LOAD_IN_PROGRESS"):
+        ListTransactions().result(2, list_transactions.ListTransactionsResponse(error_code=14), "b:1")
+
+
+def described(**fields: object) -> describe_transactions.DescribeTransactionsResponse:
+    state = describe_transactions.TransactionState(
+        transactional_id="x",
+        transaction_state="Ongoing",
+        producer_id=7,
+        producer_epoch=2,
+        transaction_timeout_ms=60_000,
+        transaction_start_time_ms=1_000,
+        topics=[describe_transactions.TopicData(topic="t", partitions=[1, 0])],
+    )
+    for name, value in fields.items():
+        setattr(state, name, value)
+    return describe_transactions.DescribeTransactionsResponse(transaction_states=[state])
+
+
+def test_a_transaction_is_described() -> None:
+    call = DescribeTransaction("x")
+    expected = TransactionDescription("x", "Ongoing", 7, 2, 60_000, 1_000, [("t", 0), ("t", 1)])  # type: ignore[list-item]
+    assert call.result(0, described(), "b:1") == expected
+    assert call.result(0, described(transaction_start_time_ms=-1), "b:1").start_ms is None
+    with pytest.raises(BadAnswer, match="is not about transactional id 'x'"):
+        call.result(0, described(transactional_id="y"), "b:1")
+    with pytest.raises(BrokerRefused, match=r"'x': TRANSACTIONAL_ID_NOT_FOUND .*kqueue transactions list"):
+        call.result(0, described(error_code=105), "b:1")
+
+
+def test_a_producer_is_fenced_by_a_new_epoch() -> None:
+    call = FenceProducer("x")
+    assert (call.request(5).transactional_id, call.request(5).transaction_timeout_ms) == ("x", 1)
+    response = InitProducerIdResponse(producer_id=7, producer_epoch=3)
+    assert call.result(5, response, "b:1") == ProducerIdAndEpoch(7, 3)
+    with pytest.raises(BrokerRefused, match="InitProducerId of transactional id 'x': CONCURRENT_TRANSACTIONS"):
+        call.result(5, InitProducerIdResponse(error_code=51), "b:1")
