@@ -44,6 +44,8 @@ from kqueue.workers.watchdog import Watchdog
 
 T = TypeVar("T")
 STOP_POLL_S = 0.005
+CREATION_RATE = "max.connection.creation.rate"
+THREADS = "background.threads"
 logger = logging.getLogger("kqueue.server")
 
 
@@ -217,7 +219,8 @@ class Server:
         self._bind(plans, cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
         loop = asyncio.get_running_loop()
-        self.jobs = JobExecutor(loop, config["background.threads"])
+        self.jobs = JobExecutor(loop, config[THREADS])
+        config.observe([THREADS], lambda: self.jobs.resize(config[THREADS]))
         cleanup.callback(self.jobs.stop)
         self.broker = self._build_broker(cleanup)
         self.connections = self._build_connections(loop, quotas)
@@ -294,7 +297,8 @@ class Server:
                 cleanup.callback(bound.close)
 
     def _open_listeners(self, plans: list[ListenerConfig], quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
-        rate = RateLimiter(self.config["max.connection.creation.rate"], self.clock)
+        rate = RateLimiter(self.config[CREATION_RATE], self.clock)
+        self.config.observe([CREATION_RATE], lambda: rate.configure(self.config[CREATION_RATE]))
         for plan in plans:
             bound = self._sockets.pop(plan.bind.name)
             listener = Listener(plan, bound, self.connections, quotas, rate, self.config)

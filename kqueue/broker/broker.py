@@ -233,9 +233,10 @@ class Broker:
     def _topic_configured(self, topic: Topic) -> None:
         self._report_without_effect(topic)
         self.backlogs.configure(topic)
+        self.cleanup.report_again(topic)
 
     def _report_without_effect(self, topic: Topic) -> None:
-        """Warn once of each setting of a new topic that has no effect."""
+        """Warn once of each of a topic's settings that has no effect."""
         for name, value in topic.config.overrides.items():
             row = self.config.catalog.topic[name]
             if row.without_effect and value != row.default and name not in self._reported:

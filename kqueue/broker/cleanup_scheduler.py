@@ -99,6 +99,11 @@ class CleanupScheduler:
             self._config.observe(["log.cleaner.backoff.ms"], self._start_compaction_timer)
             self._config.observe(["log.cleaner.threads"], self._compact)
 
+    def report_again(self, topic: Topic) -> None:
+        """Log errors of a topic again: its settings have changed."""
+        for partition in topic.partitions:
+            self._reported.pop((partition.topic, partition.index), None)
+
     def _start_compaction_timer(self) -> None:
         if self._compaction_timer is not None:
             self._compaction_timer.cancel()

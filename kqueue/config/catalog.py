@@ -15,6 +15,7 @@ from kqueue.base.settings import (
     Scope,
     Setting,
     SettingType,
+    UpdateMode,
     Validator,
     at_least,
     between,
@@ -24,6 +25,29 @@ from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
+
+ONE_THREAD = "Accepted and shown for Kafka's tools; has no effect in kqueue: one thread serves all connections."
+ONE_REPLICA = "Accepted and shown for Kafka's tools; has no effect in kqueue: each partition has one replica."
+
+
+def _row(name: str, default: int, doc: str) -> Setting:
+    return Setting(
+        name,
+        SettingType.INT,
+        default,
+        at_least(1),
+        Scope.BROKER,
+        doc,
+        without_effect=True,
+        dynamic=UpdateMode.CLUSTER_WIDE,
+    )
+
+
+THREADS: tuple[Setting, ...] = (
+    _row("num.network.threads", 3, f"Threads that read requests and write responses. {ONE_THREAD}"),
+    _row("num.io.threads", 8, f"Threads that process requests; see background.threads. {ONE_THREAD}"),
+    _row("num.replica.fetchers", 1, f"Threads that copy partitions from each other broker. {ONE_REPLICA}"),
+)
 
 OWN_SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -113,6 +137,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum number of simultaneous connections of all listeners; further ones are closed at once. "
         "The broker lowers it to fit the limit on open files.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "max.connections.per.ip",
@@ -121,6 +146,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         at_least(0),
         Scope.BROKER,
         "Maximum number of simultaneous connections from one address; further ones are closed at once.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "max.connections.per.ip.overrides",
@@ -130,6 +156,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Connection limits of single addresses, as address:number, comma separated. They override "
         "max.connections.per.ip.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "max.connection.creation.rate",
@@ -138,6 +165,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         Scope.BROKER,
         "Maximum number of new connections per second of all listeners. Further ones wait to be accepted.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "connections.max.idle.ms",
@@ -257,8 +285,9 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum number of threads for disk work, per data folder, so that a slow folder delays no "
         "other. Each starts when it is first needed.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
 )
 
-CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS, plugins.SETTINGS)
+CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS, THREADS, plugins.SETTINGS)
 """Every setting that kqueue declares."""

@@ -86,23 +86,23 @@ UNDECLARED = _names(
     metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-    num.replica.fetchers offsets.load.buffer.size offsets.topic.compression.codec principal.builder.class
-    process.roles producer.purgatory.purge.interval.requests quota.window.num quota.window.size.seconds
-    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
-    remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
-    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
-    remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
-    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
-    remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
-    remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
-    remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
-    remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
-    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
-    replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-    replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes
-    replica.socket.timeout.ms replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
+    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads offsets.load.buffer.size
+    offsets.topic.compression.codec principal.builder.class process.roles producer.purgatory.purge.interval.requests
+    quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
+    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
+    remote.log.manager.task.interval.ms remote.log.manager.thread.pool.size
+    remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
+    remote.log.storage.manager.class.name remote.log.storage.manager.class.path
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replica.fetch.backoff.ms
+    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
+    replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
     sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
@@ -218,7 +218,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"listener\.name\.", "listeners with TLS or SASL are refused"),
     (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
     (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
-    (r"num\.(io|network|recovery)\.threads", "one thread serves all connections; see background.threads"),
+    (r"num\.recovery\.threads", "logs are recovered one after another"),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),

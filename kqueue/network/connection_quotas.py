@@ -11,6 +11,9 @@ from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
 
 FILES_RESERVED_MIN = 64
+PER_ADDRESS = "max.connections.per.ip"
+OVERRIDES = "max.connections.per.ip.overrides"
+SETTINGS = ("max.connections", PER_ADDRESS, OVERRIDES)
 logger = logging.getLogger("kqueue.server")
 
 
@@ -49,18 +52,32 @@ class ConnectionQuotas:
 
     @classmethod
     def of(cls, config: Config) -> ConnectionQuotas:
-        """Return the quotas that the settings ask for. Raises SettingError."""
+        """Return the quotas that the settings ask for, now and later. Raises SettingError."""
+        entries = list(config[OVERRIDES])
+        limits = parse_overrides(entries)
+
+        def overrides(changed: Config) -> Mapping[str, int]:
+            # names of hosts are looked up at the start only: a look-up blocks
+            return limits if changed[OVERRIDES] == entries else _numeric_overrides(changed[OVERRIDES])
+
+        quotas = cls(0, 0, {})
+        quotas._configure(config, limits)
+        config.observe(
+            SETTINGS,
+            lambda: quotas._configure(config, overrides(config)),
+            lambda changed: _check_change(changed, overrides(changed)),
+        )
+        return quotas
+
+    def _configure(self, config: Config, overrides: Mapping[str, int]) -> None:
         configured: int = config["max.connections"]
         allowed = connections_max_within(configured, open_files_max())
         if allowed < configured and config.is_set("max.connections"):
             logger.warning("max.connections is %d, but the limit on open files allows only %d", configured, allowed)
-        overrides = parse_overrides(config["max.connections.per.ip.overrides"])
-        if config["max.connections.per.ip"] == 0 and not overrides:
-            raise SettingError(
-                "max.connections.per.ip=0 admits only the addresses of "
-                "max.connections.per.ip.overrides, which names none"
-            )
-        return cls(allowed, config["max.connections.per.ip"], overrides)
+        _check_addresses(config, overrides)
+        self.total_max = allowed
+        self._per_address_max = config[PER_ADDRESS]
+        self._overrides = dict(overrides)
 
     def admit(self, address: str) -> str | None:
         """Count one more connection and return None, or return which limit it exceeds, as text."""
@@ -83,17 +100,36 @@ class ConnectionQuotas:
             del self._by_address[address]
 
 
-def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
-    """Return connection limits by numeric address, from ``host:number`` entries. Raises
-    SettingError.
+def parse_overrides(entries: Sequence[str], flags: int = 0) -> dict[str, int]:
+    """Return connection limits by numeric address, from ``host:number`` entries.
+
+    Args:
+        flags: of `socket.getaddrinfo`.
+    Raises: SettingError.
     """
     limits = {}
     for entry in entries:
         host, _, number = entry.rpartition(":")
         try:
             limit = int(number)
-            for info in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
+            for info in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=flags):
                 limits[str(info[4][0])] = limit
         except (ValueError, OSError):
-            raise SettingError(f"max.connections.per.ip.overrides: expected address:number, found {entry!r}") from None
+            raise SettingError(f"{OVERRIDES}: expected address:number, found {entry!r}") from None
     return limits
+
+
+def _numeric_overrides(entries: Sequence[str]) -> dict[str, int]:
+    return parse_overrides(entries, socket.AI_NUMERICHOST)
+
+
+def _check_change(config: Config, overrides: Mapping[str, int]) -> None:
+    """Raise SettingError for limits that would admit no client, not even one to change them."""
+    if config["max.connections"] == 0:
+        raise SettingError("max.connections=0: expected at least 1 at run time, nobody could connect to raise it again")
+    _check_addresses(config, overrides)
+
+
+def _check_addresses(config: Config, overrides: Mapping[str, int]) -> None:
+    if config[PER_ADDRESS] == 0 and not overrides:
+        raise SettingError(f"{PER_ADDRESS}=0 admits only the addresses of {OVERRIDES}, which names none")

@@ -12,18 +12,30 @@ class RateLimiter:
     """
 
     def __init__(self, per_second: float, clock: Clock, burst: float | None = None) -> None:
-        self._per_ms = per_second / 1000
-        self._burst = max(1.0, per_second if burst is None else burst)
         self._clock = clock
-        self._tokens = self._burst
         self._filled_ms = clock.monotonic_ms()
+        self._set(per_second, burst)
+        self._tokens = self._burst
 
     def wait_ms(self) -> float:
         """Return the milliseconds until one more event is allowed; 0: it is allowed now."""
+        self._fill()
+        return max(0.0, (1 - self._tokens) / self._per_ms)
+
+    def configure(self, per_second: float, burst: float | None = None) -> None:
+        """Change the limits. What was allowed and not used stays allowed, within the new burst."""
+        self._fill()
+        self._set(per_second, burst)
+        self._tokens = min(self._tokens, self._burst)
+
+    def _set(self, per_second: float, burst: float | None) -> None:
+        self._per_ms = per_second / 1000
+        self._burst = max(1.0, per_second if burst is None else burst)
+
+    def _fill(self) -> None:
         now_ms = self._clock.monotonic_ms()
         self._tokens = min(self._burst, self._tokens + (now_ms - self._filled_ms) * self._per_ms)
         self._filled_ms = now_ms
-        return max(0.0, (1 - self._tokens) / self._per_ms)
 
     def count(self) -> None:
         """Count one event."""

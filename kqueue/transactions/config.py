@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from kqueue.base.settings import ANY, Config, MiB, Scope, Setting, SettingType, Validator, at_least
+from kqueue.base.settings import ANY, Config, MiB, Scope, Setting, SettingType, UpdateMode, Validator, at_least
 
 SHORT_MAX = 2**15 - 1
 _REPLICATION = Validator(
@@ -12,8 +13,8 @@ _REPLICATION = Validator(
 )
 
 
-def _row(name: str, kind: SettingType, default: int | bool, valid: Validator, doc: str) -> Setting:
-    return Setting(name, kind, default, valid, Scope.BROKER, doc)
+def _row(name: str, kind: SettingType, default: int | bool, valid: Validator, doc: str, **more: Any) -> Setting:
+    return Setting(name, kind, default, valid, Scope.BROKER, doc, **more)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -51,6 +52,7 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         ANY,
         "Check that a partition was added to the producer's transaction before its first record.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     _row(
         "transaction.two.phase.commit.enable",

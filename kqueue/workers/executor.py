@@ -24,11 +24,12 @@ logger = logging.getLogger("kqueue.server")
 class _Queue:
     """The jobs of one `IoJob.queue`, and its threads. Thread: the owner thread, except `todo`."""
 
-    __slots__ = ("threads", "todo", "under_way")
+    __slots__ = ("ending", "threads", "todo", "under_way")
 
     def __init__(self) -> None:
         self.todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
         self.threads: list[threading.Thread] = []
+        self.ending = 0  # threads that were told to end
         self.under_way = 0
 
 
@@ -76,12 +77,24 @@ class JobExecutor:
         if queue is None:
             queue = self._queues[job.queue] = _Queue()
         queue.under_way += 1
-        if queue.under_way > len(queue.threads) and len(queue.threads) < self._threads_max:
+        working = len(queue.threads) - queue.ending
+        if queue.under_way > working and working < self._threads_max:
             self._start_thread(queue)
         queue.todo.put(job)
         if not queue.threads:  # the interpreter is ending and starts no more threads: flush here
             queue.todo.put(None)
             _work(queue.todo, self._run)
+
+    def resize(self, threads_max: int) -> None:
+        """Change the bound on the threads of each queue; surplus ones end after the jobs before."""
+        self._threads_max = threads_max
+        for queue in self._queues.values():
+            alive = [thread for thread in queue.threads if thread.is_alive()]
+            queue.ending -= len(queue.threads) - len(alive)
+            queue.threads = alive
+            for _ in range(len(alive) - queue.ending - threads_max):
+                queue.todo.put(None)
+                queue.ending += 1
 
     def cancel_cpu(self) -> None:
         """Kill the processes of CPU jobs, and cancel their tasks in threads. They finish with

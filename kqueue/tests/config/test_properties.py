@@ -123,7 +123,7 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
-        "authorizer.class.name=\nprocess.roles=broker,controller\nnum.io.threads=8\nnode.id=3\nnum.io.threads=4\n"
+        "authorizer.class.name=\nprocess.roles=broker,controller\nrequest.timeout.ms=8\nnode.id=3\nrequest.timeout.ms=4\n"
     )
     with caplog.at_level(logging.WARNING, "kqueue"):
         assert read_config(file)["node.id"] == 3
@@ -131,8 +131,8 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
         f"{file} line 1: authorizer.class.name has no effect and is left out: its value requests no feature",
         f"{file} line 2: process.roles has no effect and is left out: there is one node and no controller quorum",
         (
-            f"{file} line 5: num.io.threads has no effect and is left out: one thread serves all connections; see "
-            "background.threads"
+            f"{file} line 5: request.timeout.ms has no effect and is left out: each partition has one replica, and "
+            "the broker connects to no other"
         ),
     ]
 

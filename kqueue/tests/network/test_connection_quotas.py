@@ -4,6 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.base.errors import SettingError
+from kqueue.base.settings import Config, ConfigSource
+from kqueue.config.catalog import CATALOG
 from kqueue.network.connection_quotas import ConnectionQuotas, connections_max_within
 
 
@@ -42,3 +45,41 @@ def test_connection_counts_match_a_simple_model(steps: list[tuple[str, bool]], t
             there.remove(address)
             quotas.release(address)
     assert quotas.total == len(there)
+
+
+def test_quotas_follow_the_settings() -> None:
+    config = Config(CATALOG, {"max.connections": 3, "max.connections.per.ip.overrides": "localhost:1"})
+    quotas = ConnectionQuotas.of(config)
+    assert quotas.admit("127.0.0.1") is None
+    assert "max.connections.per.ip" in (quotas.admit("127.0.0.1") or "")
+    set_dynamic(config, {"max.connections.per.ip.overrides": ["127.0.0.1:2"], "max.connections": 2})
+    assert quotas.admit("127.0.0.1") is None
+    assert "max.connections)" in (quotas.admit("127.0.0.2") or "")
+    set_dynamic(config, {"max.connections.per.ip": 1})
+    assert quotas.admit("127.0.0.2") is None
+    quotas.release("127.0.0.1")
+    assert "max.connections.per.ip" in (quotas.admit("127.0.0.1") or "")  # the override of the start counts again
+    set_dynamic(config, {})
+    assert quotas.admit("127.0.0.2") is None
+    assert "max.connections)" in (quotas.admit("127.0.0.3") or "")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"max.connections": 0}, "nobody could connect to raise it again"),
+        ({"max.connections.per.ip": 0}, "which names none"),
+        ({"max.connections.per.ip.overrides": ["localhost:5"]}, "expected address:number, found 'localhost:5'"),
+        ({"max.connections.per.ip.overrides": ["127.0.0.1"]}, "expected address:number"),
+    ],
+)
+def test_values_that_lock_everybody_out_are_refused_at_run_time(values: dict[str, object], words: str) -> None:
+    config = Config(CATALOG)
+    ConnectionQuotas.of(config)
+    with pytest.raises(SettingError, match=words):
+        config.check_dynamic(ConfigSource.DYNAMIC_BROKER, values)
+
+
+def set_dynamic(config: Config, values: dict[str, object]) -> None:
+    config.check_dynamic(ConfigSource.DYNAMIC_BROKER, values)
+    config.set_dynamic(ConfigSource.DYNAMIC_BROKER, values)

@@ -22,3 +22,19 @@ def test_rate_limiter_allows_a_burst_of_one_second() -> None:
         assert rate.wait_ms() == 0
         rate.count()
     assert rate.wait_ms() > 0
+
+
+def test_a_new_rate_counts_at_once() -> None:
+    clock = ManualClock()
+    rate = RateLimiter(10, clock)
+    rate.configure(2)
+    for _ in range(2):
+        assert rate.wait_ms() == 0
+        rate.count()
+    assert rate.wait_ms() == pytest.approx(500)
+    rate.configure(100)
+    assert rate.wait_ms() == pytest.approx(10)
+    clock.advance(1000)
+    for _ in range(100):
+        rate.count()
+    assert rate.wait_ms() == pytest.approx(10)

@@ -246,3 +246,40 @@ def test_many_completions_let_the_loop_poll_between_them() -> None:
         )
 
     with_jobs(test)
+
+
+def test_the_number_of_threads_can_change() -> None:
+    async def test(jobs: JobExecutor) -> None:
+        gate = threading.Event()
+        running = threading.Semaphore(0)
+
+        def work() -> None:
+            running.release()
+            assert gate.wait(10)
+
+        def submit(count: int) -> None:
+            for _ in range(count):
+                jobs.submit(IoJob("work", work, lambda result, error: None))
+
+        submit(4)
+        assert all(running.acquire(timeout=10) for _ in range(2))
+        assert not running.acquire(timeout=0.05), "two threads at most"
+        jobs.resize(3)
+        submit(1)
+        assert running.acquire(timeout=10)
+        gate.set()
+        await jobs.drain()
+        jobs.resize(1)
+        await until(lambda: sum(thread.name.startswith("test-jobs") for thread in threading.enumerate()) == 1)
+        gate.clear()
+        while running.acquire(blocking=False):
+            pass
+        submit(3)
+        assert running.acquire(timeout=10)
+        assert not running.acquire(timeout=0.05), "one thread at most"
+        jobs.resize(2)
+        submit(1)
+        assert running.acquire(timeout=10)
+        gate.set()
+
+    with_jobs(test)
