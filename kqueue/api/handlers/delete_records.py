@@ -70,7 +70,7 @@ def _handle_sliced(
             )
             yield None
         yield None
-    response = DeleteRecordsResponse(topics=list(topics.values()))
+    response = DeleteRecordsResponse(topics=[topic for topic in topics.values() if topic.partitions])
     promises = tuple(deletion.promise for deletion in deletions)
     return wait_for_all(
         promises,

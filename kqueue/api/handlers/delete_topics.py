@@ -70,7 +70,13 @@ def _handle_sliced(
     request: DeleteTopicsRequest, context: RequestContext
 ) -> SlicedWork[DeleteTopicsResponse | DelayedOperation[DeleteTopicsResponse]]:
     counts = Counter(_asked(request, context.api_version))
-    outcomes = yield from collect(lambda key: _delete(key, context, once=counts[key] == 1), list(counts))
+    topics = yield from collect(lambda named: _find(named, context), counts)
+    repeated = {topic for topic, count in Counter(topics).items() if count > 1}  # by name and by id
+    outcomes: list[Outcome] = [_repeated(topic) for topic in repeated]
+    for (named, count), topic in zip(counts.items(), topics, strict=True):
+        if topic not in repeated:
+            outcomes.append(_repeated(named) if count > 1 else _delete(named, topic, context))
+        yield None
     promises = tuple(outcome[1] for outcome in outcomes if isinstance(outcome, tuple))
     return wait_for_all(
         promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
@@ -82,20 +88,30 @@ def _asked(request: DeleteTopicsRequest, version: int) -> list[TopicReference]:
     return [TopicReference(state.name, state.topic_id) for state in states]
 
 
-def _delete(named: TopicReference, context: RequestContext, *, once: bool) -> Outcome:
+def _find(named: TopicReference, context: RequestContext) -> TopicReference:
+    """Return both name and id of a topic; what the request has if there is none."""
+    topics = context.broker.topics
+    topic = topics.find(named.name) if named.name is not None else topics.find_by_id(named.id)
+    return named if topic is None else TopicReference(topic.name, topic.id)
+
+
+def _repeated(named: TopicReference) -> DeletableTopicResult:
+    return _result(named, InvalidRequest("the topic is twice in the request"))
+
+
+def _delete(named: TopicReference, topic: TopicReference, context: RequestContext) -> Outcome:
+    """Start the deletion of `topic`, which the request calls `named`."""
     topics = context.broker.topics
     try:
-        if not once:
-            raise InvalidRequest("the topic is twice in the request")
         if (named.name is None) == (named.id == UUID_ZERO):
             raise InvalidRequest("a topic is named by its name or by its id, not by both or neither")
-        topic = topics.get(named.name) if named.name is not None else topics.by_id(named.id)
-        named = TopicReference(topic.name, topic.id)
-        return named, topics.delete(topic.name)
+        if topic.name is None:
+            topics.by_id(topic.id)  # raises
+        return topic, topics.delete(topic.name or "")
     except TopicDeletionDisabled as error:
-        return _result(named, error if context.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
+        return _result(topic, error if context.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
     except KqueueError as error:
-        return _result(named, error)
+        return _result(topic, error)
 
 
 def _respond(outcomes: list[Outcome]) -> SlicedWork[DeleteTopicsResponse]:

@@ -41,7 +41,7 @@ def handle(
     request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse | DelayedOperation[ElectLeadersResponse]:
     """Return why no partition gets another leader."""
-    if request.election_type not in NO_LEADER_CODES:
+    if request.topic_partitions != [] and request.election_type not in NO_LEADER_CODES:
         raise InvalidRequest(f"election type {request.election_type} is unknown")
     return in_slices(context, _elect(request, context))
 
