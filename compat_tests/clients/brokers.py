@@ -19,6 +19,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 500,
     "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 4,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 
 

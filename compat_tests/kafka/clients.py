@@ -118,7 +118,7 @@ class Writer:
 
     def __init__(self, bootstrap: str, codec: str = "none", batch_records: int = 20, **settings: Any) -> None:
         self._outcomes: list[KafkaError | None] = []
-        self._producer = Producer(
+        self.producer = Producer(
             {
                 **QUIET,
                 "bootstrap.servers": bootstrap,
@@ -135,11 +135,11 @@ class Writer:
         count = 0
         for one in records:
             headers = list(one.headers)
-            self._producer.produce(
+            self.producer.produce(
                 topic, one.value, one.key, one.partition, self._delivered, timestamp=one.timestamp, headers=headers
             )
             count += 1
-        assert self._producer.flush(TIMEOUT_S) == 0, f"records for {topic} were not answered within {TIMEOUT_S} s"
+        assert self.producer.flush(TIMEOUT_S) == 0, f"records for {topic} were not answered within {TIMEOUT_S} s"
         failed = [error for error in self._outcomes if error is not None]
         assert not failed, f"{topic}: {failed[0]}"
         assert len(self._outcomes) == count
@@ -148,23 +148,23 @@ class Writer:
         """All these records in one transaction; the settings must name a transactional.id, and
         `init` come first.
         """
-        self._producer.begin_transaction()
+        self.producer.begin_transaction()
         self.write(topic, records)
         self.end(commit=commit)
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort the transaction that `begin` began."""
         if commit:
-            self._producer.commit_transaction(TIMEOUT_S)
+            self.producer.commit_transaction(TIMEOUT_S)
         else:
-            self._producer.abort_transaction(TIMEOUT_S)
+            self.producer.abort_transaction(TIMEOUT_S)
 
     def init(self) -> Writer:
-        self._producer.init_transactions(TIMEOUT_S)
+        self.producer.init_transactions(TIMEOUT_S)
         return self
 
     def begin(self) -> None:
-        self._producer.begin_transaction()
+        self.producer.begin_transaction()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self._outcomes.append(error)

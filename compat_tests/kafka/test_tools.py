@@ -145,7 +145,8 @@ def test_configs_of_brokers(tool: Tool) -> None:
         configs(tool, "alter", "brokers", name, "--delete-config", "log.retention.bytes")
         assert "log.retention.bytes" not in configs(tool, "describe", "brokers", name)
     refused = configs(tool, "alter", "brokers", "1", "--add-config", "node.id=7", status=1)
-    assert "Cannot update these configs dynamically: [node.id]" in refused
+    assert "InvalidRequest" in refused
+    assert "node.id" in refused
     assert "node.id=1" in configs(tool, "describe", "brokers", "1", "--all")
 
 
