@@ -65,7 +65,6 @@ def answers(bootstrap: str, scenario: Scenario) -> list[Any]:
 def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The addresses of a Kafka and a kqueue, both without topics."""
     node = Kafka(tmp_path_factory.mktemp("admin") / "kafka").copy_from(formatted)
-    node.settings = {"log.cleaner.enable": "true"}
     with node, serving(tmp_path_factory.mktemp("kqueue"), node_id=NODE) as broker:
         yield node.bootstrap, broker.bootstrap
 

@@ -1,22 +1,32 @@
-"""`kqueue cluster info`: id, brokers and API versions of a cluster."""
+"""`kqueue cluster`: id, brokers, features, quorum and API versions of a cluster."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require_client
-from kqueue.cli.output import columns, output_option, print_json
-from kqueue.wire.apis import BY_KEY
+from kqueue.api.api_table import HEAD, api_rows
+from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require, require_client
+from kqueue.cli.output import columns, output_option, print_json, table_console
+from kqueue.wire.apis import API_VERSIONS, BY_KEY
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+DESCRIBE_QUORUM = 55
+VERSION_FEATURES = 3
+"""First version of ApiVersions that reports features."""
 
 
 @click.group()
 def cluster() -> None:
-    """Show a cluster's id, controller and brokers.
+    """Show a cluster's id, controller, brokers and features, and which APIs kqueue serves.
 
     \b
       kqueue cluster info
+      kqueue cluster apis
     """
 
 
@@ -24,7 +34,7 @@ def cluster() -> None:
 @output_option
 @bootstrap_option
 def info(as_json: bool, bootstrap: str) -> None:
-    """Show the cluster's id, controller, brokers and API versions.
+    """Show the cluster's id, controller, brokers, features, quorum and API versions.
 
     \b
       kqueue cluster info
@@ -37,6 +47,9 @@ def info(as_json: bool, bootstrap: str) -> None:
     metadata = cluster_metadata(bootstrap)
     with admin(bootstrap) as client:
         versions = {id: client.get_broker_version_data(id) for id in metadata.brokers}
+        served = versions[metadata.controller if metadata.controller in versions else min(versions)].api_versions
+        features = _features(client, served)
+        quorum = _quorum(client, served)
     brokers = [
         {
             "id": id,
@@ -48,26 +61,99 @@ def info(as_json: bool, bootstrap: str) -> None:
         }
         for id, node in sorted(metadata.brokers.items())
     ]
-    served = versions[metadata.controller if metadata.controller in versions else min(versions)].api_versions
     apis = [
         {"name": BY_KEY[key].name if key in BY_KEY else None, "key": key, "min": low, "max": high}
         for key, (low, high) in sorted(served.items())
     ]
     if as_json:
         print_json(
-            {"cluster_id": metadata.cluster_id, "controller": metadata.controller, "brokers": brokers, "apis": apis}
+            {
+                "cluster_id": metadata.cluster_id,
+                "controller": metadata.controller,
+                "brokers": brokers,
+                "features": features,
+                "quorum": quorum,
+                "apis": apis,
+            }
         )
     else:
-        _print(metadata.cluster_id, brokers, apis)
+        click.echo(f"Cluster {metadata.cluster_id or 'without an id'}\n")
+        _print_brokers(brokers)
+        _print_features(features, quorum)
+        _print_apis(apis)
 
 
-def _print(cluster_id: str | None, brokers: list[dict[str, Any]], apis: list[dict[str, Any]]) -> None:
-    click.echo(f"Cluster {cluster_id or 'without an id'}\n")
+@cluster.command("apis")
+@output_option
+def list_apis(as_json: bool) -> None:
+    """Show which APIs of the protocol this kqueue serves, from which version, or why not.
+
+    It asks no broker; `kqueue cluster info` shows the APIs of a running one.
+    """
+    rows = api_rows()
+    if as_json:
+        print_json([row._asdict() for row in rows])
+        return
+    require("rich", "cli")
+    from rich.table import Table
+
+    table = Table(*HEAD, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row.cells())
+    table_console().print(table)
+
+
+def _features(client: KafkaAdminClient, served: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
+    """Return the features, by name; none of brokers that report none."""
+    if served[API_VERSIONS][1] < VERSION_FEATURES:
+        return []
+    features = []
+    for name, found in sorted(client.describe_features().items()):
+        supported_min, supported_max = found.get("supported", (None, None))
+        level = found.get("finalized", (0, 0))[1]
+        features.append({"name": name, "level": level, "supported_min": supported_min, "supported_max": supported_max})
+    return features
+
+
+def _quorum(client: KafkaAdminClient, served: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
+    """Return the quorum of the metadata; None: the broker does not report one."""
+    if DESCRIBE_QUORUM not in served:
+        return None
+    ((partition,),) = [topic["partitions"] for topic in client.describe_metadata_quorum()["topics"]]
+    return {
+        "leader": partition["leader_id"],
+        "epoch": partition["leader_epoch"],
+        "high_watermark": partition["high_watermark"],
+        "voters": [voter["replica_id"] for voter in partition["current_voters"]],
+        "observers": [observer["replica_id"] for observer in partition["observers"]],
+    }
+
+
+def _print_brokers(brokers: list[dict[str, Any]]) -> None:
     keys = ("id", "host", "port", "rack", "kafka")
     rows = []
     for broker in brokers:
         cells = ["-" if broker[key] is None else broker[key] for key in keys]
         rows.append([*cells, "yes" if broker["is_controller"] else ""])
     click.echo(columns(("BROKER", "HOST", "PORT", "RACK", "KAFKA", "CONTROLLER"), rows) + "\n")
+
+
+def _print_features(features: list[dict[str, Any]], quorum: dict[str, Any] | None) -> None:
+    if features:
+        rows = [
+            (row["name"], row["level"], f"{row['supported_min']} to {row['supported_max']}")
+            if row["supported_max"] is not None
+            else (row["name"], row["level"], "-")
+            for row in features
+        ]
+        click.echo(columns(("FEATURE", "LEVEL", "SUPPORTED"), rows) + "\n")
+    if quorum is not None:
+        keys = ("leader", "epoch", "high_watermark")
+        ids = [", ".join(map(str, quorum[key])) or "-" for key in ("voters", "observers")]
+        head = ("LEADER", "EPOCH", "METADATA END", "VOTERS", "OBSERVERS")
+        click.echo(columns(head, [[*(quorum[key] for key in keys), *ids]]) + "\n")
+
+
+def _print_apis(apis: list[dict[str, Any]]) -> None:
     served = [(api["name"] or "unknown", api["key"], f"{api['min']} to {api['max']}") for api in apis]
     click.echo(columns(("API", "KEY", "VERSIONS"), served))

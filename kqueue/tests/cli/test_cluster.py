@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 from click.testing import Result
 
 import kqueue
+from kqueue.api.api_table import api_rows
 
 Kq = Callable[..., Result]
 
@@ -16,7 +18,10 @@ def test_a_cluster_is_shown_with_its_brokers_and_apis(kq: Kq) -> None:
         assert lines[0] == f"Cluster {broker._server.broker.cluster_id}"
         assert lines[2].split() == ["BROKER", "HOST", "PORT", "RACK", "KAFKA", "CONTROLLER"]
         assert lines[3].split() == ["7", "127.0.0.1", str(broker.port), "-", "4.3", "yes"]
-        assert ["Produce", "0", "0", "to", "13"] in [line.split() for line in lines[5:]]
+        rows = [line.split() for line in lines[5:]]
+        assert ["Produce", "0", "0", "to", "13"] in rows
+        assert ["transaction.version", "2", "0", "to", "2"] in rows
+        assert ["7", "0", "3", "7", "-"] in rows, "the quorum: leader, epoch, end, voters, observers"
         assert max(map(len, lines)) <= 80
 
 
@@ -25,3 +30,21 @@ def test_older_brokers_are_shown_as_what_they_are(kq: Kq, version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         result = kq("cluster", "info", "-b", broker.bootstrap)
         assert result.stdout.splitlines()[3].split()[4] == version
+
+
+def test_features_and_quorum_as_json(kq: Kq) -> None:
+    with kqueue.Broker(node_id=7) as broker:
+        shown = json.loads(kq("cluster", "info", "-b", broker.bootstrap, "-o", "json").stdout)
+    assert {"name": "metadata.version", "level": 30, "supported_min": 7, "supported_max": 30} in shown["features"]
+    assert (shown["quorum"]["leader"], shown["quorum"]["voters"], shown["quorum"]["observers"]) == (7, [7], [])
+
+
+def test_the_apis_are_those_of_the_code(kq: Kq) -> None:
+    rows = json.loads(kq("cluster", "apis", "-o", "json").stdout)
+    assert [tuple(row.values()) for row in rows] == [
+        (row.key, row.name, row.served and [*row.served], row.kafka and [*row.kafka], row.reason) for row in api_rows()
+    ]
+    shown = [line.split() for line in kq("cluster", "apis").stdout.splitlines()]
+    assert shown[0][:3] == ["Key", "API", "kqueue"]
+    assert ["0", "Produce", "0-13", "0-13"] in shown
+    assert ["29", "DescribeAcls", "-", "1-3", "comes", "with", "security"] in shown

@@ -137,6 +137,8 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "member
                 "cluster_id": None,
                 "controller": None,
                 "brokers": [dict.fromkeys(("id", "host", "port", "rack", "is_controller", "kafka"))],
+                "features": [dict.fromkeys(("name", "level", "supported_min", "supported_max"))],
+                "quorum": dict.fromkeys(("leader", "epoch", "high_watermark", "voters", "observers")),
                 "apis": [dict.fromkeys(("name", "key", "min", "max"))],
             },
         ),

@@ -105,3 +105,17 @@ def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
     started = client.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1500), 5)
     client.sim.advance(1500)
     assert started.response.responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_topic_named_in_two_ways_is_not_deleted() -> None:
+    """As Kafka: one result. By name and by id it has both; repeated in one way it has only that."""
+    client = SimulatedClient()
+    ids = {name: client.sim.topic(name).id for name in "ab"}
+    both = [DeleteTopicState(name="a"), DeleteTopicState(name=None, topic_id=ids["a"])]
+    (row,) = client.ask(DeleteTopicsRequest(topics=both), 6).responses
+    assert (row.name, row.topic_id, row.error_code) == ("a", ids["a"], ErrorCode.INVALID_REQUEST)
+    (row,) = client.ask(DeleteTopicsRequest(topics=[both[0]] * 2), 6).responses
+    assert (row.name, row.topic_id, row.error_code) == ("a", bytes(16), ErrorCode.INVALID_REQUEST)
+    (row,) = client.ask(DeleteTopicsRequest(topics=[both[1]] * 2), 6).responses
+    assert (row.name, row.topic_id, row.error_code) == (None, ids["a"], ErrorCode.INVALID_REQUEST)
+    assert client.sim.broker.topics.names() == ["a", "b"]

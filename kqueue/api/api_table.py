@@ -1,0 +1,113 @@
+"""Which APIs of the protocol this kqueue serves, from which version, or why not.
+
+Derived from the handlers (`api.handler_table`), the messages (`wire.apis`) and the reasons below.
+README holds this table and a test compares them; ``python -m kqueue.api.api_table README.md``
+writes it there.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from kqueue.api import handler_table
+from kqueue.api.version_profiles import KAFKA
+from kqueue.wire.apis import ALL
+
+KAFKA_4 = 2
+"""The column of Kafka 4.3 in `KAFKA`."""
+HEAD = ("Key", "API", "kqueue", "Kafka 4.3", "Why not")
+NONE = "-"
+TABLE = re.compile(r"^\| Key \| API \|.*?(?=\n\n)", re.MULTILINE | re.DOTALL)
+
+WITHOUT_MESSAGES = {
+    38: "CreateDelegationToken",
+    39: "RenewDelegationToken",
+    40: "ExpireDelegationToken",
+    41: "DescribeDelegationToken",
+    80: "AddRaftVoter",
+    81: "RemoveRaftVoter",
+    88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe",
+}
+"""APIs of the protocol that `wire.apis` does not declare, because nothing uses them."""
+
+SECURITY = "comes with security"
+GROUPS = "comes with the new group protocols"
+BROKERS = "between brokers and controllers"
+TRANSACTIONS = "comes with transactions"
+REASONS = {
+    **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), SECURITY),
+    **dict.fromkeys(("DescribeAcls", "CreateAcls", "DeleteAcls"), SECURITY),
+    **dict.fromkeys(("DescribeClientQuotas", "AlterClientQuotas"), SECURITY),
+    **dict.fromkeys(("DescribeUserScramCredentials", "AlterUserScramCredentials"), SECURITY),
+    **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
+    **dict.fromkeys(("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"), GROUPS),
+    **dict.fromkeys(("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"), GROUPS),
+    **dict.fromkeys(("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"), GROUPS),
+    **dict.fromkeys(("StreamsGroupHeartbeat", "StreamsGroupDescribe"), GROUPS),
+    **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
+    **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"), TRANSACTIONS),
+    **dict.fromkeys(("DescribeTransactions", "ListTransactions"), TRANSACTIONS),
+    "AlterReplicaLogDirs": "comes with moves between data folders",
+    **dict.fromkeys(("GetTelemetrySubscriptions", "PushTelemetry"), "comes with a receiver of client metrics"),
+}
+"""Why an API is not served, by its name."""
+
+
+class ApiRow(NamedTuple):
+    """One API. `served`, `kafka`: lowest and highest version here and in Kafka 4.3; None: none.
+
+    `reason`: why it is not served; "" if it is.
+    """
+
+    key: int
+    name: str
+    served: tuple[int, int] | None
+    kafka: tuple[int, int] | None
+    reason: str
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the row as text, in the order of `HEAD`."""
+        return str(self.key), self.name, versions_text(self.served), versions_text(self.kafka), self.reason
+
+
+def api_rows() -> list[ApiRow]:
+    """Return a row for each API of the protocol that clients, tools or brokers send, by key."""
+    served = {row.api.name: row.versions for row in handler_table.all_handlers()}
+    names = {api.key: api.name for api in ALL} | WITHOUT_MESSAGES
+    return [
+        ApiRow(key, name, served.get(name), _kafkas(name), "" if name in served else REASONS[name])
+        for key, name in sorted(names.items())
+    ]
+
+
+def markdown() -> str:
+    """Return the table as Markdown."""
+    rows = [HEAD, tuple("---" for _ in HEAD), *(row.cells() for row in api_rows())]
+    return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in rows)
+
+
+def versions_text(versions: tuple[int, int] | None) -> str:
+    """Return ``0-13``, ``0``, or ``-``."""
+    if versions is None:
+        return NONE
+    low, high = versions
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _kafkas(name: str) -> tuple[int, int] | None:
+    columns = KAFKA.get(name)
+    return columns[KAFKA_4] if columns is not None else None
+
+
+def replace_table(text: str) -> str:
+    """Return a Markdown text with the table of APIs that it has replaced by the one of now."""
+    return TABLE.sub(lambda found: markdown(), text)
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(replace_table(path.read_text()))
