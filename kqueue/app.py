@@ -98,7 +98,8 @@ class Server:
     async def start(self) -> None:
         """Open the data and serve; returns once clients can connect.
 
-        Blocks the loop while logs and metadata are read.
+        After a crash logs are recovered beside the clients: see `ready`. Blocks the loop while
+        metadata are read.
 
         Raises: SettingError, FolderInUse (another broker has a data folder), ListenFailed,
             StorageFailed.
@@ -118,6 +119,10 @@ class Server:
             self._data_location(),
             time.monotonic() - began,
         )
+
+    async def ready(self) -> None:
+        """Wait until all logs are recovered, or refused, and all groups loaded."""
+        await self.result(self.broker.ready)
 
     async def stop(self, *, erase: bool = False) -> None:
         """Accept no more clients, finish the requests under way, send their responses, flush

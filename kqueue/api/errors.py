@@ -39,6 +39,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
     errors.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    errors.LogRecovering: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     errors.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,

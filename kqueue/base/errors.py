@@ -239,6 +239,10 @@ class NotLeader(RequestRefused):
     """This broker does not lead the partition."""
 
 
+class LogRecovering(NotLeader):
+    """The partition's log is being recovered after a crash; retry."""
+
+
 class InvalidRequiredAcks(RequestRefused):
     """acks is none of -1, 0, 1."""
 

@@ -377,10 +377,6 @@ class Backlogs:
             for partition in topic.partitions:
                 partition.backlog = None
 
-    def finish(self) -> None:
-        """Open all logs that count, now. Blocks."""
-        self._slices.finish()
-
     def committed(self, group: str, topic: str, partition: int, offset: int | None) -> None:
         """Follow a committed offset of any group; None: it is gone."""
         backlog = self._topics.get(topic)

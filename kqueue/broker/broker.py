@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
@@ -25,10 +24,12 @@ from kqueue.broker import folder_import
 from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
+from kqueue.broker.coordinator_loads import CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import Features
 from kqueue.broker.fetch_sessions import FetchSessions
+from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
@@ -40,7 +41,9 @@ from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
+from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.metadata.store import MetadataStore
+from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.broker")
 EPOCH_KEY = "/leader_epoch"
@@ -111,6 +114,10 @@ class Broker:
         )
         self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
         self.groups.observe_offsets(self.backlogs.committed)
+        recoveries = config["num.recovery.threads.per.data.dir"]
+        self.recovery = LogRecovery(logs, jobs, clock, recoveries, self._log_to_recover, self._log_settled)
+        self._loads = CoordinatorLoads(self.append_scheduler, self.timers, clock, self._note_ready)
+        self.ready: Promise[None] = Promise()
         self._deleted_topics = DeletedTopics(self.metadata, logs)
         logs.on_removed = self._forget_deleted_topics
         self.cleanup = CleanupScheduler(
@@ -124,8 +131,10 @@ class Broker:
         return self.logs.cluster_id
 
     def start(self) -> None:
-        """Load what is on disk. A log that cannot be opened is logged; the others are served.
+        """Load metadata; begin to recover logs and to load groups, which ends with `ready`.
 
+        Until then each log is served once it is recovered, and each group once it is loaded. What
+        can't be recovered is logged and refused; the rest is served.
         Raises: StorageFailed: no metadata.
         """
         self.metadata.load()
@@ -136,12 +145,9 @@ class Broker:
         self.topics.load()
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(self.metadata))
         self._forget_deleted_topics()
-        if self.logs.was_unclean:
-            self._recover()
-        self._load_groups()
-        for topic in self.topics:
-            self.backlogs.configure(topic)
-        self.backlogs.finish()
+        self._recover()
+        self._loads.add(self.groups, self._group_log, "groups", self._group_log.used_partitions(self._has_or_had))
+        self._note_ready()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
         self._every("producer.id.expiration.check.interval.ms", self.logs.expire_producers)
@@ -156,6 +162,8 @@ class Broker:
         Folders not created yet are created on first use of their partitions.
         """
         self._stopping = True
+        self.recovery.stop()
+        self._loads.stop()
         self._slices.finish()
         self.logs.stop_creating()
 
@@ -181,12 +189,20 @@ class Broker:
                 self._delete_partition(partition)
 
     def open_log(self, topic: str, index: int) -> Log:
-        """Open the log of a partition, for `Partition` only. Raises StorageFailed."""
+        """Open the log of a partition, for `Partition` only.
+
+        Raises: StorageFailed. LogRecovering.
+        """
         current = self.topics.get(topic)
+        self.recovery.check(topic, index)
         for old in self._deleting.get(topic, ()):
             if index < len(old.partitions):
                 self._delete_partition(old.partitions[index])
         return self.logs.open(topic, index, current.id, current.log_config)
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
+        return self.recovery.is_pending(topic, index)
 
     def _begin_epoch(self) -> None:
         stored = self.metadata.get(EPOCH_KEY)
@@ -198,27 +214,30 @@ class Broker:
             self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
 
     def _recover(self) -> None:
-        """Open, and so recover, every log; one that cannot be opened is logged and refused to
-        clients.
-        """
-        for topic in self.topics:
-            for partition in topic.partitions:
-                if self.logs.has(topic.name, partition.index):
-                    try:
-                        partition.log  # noqa: B018  opening it is what recovers it
-                    except StorageFailed as error:
-                        logger.error("%s-%d can't be recovered: %s", topic.name, partition.index, error)
+        unrecovered = set(self.logs.unrecovered())
+        if unrecovered:
+            self.recovery.start(
+                partition
+                for topic in self.topics
+                for partition in topic.partitions
+                if (topic.name, partition.index) in unrecovered
+            )
 
-    def _load_groups(self) -> None:
-        """Replay the groups; those of an unreadable partition are refused, the others served."""
-        for partition in self._group_log.used_partitions(self._has_or_had):
-            try:
-                self.groups.load(partition.index, self._group_log.read(partition))
-            except TooManyOpenFiles:
-                raise  # the groups are intact: fail the start instead of refusing them for good
-            except (StorageFailed, CorruptData) as error:
-                logger.error("the groups of %s-%d can't be served: %s", partition.topic, partition.index, error)
-                self.groups.refuse(partition.index, str(error))
+    def _log_to_recover(self, partition: Partition) -> tuple[Storage, LogToRecover]:
+        topic = self.topics.get(partition.topic)
+        return self.logs.log_to_recover(topic.name, partition.index, topic.id, topic.log_config)
+
+    def _log_settled(self, partition: Partition) -> None:
+        self.purgatory.wake(partition)
+        self._loads.log_settled(partition)
+        self._note_ready()
+
+    def _note_ready(self) -> None:
+        if self.recovery.is_done and self._loads.is_done and not self.ready.done:
+            for topic in self.topics:
+                self.backlogs.configure(topic)  # not before: without committed offsets all is unread
+            self.ready.resolve(None)
+            self.purgatory.wake(self.ready)
 
     def _has_or_had(self, topic: str, index: int) -> bool:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None
@@ -254,7 +273,9 @@ class Broker:
     def _topic_deleted(self, topic: Topic) -> None:
         self._deleting.setdefault(topic.name, []).append(topic)
         self.backlogs.forget(topic)
-        self._slices.add(self._remove_folders(topic))
+        keys = [] if self.recovery.is_done else [(topic.name, partition.index) for partition in topic.partitions]
+        self.recovery.drop(keys, lambda: self._slices.add(self._remove_folders(topic)))
+        self._note_ready()
         self.groups.delete_topic(topic.name)
 
     def _remove_folders(self, topic: Topic) -> SlicedWork[None]:

@@ -121,6 +121,15 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Data folders, comma separated. A new partition is created in the emptiest.",
     ),
     Setting(
+        "num.recovery.threads.per.data.dir",
+        SettingType.INT,
+        2,
+        at_least(1),
+        Scope.BROKER,
+        "Recoveries at once for each data folder after a crash. A process of low priority runs each, or a thread if "
+        "there is little to read.",
+    ),
+    Setting(
         "num.partitions",
         SettingType.INT,
         1,

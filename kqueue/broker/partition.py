@@ -9,6 +9,7 @@ its own time, or as `flush.messages` and `flush.ms` say. The leader's log is the
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -43,6 +44,20 @@ FLUSH_AGAIN_MS = 100
 """A flush that could not open its files is retried after this time, or at the next append."""
 
 
+class PartitionState(enum.Enum):
+    """Whether a partition serves.
+
+    RECOVERING: its log is being recovered after a crash; requests get NOT_LEADER_OR_FOLLOWER, and
+        metadata names no leader. It becomes ONLINE, or its log is refused with the error.
+    ONLINE: its log is open, or opens at its first use.
+    OFFLINE: its log failed (`LogState.OFFLINE`), until the next start.
+    """
+
+    RECOVERING = "recovering"
+    ONLINE = "online"
+    OFFLINE = "offline"
+
+
 class PartitionHost(Protocol):
     """What a partition needs of its broker."""
 
@@ -58,7 +73,10 @@ class PartitionHost(Protocol):
     verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
 
     def open_log(self, topic: str, index: int) -> Log:
-        """Open the log of a partition. Raises StorageFailed."""
+        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
 
 
 class BacklogGate(Protocol):
@@ -140,8 +158,8 @@ class Partition:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the log failed so that nothing of it is served."""
-        return self.is_open and self.log.state is LogState.OFFLINE
+        """Whether nothing of the log is served: it failed, or it is not recovered yet."""
+        return self.state is not PartitionState.ONLINE
 
     @property
     def is_open(self) -> bool:
@@ -149,9 +167,19 @@ class Partition:
         return self._log is not None
 
     @property
+    def state(self) -> PartitionState:
+        """Whether the partition serves; opens nothing."""
+        if self._log is not None:
+            return PartitionState.OFFLINE if self._log.state is LogState.OFFLINE else PartitionState.ONLINE
+        is_recovering = self._host.is_recovering(self._topic, self.index)
+        return PartitionState.RECOVERING if is_recovering else PartitionState.ONLINE
+
+    @property
     def log(self) -> Log:
-        """The log, opened (and recovered, after a crash) on first use. Raises StorageFailed,
-        UnknownTopicOrPartition: deleted.
+        """The log, opened on first use.
+
+        Raises: StorageFailed. LogRecovering: a crash came before, and it is not recovered yet.
+            UnknownTopicOrPartition: deleted.
         """
         if self._log is None:
             if self.deleted:

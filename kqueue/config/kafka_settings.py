@@ -86,7 +86,7 @@ UNDECLARED = _names(
     metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads offsets.load.buffer.size
+    num.replica.alter.log.dirs.threads offsets.load.buffer.size
     offsets.topic.compression.codec principal.builder.class process.roles producer.purgatory.purge.interval.requests
     quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
@@ -218,7 +218,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"listener\.name\.", "listeners with TLS or SASL are refused"),
     (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
     (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
-    (r"num\.recovery\.threads", "logs are recovered one after another"),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),

@@ -38,6 +38,7 @@ from kqueue.records.partitioners import PartitionerFactory
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
+_STOP_AGAIN_S = 0.05
 _RUNNING: weakref.WeakSet[Broker] = weakref.WeakSet()
 
 
@@ -124,7 +125,8 @@ class Broker(InspectionMixin):
     # --- start and stop
 
     def start(self) -> Broker:
-        """Start, and return once clients can connect. Does nothing if it is running.
+        """Start, and return once clients can connect and, after a crash, all logs are recovered.
+        Does nothing if it is running.
 
         Raises:
             FolderInUse: another broker has the data folder.
@@ -255,8 +257,9 @@ class Broker(InspectionMixin):
             started.result()
         except BaseException:
             # it failed, and ends by itself; or the caller was interrupted, and will not use it
-            started.add_done_callback(self._stop_unused)
-            thread.join()
+            while thread.is_alive():
+                self._request_stop()
+                thread.join(_STOP_AGAIN_S)
             raise
         self._thread = thread
         _RUNNING.add(self)
@@ -270,12 +273,8 @@ class Broker(InspectionMixin):
         thread.join()
         self._ended.result()
 
-    def _stop_unused(self, started: Future[None]) -> None:
-        if started.exception() is None:
-            self._request_stop()
-
     def _request_stop(self) -> None:
-        with contextlib.suppress(RuntimeError):  # its loop has ended
+        with contextlib.suppress(RuntimeError, AttributeError):  # its loop has ended, or not begun
             self._loop.call_soon_threadsafe(self._stop_requested.set)
 
     def _run(self, config: Config, started: Future[None], sockets: Mapping[str, socket.socket] | None) -> None:
@@ -298,8 +297,8 @@ class Broker(InspectionMixin):
             storages = storages or [self._memory[0]]
         if metadata_store_name(config) == "memory":
             store = store or self._memory[1]
+        self._stop_requested = asyncio.Event()  # before the loop: see `_request_stop`
         self._loop = asyncio.get_running_loop()
-        self._stop_requested = asyncio.Event()
         self._server = Server(
             config,
             clock=self._time,
@@ -311,9 +310,16 @@ class Broker(InspectionMixin):
             sockets=sockets,
         )
         await self._server.start()
+        await self._ready_or_stop()
         started.set_result(None)
         await self._stop_requested.wait()
         await self._server.stop(erase=self._erases)
+
+    async def _ready_or_stop(self) -> None:
+        tasks = {asyncio.ensure_future(self._server.ready()), asyncio.ensure_future(self._stop_requested.wait())}
+        _, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
 
     def _advance(self, ms: float) -> None:
         self._call(lambda: self._server.advance(ms))

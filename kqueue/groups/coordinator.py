@@ -21,6 +21,7 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -85,6 +86,7 @@ class GroupCoordinator:
         self._wake = wake
         self._groups: dict[str, ClassicGroup] = {}
         self._writer = GroupWriter(log)
+        self._deleted_while_loading: set[str] = set()
         self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
         save = self._writer.save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
@@ -199,8 +201,10 @@ class GroupCoordinator:
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
         """Return all groups in one of `states` and of one of `types`, ignoring case.
 
-        An empty filter matches all groups.
+        An empty filter matches all groups. Raises: CoordinatorLoadInProgress: not all are loaded.
         """
+        if self._writer.is_loading:
+            raise CoordinatorLoadInProgress("the groups are still being read")
         lower_states = {state.lower() for state in states}
         if types and GROUP_TYPE not in {group_type.lower() for group_type in types}:
             return []
@@ -361,29 +365,41 @@ class GroupCoordinator:
 
     def delete_topic(self, topic: str) -> None:
         """Delete what all groups have committed for a deleted topic."""
+        if self._writer.is_loading:
+            self._deleted_while_loading.add(topic)  # what is loaded later may name it
         self._offsets.delete_topic(topic)
 
     # --- the log
 
-    def load(self, partition: int, entries: Iterable[LogEntry]) -> None:
-        """Replay one partition of the log; called once for each, before anything else.
+    def begin_loading(self, partition: int) -> None:
+        """Answer CoordinatorLoadInProgress for the groups of a partition until `load` or `refuse`
+        has ended.
+        """
+        self._writer.mark_loading(partition)
+
+    def load(self, partition: int, entries: Iterable[LogEntry]) -> SlicedWork[None]:
+        """Replay one partition of the log in steps; once for each, before its groups are used.
 
         Args:
             entries: oldest first, of committed batches only. Offsets of transactions without an end
                 marker become pending. Records of other group types are skipped.
         Raises: MalformedMessage: a record can't be read.
         """
-        replayed = replay(entries)
+        replayed = yield from replay(entries)
         try:
-            loaded = [
-                group for group_id in self._restore(replayed) if (group := self._groups.get(group_id)) is not None
-            ]
+            group_ids = yield from self._restore(replayed)
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the offsets topic: {error}") from None
-        for group in loaded:
+        for group in [group for group_id in group_ids if (group := self._groups.get(group_id)) is not None]:
             self._membership.resume(group)
+            yield None
+        self._writer.mark_loaded(partition)
+        for topic in self._deleted_while_loading:
+            self._offsets.delete_topic(topic, only=partition)
+        if not self._writer.is_loading:
+            self._deleted_while_loading.clear()
 
-    def _restore(self, replayed: ReplayedPartition) -> Iterable[str]:
+    def _restore(self, replayed: ReplayedPartition) -> SlicedWork[Iterable[str]]:
         """Apply records. Returns the ids of the groups that they name, in order."""
         group_ids: dict[str, None] = {}
         store = self._offsets.store
@@ -399,6 +415,7 @@ class GroupCoordinator:
                 store.remove(key.group, key.topic, key.partition)
             else:
                 store.put(key.group, key.topic, key.partition, records.read_offset(value))
+            yield None
         for (producer_id, raw_key, value), superseded in replayed.pending:
             key = records.read_key(raw_key)
             if not isinstance(key, OffsetCommitKey) or value is None:
@@ -408,6 +425,7 @@ class GroupCoordinator:
             self._offsets.put(key.group, offset_key, records.read_offset(value), producer_id)
             if superseded:
                 store.pending.supersede(key.group, offset_key)
+            yield None
         for group_id in group_ids:
             if store.has(group_id):
                 self._ensure_group(group_id)
@@ -463,6 +481,8 @@ class GroupCoordinator:
 
     def _expire(self) -> SlicedWork[None]:
         """Delete expired offsets, and empty groups that have no others; one step per group."""
+        if self._writer.is_loading:
+            return  # a group may be loaded in part; the next check comes
         now_ms = self._clock.wall_ms()
         store = self._offsets.store
         for group in list(self._groups.values()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.group_log import EndMarker, LogEntry, TransactionalRecord
 from kqueue.groups.open_transactions import OpenTransactions
 
@@ -27,8 +28,8 @@ class ReplayedPartition(NamedTuple):
     pending: list[tuple[TransactionalRecord, bool]]
 
 
-def replay(entries: Iterable[LogEntry]) -> ReplayedPartition:
-    """Return what the entries of a partition, oldest first, say together."""
+def replay(entries: Iterable[LogEntry]) -> SlicedWork[ReplayedPartition]:
+    """Return what the entries of a partition, oldest first, say together; one step per entry."""
     latest: dict[bytes, bytes | None] = {}
     transactions: OpenTransactions[int, bytes, bytes | None] = OpenTransactions()
     for entry in entries:
@@ -46,6 +47,7 @@ def replay(entries: Iterable[LogEntry]) -> ReplayedPartition:
                     transactions.discard(key)
                 else:
                     transactions.supersede(key)
+        yield None
     pending = [
         (TransactionalRecord(producer_id, key, value), superseded)
         for producer_id, key, value, superseded in transactions.pending()

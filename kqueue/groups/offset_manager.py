@@ -238,14 +238,18 @@ class OffsetManager:
 
         self._writer.append(group_id, batch, remove)
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete all groups' offsets of a deleted topic, in one batch per partition of the log."""
+    def delete_topic(self, topic: str, only: int | None = None) -> None:
+        """Delete all groups' offsets of a deleted topic, in one batch per partition of the log.
+
+        Args: only: the one partition of the log whose groups are meant; None: all.
+        """
         by_partition: dict[int, list[tuple[str, TopicPartition]]] = {}
         for group_id, keys in self.store.keys_of_topic(topic).items():
             partition = self._writer.partition_of(group_id)
             by_partition.setdefault(partition, []).extend((group_id, key) for key in sorted(keys))
         for partition, deleted in by_partition.items():
-            self._append_topic_tombstones(partition, deleted)
+            if only in (None, partition):
+                self._append_topic_tombstones(partition, deleted)
 
     def _append_topic_tombstones(self, partition: int, deleted: Sequence[tuple[str, TopicPartition]]) -> None:
         def done(error: KqueueError | None) -> None:

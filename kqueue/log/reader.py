@@ -119,6 +119,10 @@ class LogReader:
         """Run `task` in the caller's thread. Blocks. Raises: StorageFailed."""
         self._report(task.finish(task.run()))
 
+    def add_verified(self, task: VerificationTask, result: VerificationResult) -> None:
+        """Add the result of `task.run`, which the caller has run in a job."""
+        self._report(task.finish(result))
+
     def _report(self, damages: list[Damage]) -> None:
         report_damage(damages, self._damage, self._location, self._folder)
 

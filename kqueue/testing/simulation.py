@@ -36,6 +36,7 @@ class Simulation:
         settings: settings of the broker. With `kqueue.storage=local` (the default) the broker
             flushes `storage` like a disk; with `memory` it does not flush.
         seed: seeds the broker's random numbers.
+        recovers: begin when all logs are recovered and groups loaded; False: run no job yet.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Simulation:
         store: MetadataStore | None = None,
         clock: ManualClock | None = None,
         seed: int = 0,
+        recovers: bool = True,
     ) -> None:
         self.settings = dict(settings or {})
         self.clock = clock or ManualClock()
@@ -67,6 +69,8 @@ class Simulation:
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
         self.broker.start()
+        if recovers:
+            self.settle()
 
     def settle(self) -> None:
         """Run jobs and ready delayed operations until none is left at the current time."""

@@ -130,6 +130,9 @@ def _respond(
     topics = []
     for requested, outcome in outcomes:
         topics.append((yield from _topic_response(requested, outcome, operations)))
+        if request.topics is not None and isinstance(outcome, Topic) and not broker.recovery.is_done:
+            for partition in outcome.partitions:
+                broker.recovery.hurry(partition.topic, partition.index)
         yield None
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],

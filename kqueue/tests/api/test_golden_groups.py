@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kqueue.base.sliced_task import run_to_end
 from kqueue.groups import records
 from kqueue.groups.records import CommittedOffset
 from kqueue.groups.schemas import GroupMetadataValue, MemberMetadata
@@ -18,7 +19,7 @@ TRANSACTION = 1
 
 def put(client: SimulatedClient, group_id: str, value: GroupMetadataValue) -> None:
     """Let the group be what a record says."""
-    client.sim.broker.groups.load(0, [(records.group_key(group_id), records.group_value(value))])
+    run_to_end(client.sim.broker.groups.load(0, [(records.group_key(group_id), records.group_value(value))]))
 
 
 def put_member(
@@ -112,7 +113,7 @@ def test_offset_fetch(exchange: Exchange) -> None:
                         created.name,
                         partition.partition_index,
                     )
-                    client.sim.broker.groups.load(0, [(key, records.offset_value(committed))])
+                    run_to_end(client.sim.broker.groups.load(0, [(key, records.offset_value(committed))]))
     assert client.ask(exchange.request, exchange.version) == exchange.response
 
 

@@ -55,7 +55,7 @@ def test_the_two_tables_share_no_name() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "num.recovery.threads.per.data.dir",
+        "num.replica.alter.log.dirs.threads",
         "process.roles",
         "zookeeper.connect",
         "listener.name.internal.ssl.keystore.location",

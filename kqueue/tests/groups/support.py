@@ -12,6 +12,7 @@ from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import KqueueError, MemberIdRequired
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
+from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.groups import config
@@ -117,7 +118,7 @@ class World:
             self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append
         )
         for partition, records in enumerate(self.log.partitions):
-            self.groups.load(partition, iter(records))
+            run_to_end(self.groups.load(partition, iter(records)))
 
     def advance(self, ms: float) -> None:
         """Let time pass, ringing each timer at its time."""

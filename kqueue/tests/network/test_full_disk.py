@@ -156,6 +156,7 @@ def test_broker_on_a_full_disk_starts_serves_and_deletes(small_disk: Path) -> No
         server, client = await start(small_disk)
         try:
             assert server.broker.logs.was_unclean
+            await server.ready()
             assert await numbers(client, 0, 60) == list(range(60))
             assert await put(client, 60) == STORAGE_ERROR
             assert (await delete_before(client, 40)).low_watermark == 40

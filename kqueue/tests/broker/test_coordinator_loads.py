@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
+    CorruptData,
+    MalformedMessage,
+    NotCoordinator,
+    TooManyOpenFiles,
+)
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.coordinator_loads import RETRY_MS, CoordinatorLoads
+from kqueue.broker.internal_topic_log import CoordinatorRecord
+from kqueue.broker.partition import Partition
+from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.broker.test_broker import kill
+
+SETTINGS = {"offsets.topic.num.partitions": 2}
+GROUPS = [f"group-{number}" for number in range(20)]
+
+
+def committed(sim: Simulation) -> Simulation:
+    for group in GROUPS:
+        assert sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")])) == [None]
+    return sim
+
+
+def started(sim: Simulation) -> Simulation:
+    return Simulation(SETTINGS, storage=sim.storage, store=sim.store, clock=sim.clock, recovers=False)
+
+
+class Recorded:
+    """A coordinator and its log."""
+
+    def __init__(self, *records: CoordinatorRecord, errors: Iterable[Exception] = ()) -> None:
+        self.records = records
+        self.errors = list(errors)
+        self.events: list[object] = []
+
+    def begin_loading(self, partition: int) -> None:
+        self.events.append("begin")
+
+    def load(self, partition: int, log_records: Iterable[CoordinatorRecord]) -> SlicedWork[None]:
+        for record in log_records:
+            self.events.append(record)
+            yield None
+        self.events.append("loaded")
+
+    def refuse(self, partition: int, reason: str) -> None:
+        self.events.append(("refuse", reason))
+
+    def read(self, partition: Partition) -> Iterator[CoordinatorRecord]:
+        yield from self.records
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def loads_of(sim: Simulation, ended: list[int]) -> CoordinatorLoads:
+    return CoordinatorLoads(sim.broker.append_scheduler, sim.broker.timers, sim.clock, lambda: ended.append(1))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_groups_are_there_after_a_start(clean: bool) -> None:
+    before = committed(Simulation(SETTINGS))
+    before.stop() if clean else kill(before)
+    sim = started(before)
+    with pytest.raises(CoordinatorLoadInProgress):
+        sim.broker.groups.offsets(GROUPS[0])
+    with pytest.raises(CoordinatorLoadInProgress):
+        sim.broker.groups.groups()
+    sim.settle()
+    assert sim.broker.ready.done
+    assert [sim.broker.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
+    assert len(sim.broker.groups.groups()) == len(GROUPS)
+
+
+def test_each_partition_is_served_once_it_is_loaded() -> None:
+    before = committed(Simulation(SETTINGS))
+    kill(before)
+    sim = started(before)
+    partitions = sim.broker.topics.get(OFFSETS_TOPIC).partitions
+    by_partition = {0: [], 1: []}  # type: dict[int, list[str]]
+    for group in GROUPS:
+        by_partition[sim.broker.groups._writer.partition_of(group)].append(group)
+    sim.broker.recovery.drop([(OFFSETS_TOPIC, 1)], lambda: None)  # it stays as it is
+    sim.settle()
+    assert partitions[0].is_open
+    assert sim.broker.groups.offsets(by_partition[0][0])["t"][0].offset == 7
+    with pytest.raises(CoordinatorLoadInProgress):
+        sim.broker.groups.offsets(by_partition[1][0])
+
+
+def test_offsets_of_a_topic_deleted_meanwhile_are_deleted() -> None:
+    before = Simulation(SETTINGS)
+    before.topic("t")
+    committed(before).stop()
+    sim = started(before)
+    promise = sim.broker.topics.delete("t")
+    metadata = sim.jobs.pending.popleft()
+    assert "delete" in metadata.name
+    metadata.finish(metadata.run(), None)  # type: ignore[union-attr]
+    assert promise.done
+    assert not sim.broker.ready.done
+    sim.settle()
+    assert [dict(sim.broker.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
+    kill(sim)
+    again = started(sim)
+    again.settle()
+    assert [dict(again.broker.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
+
+
+@pytest.mark.parametrize(
+    "error", [MalformedMessage("a bad record"), CorruptData("a bad batch"), ZeroDivisionError("x")]
+)
+def test_what_cannot_be_read_is_refused(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    sim, ended = Simulation(), list[int]()
+    loads = loads_of(sim, ended)
+    coordinator = Recorded((b"k", b"v"), errors=[error])
+    loads.add(coordinator, coordinator, "things", [sim.topic("t").partition(0)])
+    assert not loads.is_done
+    sim.settle()
+    assert loads.is_done
+    assert ended == [1]
+    assert coordinator.events[-1] == ("refuse", str(error) if "bad" in str(error) else repr(error))
+    assert "the things of t-0 can't be served" in caplog.text
+
+
+def test_too_many_open_files_only_delay_it() -> None:
+    sim, ended = Simulation(), list[int]()
+    loads = loads_of(sim, ended)
+    coordinator = Recorded((b"k", b"v"), errors=[TooManyOpenFiles("none left")])
+    loads.add(coordinator, coordinator, "things", [sim.topic("t").partition(0)])
+    sim.settle()
+    assert not loads.is_done
+    sim.advance(RETRY_MS)
+    assert coordinator.events == ["begin", (b"k", b"v"), (b"k", b"v"), "loaded"]
+    assert loads.is_done
+
+
+def test_a_stop_ends_it_at_the_next_step() -> None:
+    sim, ended = Simulation(), list[int]()
+    loads = loads_of(sim, ended)
+    coordinator = Recorded((b"k", b"v"), (b"l", b"v"))
+    loads.add(coordinator, coordinator, "things", [sim.topic("t").partition(0)])
+    loads.stop()
+    sim.settle()
+    assert coordinator.events == ["begin", (b"k", b"v")]
+
+
+def test_a_refused_partition_stays_refused() -> None:
+    before = committed(Simulation(SETTINGS))
+    before.stop()
+    for entry in before.storage.list(f"{OFFSETS_TOPIC}-0"):
+        if entry.name.endswith(".log"):
+            file = before.storage.open(f"{OFFSETS_TOPIC}-0/{entry.name}")
+            size = file.size
+            file.truncate(0)
+            file.append(bytes(size))
+    sim = started(before)
+    sim.settle()
+    assert sim.broker.ready.done
+    outcomes = []
+    for group in GROUPS:
+        try:
+            outcomes.append(sim.broker.groups.offsets(group)["t"][0].offset)
+        except (NotCoordinator, KeyError) as error:
+            outcomes.append(type(error))
+    assert 7 in outcomes
+    assert set(outcomes) - {7}
