@@ -16,6 +16,9 @@ COMMANDS = {
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
     "collect": LazyCommand("kqueue.cli.collect:collect", "Follow files and send the lines that are added to them."),
+    "configs": LazyCommand(
+        "kqueue.cli.configs:configs", "Show and change settings of topics, brokers, loggers and groups at run time."
+    ),
     "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and their sizes."),
     "groups": LazyCommand(
         "kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."

@@ -20,6 +20,7 @@ from kqueue.client.calls.list_groups import GroupListing
 from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
 from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
+from kqueue.client.calls.resource_configs import Operation, ResourceKind, SettingChange, SettingRow
 from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
 from kqueue.client.client import Client
 from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
@@ -42,10 +43,14 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Operation",
     "PartitionMetadata",
     "ProduceResult",
     "ProducerIdAndEpoch",
     "ProducerState",
+    "ResourceKind",
+    "SettingChange",
+    "SettingRow",
     "TopicMetadata",
     "TopicPartition",
     "TransactionDescription",

@@ -7,10 +7,11 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, TypeVar
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.calls.configs import ConfigEntry, DescribeTopics
+from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
@@ -22,6 +23,14 @@ from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
+from kqueue.client.calls.resource_configs import (
+    AlterResource,
+    DescribeResource,
+    ListResources,
+    ResourceKind,
+    SettingChange,
+    SettingRow,
+)
 from kqueue.client.calls.transactions import (
     DescribeTransaction,
     FenceProducer,
@@ -38,6 +47,7 @@ from kqueue.records.batch import iter_batches
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: dict[str, int] = {"read_uncommitted": 0, "read_committed": 1}
+R = TypeVar("R")
 PartitionOffsets = Mapping[TopicPartition, int]
 
 
@@ -345,6 +355,46 @@ class Client:
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
+
+    def resource_configs(
+        self, kind: ResourceKind, name: str, names: Sequence[str] | None = None, *, timeout_ms: int | None = None
+    ) -> list[SettingRow]:
+        """Return the settings of a resource, with their sources.
+
+        Args:
+            name: of brokers and loggers the broker's id; "": the defaults of all brokers.
+            names: of settings; None: all. Settings that the broker does not know are omitted.
+        Raises: BrokerRefused: there is no such resource. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._send_to_resource(kind, name, DescribeResource(kind, name, names), deadline)
+
+    def alter_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        changes: Sequence[SettingChange],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Make all changes of a resource's settings, or none.
+
+        Raises: BrokerRefused: INVALID_CONFIG or INVALID_REQUEST, for example. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            call = AlterResource(kind, name, changes, validate_only=validate_only)
+            self._send_to_resource(kind, name, call, deadline)
+
+    def config_resources(self, kind: ResourceKind, *, timeout_ms: int | None = None) -> list[str]:
+        """Return the names of the resources of a type that have settings, sorted."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(ListResources(kind), deadline)
+
+    def _send_to_resource(self, kind: ResourceKind, name: str, call: NodeCall[R], deadline: Deadline) -> R:
+        if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER) and name.isdecimal():
+            return self._router.send_to_node(int(name), call, deadline)
+        return self._router.send_to_any(call, deadline)
 
     @contextlib.contextmanager
     def _call(self, timeout_ms: int | None) -> Iterator[Deadline]:

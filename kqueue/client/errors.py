@@ -58,10 +58,13 @@ class IncompatibleBroker(ClientError):
 
 
 class BrokerRefused(ClientError):
-    """A broker responded with an error. `code`, `code_name`: number and name of the error."""
+    """A broker responded with an error. `code`, `code_name`: number and name of the error.
+    `broker_message`: the broker's own sentence, where the response has one.
+    """
 
     code = -1
     code_name = "UNKNOWN_SERVER_ERROR"
+    broker_message: str | None = None
 
 
 class FetchOutOfRange(BrokerRefused):

@@ -131,6 +131,7 @@ def response_error(
     error = error_class(text, broker=broker, api=api, topic=topic, partition=partition)
     error.code = code
     error.code_name = name_of(code)
+    error.broker_message = message
     return error
 
 

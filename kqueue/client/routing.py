@@ -85,6 +85,22 @@ class Router:
 
         return self._ask(call, find, deadline, lambda: self._coordinators.pop((kind, key), None))
 
+    def send_to_node(self, node_id: int, call: NodeCall[R], deadline: Deadline) -> R:
+        """Send to the broker with this id. Raises: ClientError: also if the cluster has no such
+        broker.
+        """
+
+        def find(deadline: Deadline) -> Connection:
+            if node_id not in self.cluster.brokers:
+                self.refresh([], deadline)
+            node = self.cluster.brokers.get(node_id)
+            if node is None:
+                known = ", ".join(map(str, sorted(self.cluster.brokers)))
+                raise ClientError(f"{self._bootstrap}: the cluster has no broker {node_id}, its brokers are {known}")
+            return self.connections.to(node.address, deadline)
+
+        return self._ask(call, find, deadline)
+
     def send_to_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
         """Send to each broker of the cluster, one after the other. Raises: ClientError.
 

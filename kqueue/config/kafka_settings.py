@@ -18,7 +18,7 @@ import enum
 import re
 from typing import NamedTuple
 
-from kqueue.base.settings import Catalog, Setting
+from kqueue.base.settings import Catalog, Scope, Setting
 
 
 class SettingEffect(enum.Enum):
@@ -278,7 +278,7 @@ class SettingSummary(NamedTuple):
     """One row of `all_settings`.
 
     Attributes:
-        scope: broker or topic.
+        scope: broker, topic, group or client-metrics.
         about: the help text, or why the setting has no effect or is refused.
     """
 
@@ -290,7 +290,7 @@ class SettingSummary(NamedTuple):
 
 def all_settings(catalog: Catalog) -> list[SettingSummary]:
     """Return declared settings and undeclared ones of Kafka 4.3, sorted by scope and name."""
-    rows = (*catalog.broker.values(), *catalog.topic.values())
+    rows = [row for scope in Scope for row in catalog.rows(scope).values()]
     lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
     for name in UNDECLARED - catalog.broker.keys():
         refusal = refusal_of(name)

@@ -21,7 +21,7 @@ Kq = Callable[..., Result]
 PRINTS_A_TABLE = ("columns(", "Table(")
 TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 """Commands whose text is as good as a table."""
-WITHOUT = {"demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"}
+WITHOUT = {"configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"}
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
 
 

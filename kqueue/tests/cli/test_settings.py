@@ -20,9 +20,14 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
     assert run("log.retention.hours").startswith(
         "log.retention.hours (broker, does)\n    Default of the topics' retention.ms."
     )
-    assert run("num.io.threads") == (
-        "num.io.threads (broker, warned)\n    No effect: one thread serves all connections; see background.threads.\n"
+    assert run("num.io.threads").startswith(
+        "num.io.threads (broker, warned, cluster-wide)\n    Threads that process requests; see background.threads."
     )
+    assert run("log.retention.ms").startswith("log.retention.ms (broker, does, cluster-wide)")
+    assert run("consumer.session.timeout.ms", "--scope", "group").startswith(
+        "consumer.session.timeout.ms (group, warned)"
+    )
+    assert run("", "--scope", "client-metrics").count("(client-metrics, does)") == 3
     assert run("authorizer") == (
         "authorizer.class.name (broker, refused)\n    Asks for authorization of clients, which kqueue does not have.\n"
     )
@@ -42,7 +47,10 @@ def test_json_has_types_and_defaults_of_what_is_declared() -> None:
         "effect": "does",
         "type": "INT",
         "default": "1073741824",
+        "update_mode": None,
         "text": "Roll when the active segment would exceed this size.",
     }
     (row,) = json.loads(run("ssl.key.password", "--json"))
     assert (row["type"], row["default"]) == (None, None)
+    modes = {row["name"]: row["update_mode"] for row in json.loads(run("log.cleaner", "--json"))}
+    assert (modes["log.cleaner.threads"], modes["log.cleaner.enable"]) == ("cluster-wide", "read-only")

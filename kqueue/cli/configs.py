@@ -1,0 +1,276 @@
+"""`kqueue configs`: settings of topics, brokers, loggers, groups and client metrics at run time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import bootstrap_option, find_broker, parse_name_values
+from kqueue.cli.output import columns, counted, output_option, print_json
+
+if TYPE_CHECKING:
+    from kqueue.client import Client, ResourceKind, SettingChange, SettingRow
+
+ENTITY_TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics")
+DEFAULTS = "--default"
+VALUE_WIDTH = 60
+NOT_OWN = ("DEFAULT_CONFIG", "STATIC_BROKER_CONFIG")
+_SOURCE_WORDS = {
+    "DYNAMIC_TOPIC_CONFIG": "topic",
+    "DYNAMIC_BROKER_CONFIG": "broker",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers",
+    "STATIC_BROKER_CONFIG": "broker's start",
+    "DEFAULT_CONFIG": "default",
+    "DYNAMIC_BROKER_LOGGER_CONFIG": "logger",
+    "DYNAMIC_CLIENT_METRICS_CONFIG": "client-metrics",
+    "DYNAMIC_GROUP_CONFIG": "group",
+}
+
+
+@click.group()
+def configs() -> None:
+    """Show and change settings of topics, brokers, loggers, groups and client metrics.
+
+    \b
+      kqueue configs describe topics orders
+      kqueue configs alter topics orders --add retention.ms=3600000 --delete segment.bytes
+      kqueue configs alter topics orders --append cleanup.policy=compact
+      kqueue configs alter brokers --default --add log.retention.ms=86400000
+      kqueue configs alter broker-loggers 1 --add kqueue.log=DEBUG
+
+    A change takes effect at once and is kept across restarts, except levels of loggers. A topic's
+    value comes from the topic, else from its broker, from the defaults of all brokers, from the
+    broker's start (its file or command line), or from kqueue. `kqueue settings` explains them.
+    """
+
+
+@configs.command()
+@click.argument("entity_type", type=click.Choice(ENTITY_TYPES), metavar="TYPE")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--default", "defaults", is_flag=True, help="Of brokers: the defaults of all brokers.")
+@click.option("-s", "--setting", "wanted", multiple=True, metavar="SETTING", help="Only this setting; may be repeated.")
+@click.option("--all", "everything", is_flag=True, help="Also settings that have their default, or the broker's value.")
+@output_option
+@bootstrap_option
+def describe(
+    entity_type: str,
+    names: tuple[str, ...],
+    defaults: bool,
+    wanted: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """Show settings, where each value comes from, and whether it can change at run time.
+
+    TYPE is topics, brokers, broker-loggers, groups or client-metrics. Without a NAME the command
+    shows all of them. The name of a broker, and of its loggers, is its id.
+
+    \b
+      kqueue configs describe topics orders
+      kqueue configs describe topics orders --all
+      kqueue configs describe brokers 1 -s log.retention.ms
+      kqueue configs describe brokers --default
+      kqueue configs describe broker-loggers 1
+      kqueue configs describe groups
+
+    SOURCE is `topic`, `broker`, `all brokers` (changed at run time), `broker's start` (its file or
+    command line) or `default`. JSON has Kafka's names of the sources, all values that would count
+    without the first, and the explanation of each setting.
+    """
+    with _client(bootstrap) as client:
+        kind = _kind(entity_type)
+        resources = _resources(client, kind, entity_type, names, defaults)
+        described = {name: client.resource_configs(kind, name, wanted or None) for name in resources}
+    unknown = [
+        setting for setting in wanted if all(setting not in {row.name for row in rows} for rows in described.values())
+    ]
+    if unknown and described:
+        raise click.ClickException(f"no setting of {entity_type} is called {', '.join(unknown)}; see `kqueue settings`")
+    shows_all = everything or bool(wanted) or entity_type == "broker-loggers"
+    shown = {name: [row for row in rows if shows_all or row.source not in NOT_OWN] for name, rows in described.items()}
+    if as_json:
+        print_json([_as_dict(entity_type, name, rows) for name, rows in shown.items()])
+    else:
+        _print(entity_type, shown, everything=shows_all)
+
+
+@configs.command()
+@click.argument("entity_type", type=click.Choice(ENTITY_TYPES), metavar="TYPE")
+@click.argument("name", required=False)
+@click.option("--default", "defaults", is_flag=True, help="Of brokers: the defaults of all brokers.")
+@click.option("--add", "added", multiple=True, metavar="SETTING=VALUE", help="Set a setting; may be repeated.")
+@click.option("--delete", "deleted", multiple=True, metavar="SETTING", help="Unset a setting; may be repeated.")
+@click.option(
+    "--append", "appended", multiple=True, metavar="SETTING=ITEM[,…]", help="Add items to a list; may be repeated."
+)
+@click.option(
+    "--subtract",
+    "subtracted",
+    multiple=True,
+    metavar="SETTING=ITEM[,…]",
+    help="Remove items from a list; may be repeated.",
+)
+@click.option("--validate-only", is_flag=True, help="Only check the changes.")
+@bootstrap_option
+def alter(
+    entity_type: str,
+    name: str | None,
+    defaults: bool,
+    added: tuple[str, ...],
+    deleted: tuple[str, ...],
+    appended: tuple[str, ...],
+    subtracted: tuple[str, ...],
+    validate_only: bool,
+    bootstrap: str,
+) -> None:
+    """Change settings of one topic, broker, group or subscription, or levels of loggers.
+
+    All changes are made, or none. What is not named stays. A setting that is deleted has the value
+    of the next source again: of all brokers, of the broker's start, or the default.
+
+    \b
+      kqueue configs alter topics orders --add retention.ms=3600000 --add segment.ms=600000
+      kqueue configs alter topics orders --append cleanup.policy=compact
+      kqueue configs alter brokers 1 --add log.cleaner.threads=2
+      kqueue configs alter brokers --default --add message.max.bytes=2000000
+      kqueue configs alter broker-loggers 1 --add root=DEBUG --delete kqueue.log
+      kqueue configs alter groups billing --add consumer.session.timeout.ms=60000
+      kqueue configs alter client-metrics slow --add interval.ms=10000 --add metrics='*'
+
+    Levels of loggers are FATAL, ERROR, WARN, INFO, DEBUG and TRACE; `root` is above all loggers of
+    the broker. They are lost at a restart.
+    """
+    if (name is None) != defaults:
+        raise click.UsageError("name what to change: a NAME, or for brokers --default")
+    if defaults and entity_type != "brokers":
+        raise click.UsageError("only brokers have defaults: leave --default out")
+    changes = _changes(added, deleted, appended, subtracted)
+    if not changes:
+        raise click.UsageError("nothing to change: give --add, --delete, --append or --subtract")
+    with _client(bootstrap) as client:
+        client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
+    settings = ", ".join(change.name for change in changes)
+    done = "The changes are valid" if validate_only else "Changed"
+    click.echo(f"{done}: {_title(entity_type, name or '')}: {settings}.")
+
+
+def _changes(
+    added: Sequence[str], deleted: Sequence[str], appended: Sequence[str], subtracted: Sequence[str]
+) -> list[SettingChange]:
+    from kqueue.client import Operation, SettingChange
+
+    changes = [SettingChange(Operation.SET, *pair) for pair in parse_name_values(added, "--add")]
+    changes += [SettingChange(Operation.DELETE, name.strip()) for name in deleted]
+    changes += [SettingChange(Operation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
+    changes += [SettingChange(Operation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
+    return changes
+
+
+@contextlib.contextmanager
+def _client(bootstrap: str) -> Iterator[Client]:
+    """Yield a client; its errors become one sentence. Raises ClickException."""
+    from kqueue.client import Client
+    from kqueue.client.errors import BrokerRefused
+
+    find_broker(bootstrap)
+    try:
+        with Client(bootstrap, client_id="kqueue-cli") as client:
+            yield client
+    except BrokerRefused as error:
+        raise click.ClickException(error.broker_message or str(error)) from None
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _kind(entity_type: str) -> ResourceKind:
+    from kqueue.client import ResourceKind
+
+    kinds = dict(
+        zip(
+            ENTITY_TYPES,
+            (
+                ResourceKind.TOPIC,
+                ResourceKind.BROKER,
+                ResourceKind.BROKER_LOGGER,
+                ResourceKind.GROUP,
+                ResourceKind.CLIENT_METRICS,
+            ),
+            strict=True,
+        )
+    )
+    return kinds[entity_type]
+
+
+def _resources(client: Client, kind: ResourceKind, entity_type: str, names: Sequence[str], defaults: bool) -> list[str]:
+    if defaults:
+        if entity_type != "brokers" or names:
+            raise click.UsageError("--default is for brokers, without a NAME")
+        return [""]
+    if names:
+        return list(names)
+    if entity_type == "topics":
+        return sorted(client.metadata(None).topics)
+    if entity_type in ("brokers", "broker-loggers"):
+        ids = [str(id) for id in sorted(client.metadata([]).brokers)]
+        return ids if entity_type == "broker-loggers" else ["", *ids]
+    return client.config_resources(kind)
+
+
+def _title(entity_type: str, name: str) -> str:
+    if not name:
+        return "all brokers"
+    return {"broker-loggers": "loggers of broker", "client-metrics": "client metrics"}.get(
+        entity_type, entity_type.removesuffix("s")
+    ) + f" {name}"
+
+
+def _print(entity_type: str, shown: dict[str, list[SettingRow]], *, everything: bool) -> None:
+    if not shown:
+        click.echo(f"No {entity_type} have settings.")
+    for number, (name, rows) in enumerate(shown.items()):
+        if number:
+            click.echo()
+        title = _title(entity_type, name)
+        if not rows:
+            hint = "" if everything or not name else " (--all shows those in force)"
+            click.echo(f"{title}: nothing is set{hint}")
+            continue
+        click.echo(f"{title}: {counted(len(rows), 'setting')}")
+        cells = [
+            (row.name, _value_text(row), _SOURCE_WORDS.get(row.source, row.source), _change_text(row)) for row in rows
+        ]
+        click.echo(columns(("SETTING", "VALUE", "SOURCE", "CHANGES"), cells))
+
+
+def _value_text(row: SettingRow) -> str:
+    if row.value is None:
+        return "(hidden)" if row.is_sensitive else "(unset)"
+    return row.value if len(row.value) <= VALUE_WIDTH else f"{row.value[: VALUE_WIDTH - 1]}…"
+
+
+def _change_text(row: SettingRow) -> str:
+    return "at a restart" if row.is_read_only else "at run time"
+
+
+def _as_dict(entity_type: str, name: str, rows: list[SettingRow]) -> dict[str, Any]:
+    return {
+        "type": entity_type,
+        "name": name or None,
+        "settings": [
+            {
+                "name": row.name,
+                "value": row.value,
+                "source": row.source,
+                "read_only": row.is_read_only,
+                "sensitive": row.is_sensitive,
+                "synonyms": [synonym._asdict() for synonym in row.synonyms],
+                "documentation": row.documentation,
+            }
+            for row in rows
+        ],
+    }

@@ -1,0 +1,183 @@
+"""Settings of any resource: DescribeConfigs, IncrementalAlterConfigs, ListConfigResources."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kqueue.client.retry_policy import bad_answer, response_error
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from kqueue.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kqueue.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""Kafka's names of the sources of values."""
+
+
+class ResourceKind(enum.IntEnum):
+    """Types of resources that have settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(enum.IntEnum):
+    """What a change does to a setting. APPEND and SUBTRACT are for lists."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class SettingChange(NamedTuple):
+    """One change. `value`: None only with DELETE."""
+
+    operation: Operation
+    name: str
+    value: str | None = None
+
+
+class SettingSynonym(NamedTuple):
+    """A value that counts, or would count if those before it were not set."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+class SettingRow(NamedTuple):
+    """A setting in force. `value`: None where it is unset or secret. `source`: of `SOURCES`."""
+
+    name: str
+    value: str | None
+    source: str
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: list[SettingSynonym]
+    documentation: str | None
+
+
+class DescribeResource:
+    """DescribeConfigs of one resource. `names`: the settings to return; None: all."""
+
+    api = BY_MODULE["describe_configs"]
+    versions = (1, 4)
+    repeatable = True
+
+    def __init__(self, kind: ResourceKind, name: str, names: Sequence[str] | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.names = names
+
+    def request(self, version: int) -> DescribeConfigsRequest:
+        names = None if self.names is None else list(self.names)
+        resource = DescribeConfigsResource(resource_type=self.kind, resource_name=self.name, configuration_keys=names)
+        return DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=version >= 3)
+
+    def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> list[SettingRow]:
+        found = [resource for resource in response.results if resource.resource_name == self.name]
+        if len(found) != 1 or len(response.results) != 1:
+            raise bad_answer(self.api.name, broker, f"is not about {describe_resource(self.kind, self.name)}")
+        resource = found[0]
+        if resource.error_code:
+            about = describe_resource(self.kind, self.name)
+            raise response_error(
+                resource.error_code, self.api.name, broker, message=resource.error_message, about=about
+            )
+        return [
+            SettingRow(
+                row.name,
+                row.value,
+                SOURCES.get(row.config_source, "UNKNOWN"),
+                row.read_only,
+                row.is_sensitive,
+                [
+                    SettingSynonym(synonym.name, synonym.value, SOURCES.get(synonym.source, "UNKNOWN"))
+                    for synonym in row.synonyms
+                ],
+                row.documentation,
+            )
+            for row in resource.configs
+        ]
+
+
+class AlterResource:
+    """IncrementalAlterConfigs of one resource. Repeated, it has the same result."""
+
+    api = BY_MODULE["incremental_alter_configs"]
+    versions = (0, 1)
+    repeatable = True
+
+    def __init__(
+        self, kind: ResourceKind, name: str, changes: Sequence[SettingChange], *, validate_only: bool = False
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.changes = changes
+        self.validate_only = validate_only
+
+    def request(self, version: int) -> IncrementalAlterConfigsRequest:
+        configs = [
+            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+            for change in self.changes
+        ]
+        resource = AlterConfigsResource(resource_type=self.kind, resource_name=self.name, configs=configs)
+        return IncrementalAlterConfigsRequest(resources=[resource], validate_only=self.validate_only)
+
+    def result(self, version: int, response: IncrementalAlterConfigsResponse, broker: str) -> None:
+        about = describe_resource(self.kind, self.name)
+        if [(row.resource_type, row.resource_name) for row in response.responses] != [(self.kind, self.name)]:
+            raise bad_answer(self.api.name, broker, f"is not about {about}")
+        [row] = response.responses
+        if row.error_code:
+            raise response_error(row.error_code, self.api.name, broker, message=row.error_message, about=about)
+
+
+class ListResources:
+    """ListConfigResources of one type."""
+
+    api = BY_MODULE["list_config_resources"]
+    repeatable = True
+
+    def __init__(self, kind: ResourceKind) -> None:
+        self.kind = kind
+        self.versions = (0 if kind is ResourceKind.CLIENT_METRICS else 1, 1)
+
+    def request(self, version: int) -> ListConfigResourcesRequest:
+        return ListConfigResourcesRequest(resource_types=[self.kind] if version else [])
+
+    def result(self, version: int, response: ListConfigResourcesResponse, broker: str) -> list[str]:
+        if response.error_code:
+            raise response_error(response.error_code, self.api.name, broker)
+        return sorted(row.resource_name for row in response.config_resources if row.resource_type == self.kind)
+
+
+def describe_resource(kind: ResourceKind, name: str) -> str:
+    """Return a resource for messages: ``topic 'a'``, ``the defaults of all brokers``."""
+    if kind is ResourceKind.BROKER and not name:
+        return "the defaults of all brokers"
+    return f"{kind.name.lower().replace('_', ' ')} {name!r}"
