@@ -23,7 +23,7 @@ from compat_tests.clients.scenario_helpers import collect, nothing_more, numbere
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
-END_TXN = 26
+END_TXN, TXN_OFFSET_COMMIT = 26, 28
 FENCED = {INVALID_PRODUCER_EPOCH, PRODUCER_FENCED}
 
 
@@ -31,6 +31,7 @@ FENCED = {INVALID_PRODUCER_EPOCH, PRODUCER_FENCED}
 def _transactions(needs: Callable[[str], None], serves: Callable[[int], None]) -> None:
     needs(TRANSACTIONS)
     serves(END_TXN)
+    serves(TXN_OFFSET_COMMIT)
 
 
 def values(consumer: Consumer, count: int) -> list[bytes | None]:

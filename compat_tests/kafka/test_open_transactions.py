@@ -26,7 +26,9 @@ from kqueue.records.batch import iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 
-pytestmark = pytest.mark.skipif(find_spec("kqueue.api.handlers.end_txn") is None, reason="EndTxn is not served yet")
+pytestmark = pytest.mark.skipif(
+    find_spec("kqueue.api.handlers.txn_offset_commit") is None, reason="TxnOffsetCommit is not served yet"
+)
 STATE = "__transaction_state"
 SETTINGS = {
     "transaction.state.log.num.partitions": 2,

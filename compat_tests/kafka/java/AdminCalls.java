@@ -61,18 +61,24 @@ public final class AdminCalls {
         admin = Admin.create(client);
     }
 
+    private interface Part {
+        void run() throws Exception;
+    }
+
     public static void main(String[] arguments) throws Exception {
         AdminCalls one = new AdminCalls(arguments[arguments.length - 1]);
         try (one.admin) {
-            one.cluster();
-            one.topics();
-            one.configs();
-            one.records();
-            one.folders();
-            one.replicas();
-            one.groups();
-            one.transactions();
-            one.deletions();
+            List<Part> parts = List.of(one::cluster, one::topics, one::configs, one::records, one::folders, one::replicas,
+                one::groups, one::transactions, one::deletions);
+            for (int number = 0; number < parts.size(); number++) {
+                try {
+                    parts.get(number).run();
+                } catch (Exception error) { // the calls of the other parts are worth seeing
+                    one.calls.call("part " + number, () -> {
+                        throw error;
+                    });
+                }
+            }
             one.calls.print(Admin.class, LEFT_OUT);
         }
     }

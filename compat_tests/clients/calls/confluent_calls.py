@@ -1,0 +1,319 @@
+"""Every call of confluent-kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import confluent_kafka
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    IsolationLevel,
+    KafkaError,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from compat_tests.clients import protocol_client
+from compat_tests.clients.adapters.confluent_errors import QUIET
+from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
+
+VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
+TESTED_VERSION = (2, 16)
+OLDEST_VERSION = (2, 16)
+WAIT_S = 20
+
+
+def only(futures: Any) -> Any:
+    """Return the result of a call for one resource."""
+    (future,) = futures.values()
+    return future.result(WAIT_S)
+
+
+class Producer(Calls):
+    CLIENT = confluent_kafka.Producer
+    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
+
+    def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
+        super().__init__(bootstrap, name)
+        self.topic = name("topic")
+        protocol_client.create_topic(bootstrap, self.topic, 2)
+        settings = {**QUIET, "bootstrap.servers": bootstrap, "transactional.id": name("txn")}
+        self.producer = confluent_kafka.Producer(settings)
+        self.delivered: list[KafkaError | None] = []
+
+    def call_cluster_id(self) -> None:
+        self.producer.cluster_id(timeout=WAIT_S)
+
+    def call_list_topics(self) -> None:
+        assert self.topic in self.producer.list_topics(timeout=WAIT_S).topics
+
+    def call_init_transactions(self) -> None:
+        self.producer.init_transactions(WAIT_S)
+
+    def call_begin_transaction(self) -> None:
+        self.producer.begin_transaction()
+
+    def call_produce(self) -> None:
+        self.producer.produce(
+            self.topic, b"value", partition=0, on_delivery=lambda error, _: self.delivered.append(error)
+        )
+
+    def call_poll(self) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not self.delivered and time.monotonic() < deadline:
+            self.producer.poll(0.1)
+        assert self.delivered == [None]
+
+    def call_produce_batch(self) -> None:
+        assert self.producer.produce_batch(self.topic, [{"value": b"one"}, {"value": b"two"}], partition=0) == 2
+
+    def call_flush(self) -> None:
+        assert self.producer.flush(WAIT_S) == 0
+
+    def call_send_offsets_to_transaction(self) -> None:
+        settings = {**QUIET, "bootstrap.servers": self.bootstrap, "group.id": self.name("group")}
+        consumer = confluent_kafka.Consumer(settings)
+        offsets = [TopicPartition(self.topic, 0, 1)]
+        self.producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), WAIT_S)
+        consumer.close()
+
+    def call_commit_transaction(self) -> None:
+        self.producer.commit_transaction(WAIT_S)
+
+    def call_purge(self) -> None:
+        self.producer.begin_transaction()
+        self.producer.produce(self.topic, b"purged", partition=0)
+        self.producer.purge()
+
+    def call_abort_transaction(self) -> None:
+        self.producer.abort_transaction(WAIT_S)
+
+    def call_close(self) -> None:
+        self.producer.close()
+
+
+class Consumer(Calls):
+    CLIENT = confluent_kafka.Consumer
+    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
+
+    def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
+        super().__init__(bootstrap, name)
+        self.topic = name("topic")
+        protocol_client.create_topic(bootstrap, self.topic)
+        producer = confluent_kafka.Producer({**QUIET, "bootstrap.servers": bootstrap})
+        for number in range(5):
+            producer.produce(self.topic, b"value", timestamp=1_000 + number)
+        producer.flush(WAIT_S)
+        self.settings = {
+            **QUIET,
+            "bootstrap.servers": bootstrap,
+            "group.id": name("group"),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+        }
+        self.consumer = confluent_kafka.Consumer(self.settings)
+
+    def _partition(self, offset: int = -1001) -> TopicPartition:
+        return TopicPartition(self.topic, 0, offset)
+
+    def call_cluster_id(self) -> None:
+        self.consumer.cluster_id(timeout=WAIT_S)
+
+    def call_list_topics(self) -> None:
+        assert self.topic in self.consumer.list_topics(timeout=WAIT_S).topics
+
+    def call_subscribe(self) -> None:
+        self.consumer.subscribe([self.topic])
+
+    def call_poll(self) -> None:
+        message = self.consumer.poll(WAIT_S)
+        assert (message.error(), message.offset()) == (None, 0)
+
+    def call_consume(self) -> None:
+        assert len(self.consumer.consume(4, WAIT_S)) == 4
+
+    def call_assignment(self) -> None:
+        assert self.consumer.assignment() == [self._partition()]
+
+    def call_memberid(self) -> None:
+        assert self.consumer.memberid()
+
+    def call_consumer_group_metadata(self) -> None:
+        assert self.consumer.consumer_group_metadata()
+
+    def call_position(self) -> None:
+        assert self.consumer.position([self._partition()])[0].offset == 5
+
+    def call_store_offsets(self) -> None:
+        self.consumer.store_offsets(offsets=[self._partition(4)])
+
+    def call_commit(self) -> None:
+        (found,) = self.consumer.commit(asynchronous=False)
+        assert (found.error, found.offset) == (None, 4)
+
+    def call_committed(self) -> None:
+        assert self.consumer.committed([self._partition()], WAIT_S)[0].offset == 4
+
+    def call_pause(self) -> None:
+        self.consumer.pause([self._partition()])
+
+    def call_resume(self) -> None:
+        self.consumer.resume([self._partition()])
+
+    def call_seek(self) -> None:
+        self.consumer.seek(self._partition(3))
+        assert self.consumer.poll(WAIT_S).offset() == 3
+
+    def call_get_watermark_offsets(self) -> None:
+        assert self.consumer.get_watermark_offsets(self._partition(), WAIT_S) == (0, 5)
+
+    def call_offsets_for_times(self) -> None:
+        assert self.consumer.offsets_for_times([self._partition(1_002)], WAIT_S)[0].offset == 2
+
+    def call_unsubscribe(self) -> None:
+        self.consumer.unsubscribe()
+
+    def call_assign(self) -> None:
+        self.consumer.assign([self._partition(0)])
+
+    def call_unassign(self) -> None:
+        self.consumer.unassign()
+
+    def call_incremental_assign(self) -> None:
+        self.consumer.close()
+        settings = {**self.settings, "partition.assignment.strategy": "cooperative-sticky"}
+        self.consumer = confluent_kafka.Consumer(settings)
+        self.consumer.incremental_assign([self._partition(2)])
+        assert self.consumer.poll(WAIT_S).offset() == 2
+
+    def call_incremental_unassign(self) -> None:
+        self.consumer.incremental_unassign([self._partition()])
+
+    def call_close(self) -> None:
+        self.consumer.close()
+
+
+class Admin(Calls):
+    CLIENT = AdminClient
+    LEFT_OUT: ClassVar[dict[str, str]] = {
+        "alter_user_scram_credentials": SECURITY,
+        "create_acls": SECURITY,
+        "delete_acls": SECURITY,
+        "describe_acls": SECURITY,
+        "describe_user_scram_credentials": SECURITY,
+        "set_sasl_credentials": SECURITY,
+        "poll": NO_REQUEST,
+    }
+
+    def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
+        super().__init__(bootstrap, name)
+        self.topic, self.group = name("topic"), name("group")
+        self.admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+        self.resource = ConfigResource(ResourceType.TOPIC, self.topic)
+
+    def _partition(self, offset: int = -1001) -> TopicPartition:
+        return TopicPartition(self.topic, 0, offset)
+
+    def call_cluster_id(self) -> None:
+        self.admin.cluster_id(timeout=WAIT_S)
+
+    def call_describe_cluster(self) -> None:
+        assert len(self.admin.describe_cluster(request_timeout=WAIT_S).result(WAIT_S).nodes) == 1
+
+    def call_create_topics(self) -> None:
+        only(self.admin.create_topics([NewTopic(self.topic, 1, 1)]))
+
+    def call_list_topics(self) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while self.topic not in self.admin.list_topics(timeout=WAIT_S).topics and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert self.topic in self.admin.list_topics(timeout=WAIT_S).topics
+
+    def call_create_partitions(self) -> None:
+        only(self.admin.create_partitions([NewPartitions(self.topic, 2)]))
+
+    def call_describe_topics(self) -> None:
+        found = only(self.admin.describe_topics(TopicCollection([self.topic]), request_timeout=WAIT_S))
+        assert len(found.partitions) == 2
+
+    def call_describe_configs(self) -> None:
+        assert only(self.admin.describe_configs([self.resource]))["retention.ms"].value
+
+    def call_incremental_alter_configs(self) -> None:
+        entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
+        only(
+            self.admin.incremental_alter_configs(
+                [ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])]
+            )
+        )
+
+    def call_alter_configs(self) -> None:
+        wanted = ConfigResource(ResourceType.TOPIC, self.topic, set_config={"retention.ms": "86400000"})
+        only(self.admin.alter_configs([wanted]))
+
+    def call_list_offsets(self) -> None:
+        producer = confluent_kafka.Producer({**QUIET, "bootstrap.servers": self.bootstrap})
+        for _ in range(4):
+            producer.produce(self.topic, b"value", partition=0)
+        assert producer.flush(WAIT_S) == 0
+        asked = {self._partition(): OffsetSpec.latest()}
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": WAIT_S}
+        assert only(self.admin.list_offsets(asked, **options)).offset == 4
+
+    def call_delete_records(self) -> None:
+        assert only(self.admin.delete_records([self._partition(2)])).low_watermark == 2
+
+    def call_elect_leaders(self) -> None:
+        found = self.admin.elect_leaders(
+            ElectionType.PREFERRED, [self._partition()]
+        )  # its request_timeout fails in 2.16
+        (error,) = found.result(WAIT_S).values()
+        assert error.code() == KafkaError.ELECTION_NOT_NEEDED
+
+    def call_list_consumer_groups(self) -> None:
+        settings = {**QUIET, "bootstrap.servers": self.bootstrap, "group.id": self.group}
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.commit(offsets=[self._partition(3)], asynchronous=False)
+        consumer.close()
+        found = self.admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}, request_timeout=WAIT_S).result(
+            WAIT_S
+        )
+        assert self.group in {one.group_id for one in found.valid}
+
+    def call_list_groups(self) -> None:
+        assert self.group in {one.id for one in self.admin.list_groups(timeout=WAIT_S)}
+
+    def call_describe_consumer_groups(self) -> None:
+        found = only(self.admin.describe_consumer_groups([self.group], request_timeout=WAIT_S))
+        assert found.state == ConsumerGroupState.EMPTY
+
+    def call_alter_consumer_group_offsets(self) -> None:
+        only(self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group, [self._partition(2)])]))
+
+    def call_list_consumer_group_offsets(self) -> None:
+        found = only(self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)]))
+        assert found.topic_partitions[0].offset == 2
+
+    def call_delete_consumer_groups(self) -> None:
+        only(self.admin.delete_consumer_groups([self.group], request_timeout=WAIT_S))
+
+    def call_delete_topics(self) -> None:
+        only(self.admin.delete_topics([self.topic]))
+
+
+CALLS = (Producer, Consumer, Admin)

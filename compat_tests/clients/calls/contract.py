@@ -1,0 +1,45 @@
+"""What the classes of calls have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+CALL = "call_"
+SECURITY = "needs security, which is not served yet"
+NO_REQUEST = "sends no request"
+
+
+class Calls:
+    """The calls of one class of a client.
+
+    `CLIENT` is that class, `LEFT_OUT` maps the methods that are not called to the reason. A
+    subclass makes the client in `__init__` and closes it in `close`.
+    """
+
+    CLIENT: type
+    LEFT_OUT: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+
+    def close(self) -> None: ...
+
+    @classmethod
+    def public_methods(cls) -> set[str]:
+        """Return the names of all public methods of the client."""
+        return {name for name, _ in inspect.getmembers(cls.CLIENT, callable) if not name.startswith("_")}
+
+    @classmethod
+    def called(cls) -> list[str]:
+        """Return the names of the called methods, in order."""
+        return [name.removeprefix(CALL) for name in vars(cls) if name.startswith(CALL)]
+
+    def steps(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield each call of a method that this version of the client has."""
+        public = self.public_methods()
+        for name in self.called():
+            if name in public:
+                yield name, getattr(self, CALL + name)
