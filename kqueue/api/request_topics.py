@@ -12,14 +12,16 @@ from kqueue.broker.broker import Broker
 from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
-TOPICS = ("topic_data", "topics", "topic_names", "topic_partitions", "resources", "groups")
-"""Names of fields that list topics; `groups` hold `topics` in turn."""
+TOPICS = ("topic_data", "topics", "topic_names", "topic_partitions", "v3_and_below_topics", "resources")
+PARENTS = ("groups", "transactions", "markers")
+"""Names of fields that list structures which hold topics in turn."""
 PARTITIONS = ("partition_data", "partitions", "partition_indexes")
 NAME = ("name", "topic", "topic_name")
 INDEX = ("index", "partition", "partition_index")
 
 APIS_WITH_TOPICS = frozenset(
     {
+        "AddPartitionsToTxn",
         "AlterPartitionReassignments",
         "CreatePartitions",
         "CreateTopics",
@@ -27,6 +29,7 @@ APIS_WITH_TOPICS = frozenset(
         "DeleteTopics",
         "DescribeConfigs",
         "DescribeLogDirs",
+        "DescribeProducers",
         "DescribeQuorum",
         "DescribeTopicPartitions",
         "ElectLeaders",
@@ -39,6 +42,7 @@ APIS_WITH_TOPICS = frozenset(
         "OffsetFetch",
         "OffsetForLeaderEpoch",
         "Produce",
+        "WriteTxnMarkers",
     }
 )
 """Served APIs whose requests name topics."""
@@ -96,14 +100,15 @@ def topic_name_of(topic: str | bytes, broker: Broker) -> str | bytes:
 def _topics(request: Any) -> Iterator[RequestTopic]:
     for attribute in TOPICS:
         for item in getattr(request, attribute, None) or ():
-            if attribute == "groups":
-                yield from _topics(item)
-            elif isinstance(item, str):
+            if isinstance(item, str):
                 yield RequestTopic(item, ())
             elif attribute != "resources":
                 yield RequestTopic(topic_key(item), _partitions(item))
             elif item.resource_type == RESOURCE_TOPIC:
                 yield RequestTopic(item.resource_name, ())
+    for attribute in PARENTS:
+        for parent in getattr(request, attribute, None) or ():
+            yield from _topics(parent)
 
 
 def topic_key(item: Any) -> str | bytes:

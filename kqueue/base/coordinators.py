@@ -1,12 +1,14 @@
 """What the coordinators of groups and of transactions share: the partition of their log that keeps
-an id, and the error of a failed append.
+an id, whether it was read, and the error of a failed append.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
     InvalidTransactionState,
@@ -49,3 +51,52 @@ def coordinator_error(failure: KqueueError) -> KqueueError:
     if isinstance(failure, RequestRefused):
         return CoordinatorNotAvailable(str(failure))
     return failure
+
+
+class CoordinatorPartitions:
+    """The partitions of a coordinator's log that were not read, yet or at all.
+
+    Args: count: returns the number of partitions; constant once the topic exists.
+        what: what an id names, for messages: "group".
+    """
+
+    def __init__(self, what: str, count: Callable[[], int]) -> None:
+        self._what = what
+        self._count = count
+        self._unreadable: dict[int, str] = {}  # partition -> reason
+        self._loading: set[int] = set()
+
+    def of(self, id: str) -> int:
+        """Return the partition that keeps this id."""
+        return coordinator_partition(id, self._count())
+
+    def mark_unreadable(self, partition: int, reason: str) -> None:
+        """From now on `check_readable` refuses the ids of this partition."""
+        self._unreadable[partition] = reason
+        self._loading.discard(partition)
+
+    def mark_loading(self, partition: int) -> None:
+        """Refuse the ids of this partition with `check_readable` until `mark_loaded`."""
+        self._loading.add(partition)
+
+    def mark_loaded(self, partition: int) -> None:
+        """End what `mark_loading` began."""
+        self._loading.discard(partition)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is loading."""
+        return bool(self._loading)
+
+    def check_readable(self, id: str) -> None:
+        """Check that the records of this id were read.
+
+        Raises: NotCoordinator: they could not be. CoordinatorLoadInProgress: not yet.
+        """
+        if not self._unreadable and not self._loading:
+            return
+        partition = self.of(id)
+        if partition in self._unreadable:
+            raise NotCoordinator(f"{self._what} {id!r} can't be read: {self._unreadable[partition]}")
+        if partition in self._loading:
+            raise CoordinatorLoadInProgress(f"{self._what} {id!r} is still being read")

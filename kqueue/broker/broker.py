@@ -27,23 +27,25 @@ from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.coordinator_loads import CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
-from kqueue.broker.features import Features
+from kqueue.broker.features import TRANSACTION_VERSION, Features
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
-from kqueue.broker.producer_ids import ProducerIds
+from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
+from kqueue.broker.transaction_topic import TransactionTopicLog
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.metadata.store import MetadataStore
 from kqueue.storage import Storage
+from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
 logger = logging.getLogger("kqueue.broker")
 EPOCH_KEY = "/leader_epoch"
@@ -112,6 +114,8 @@ class Broker:
         self.transaction_markers = TransactionMarkers(
             self.topics, self.purgatory, self.timers, clock, on_group_marker=self.groups.complete_transaction
         )
+        self._transaction_log = TransactionTopicLog(config, self.topics, self.purgatory, clock)
+        self.transactions = self._new_transaction_coordinator()
         self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
         self.groups.observe_offsets(self.backlogs.committed)
         recoveries = config["num.recovery.threads.per.data.dir"]
@@ -124,6 +128,17 @@ class Broker:
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
         )
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
+
+    def _new_transaction_coordinator(self) -> TransactionCoordinator:
+        surroundings = Surroundings(
+            self._transaction_log,
+            self.transaction_markers,
+            ProducerIdCallbacks(self.producer_ids, self.purgatory),
+            transaction_version=lambda: self.features.level(TRANSACTION_VERSION),
+            coordinator_epoch=lambda: self.leader_epoch,
+            wake=self._wake,
+        )
+        return TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
 
     @property
     def cluster_id(self) -> str:
@@ -147,6 +162,8 @@ class Broker:
         self._forget_deleted_topics()
         self._recover()
         self._loads.add(self.groups, self._group_log, "groups", self._group_log.used_partitions(self._has_or_had))
+        used = self._transaction_log.used_partitions(self._has_or_had)
+        self._loads.add(self.transactions, self._transaction_log, "transactions", used)
         self._note_ready()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 
 KEY = "/producer_ids"
 BLOCK_COUNT = 1000
@@ -64,3 +66,24 @@ class ProducerIds:
                 self._metadata.resolve(promise, self._next_id())
         if self._pending:
             self._reserve()
+
+
+class ProducerIdCallbacks:
+    """Allocates ids for the transaction coordinator (see `transactions.transaction_log`)."""
+
+    def __init__(self, producer_ids: ProducerIds, purgatory: Purgatory) -> None:
+        self._producer_ids = producer_ids
+        self._purgatory = purgatory
+
+    def allocate(self, done: Callable[[int | KqueueError], None]) -> None:
+        """Call `done` with a new id, or with why there is none; at once while the block lasts."""
+        promise = self._producer_ids.allocate()
+
+        def settle() -> None:
+            done(promise.result() if promise.error is None else promise.error)
+
+        if promise.done:
+            settle()
+            return
+        operation = DelayedOperation((promise,), None, lambda expired: True if promise.done else None)
+        self._purgatory.add(operation, lambda _: settle())

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTransactionTimeout,
@@ -32,6 +33,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.transactions.completion import TransactionCompleter
 from kqueue.transactions.config import TransactionConfig
@@ -225,17 +227,27 @@ class TransactionCoordinator:
         return transaction.metadata
 
     def all(self) -> list[TransactionMetadata]:
-        """Return what is known of every transactional id."""
+        """Return what is known of every transactional id. Raises CoordinatorLoadInProgress: not all
+        are read yet.
+        """
+        if self._store.partitions.is_loading:
+            raise CoordinatorLoadInProgress("the transactional ids are still being read")
         return [transaction.metadata for transaction in self._store if not _is_dying(transaction)]
 
     def partition_of(self, transactional_id: str) -> int:
         """Return the partition of `__transaction_state` that keeps this transactional id."""
-        return self._store.partition_of(transactional_id)
+        return self._store.partitions.of(transactional_id)
 
     # --- the log
 
-    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> None:
-        """Replay one partition of the log; called once for each, before anything else.
+    def begin_loading(self, partition: int) -> None:
+        """Answer CoordinatorLoadInProgress for the ids of a partition until `load` or `refuse` has
+        ended.
+        """
+        self._store.partitions.mark_loading(partition)
+
+    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> SlicedWork[None]:
+        """Replay one partition of the log in steps; once for each, before its ids are used.
 
         A decided transaction is completed by timers, once the caller runs them.
 
@@ -243,7 +255,8 @@ class TransactionCoordinator:
             log_records: keys and values, oldest first.
         Raises: MalformedMessage: a record can't be read.
         """
-        for transaction in self._store.load(partition, log_records):
+        loaded = yield from self._store.load(partition, log_records)
+        for transaction in loaded:
             if transaction.metadata.state in PREPARED:
                 self._timers.at(self._clock.monotonic_ms(), partial(self._resume, transaction))
 
@@ -255,7 +268,7 @@ class TransactionCoordinator:
 
         Without their state, two producers of one id could both be active.
         """
-        self._store.mark_unreadable(partition, reason)
+        self._store.partitions.mark_unreadable(partition, reason)
 
 
 def _is_dying(transaction: Transaction) -> bool:

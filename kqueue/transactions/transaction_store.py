@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kqueue.base.coordinators import coordinator_error, coordinator_partition
+from kqueue.base.coordinators import CoordinatorPartitions, coordinator_error
 from kqueue.base.errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,
     KqueueError,
     MalformedMessage,
-    NotCoordinator,
     PolicyViolation,
 )
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.transactions import records
 from kqueue.transactions.config import TransactionConfig
 from kqueue.transactions.transaction_log import Done, TransactionLog, TransactionRecord
 from kqueue.transactions.transaction_metadata import NO_EPOCH, TransactionMetadata
 from kqueue.transactions.transaction_state import PREPARED, TransactionState
+
+ID_LENGTH_MAX = 1024
+"""Characters in a transactional id, so that the ids of all clients fit into memory."""
 
 
 class Transaction:
@@ -67,7 +70,7 @@ class TransactionStore:
         self._transaction_version = transaction_version
         self._transactions: dict[str, Transaction] = {}
         self._ongoing: dict[str, Transaction] = {}
-        self._unreadable: dict[int, str] = {}  # partition -> reason
+        self.partitions = CoordinatorPartitions("transactional id", lambda: log.partition_count)
         self._partitions_held = 0  # in all transactions, including pending changes
 
     def __iter__(self) -> Iterator[Transaction]:
@@ -80,28 +83,17 @@ class TransactionStore:
         """Return the transactions that have begun and not ended."""
         return list(self._ongoing.values())
 
-    def partition_of(self, transactional_id: str) -> int:
-        """Return the partition of the log that keeps this transactional id."""
-        return coordinator_partition(transactional_id, self._log.partition_count)
-
-    def mark_unreadable(self, partition: int, reason: str) -> None:
-        """From now on refuse the transactional ids of this partition."""
-        self._unreadable[partition] = reason
-
     def find(self, transactional_id: str) -> Transaction | None:
-        """Return a transactional id, or None. Raises NotCoordinator: its partition of the log could
-        not be read.
+        """Return a transactional id, or None.
+
+        Raises: NotCoordinator: its partition of the log could not be read.
+            CoordinatorLoadInProgress: not yet.
         """
-        if self._unreadable:
-            partition = self.partition_of(transactional_id)
-            if partition in self._unreadable:
-                raise NotCoordinator(
-                    f"the transactions of partition {partition} can't be served: {self._unreadable[partition]}"
-                )
+        self.partitions.check_readable(transactional_id)
         return self._transactions.get(transactional_id)
 
     def get(self, transactional_id: str) -> Transaction:
-        """Return a transactional id. Raises: InvalidProducerIdMapping: unknown. NotCoordinator."""
+        """Return a transactional id. Raises: InvalidProducerIdMapping: unknown; as `find`."""
         transaction = self.find(transactional_id)
         if transaction is None:
             raise InvalidProducerIdMapping(f"no producer has the transactional id {transactional_id!r}")
@@ -110,7 +102,11 @@ class TransactionStore:
     # --- changes
 
     def check_new_id(self, transactional_id: str) -> None:
-        """Check the limit of ids. Raises PolicyViolation."""
+        """Check the limits of ids. Raises PolicyViolation."""
+        if len(transactional_id) > ID_LENGTH_MAX:
+            raise PolicyViolation(
+                f"a transactional id has at most {ID_LENGTH_MAX} characters, this one has {len(transactional_id)}"
+            )
         if len(self._transactions) >= self._config.ids_max:
             raise PolicyViolation(
                 f"transactional id {transactional_id!r} is refused: there are {len(self._transactions)} already "
@@ -172,7 +168,7 @@ class TransactionStore:
 
         key = records.transaction_key(pending.transactional_id)
         value = records.transaction_value(pending, self._transaction_version())
-        self._log.append(self.partition_of(pending.transactional_id), [(key, value)], appended)
+        self._log.append(self.partitions.of(pending.transactional_id), [(key, value)], appended)
 
     def remove(self, transactions: Sequence[Transaction], partition: int, done: Done) -> None:
         """Append tombstones for ids of one partition; then forget them. They must be pending.
@@ -217,25 +213,29 @@ class TransactionStore:
 
     # --- replay
 
-    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> list[Transaction]:
-        """Replay one partition of the log; return its transactions.
+    def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> SlicedWork[list[Transaction]]:
+        """Replay one partition of the log in steps; return its transactions.
 
-        Raises: MalformedMessage: a record can't be read.
+        Raises: MalformedMessage: a record can't be read; nothing has changed.
         """
         latest: dict[bytes, bytes | None] = {}
         for key, value in log_records:
             latest.pop(key, None)  # keeps the order of the log
             latest[key] = value
+            yield None
         loaded = []
         try:
             for key, value in latest.items():
                 transactional_id = records.read_key(key)
                 if transactional_id is not None and value is not None:
                     loaded.append(Transaction(records.read_value(transactional_id, value)))
+                yield None
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the transactions topic: {error}") from None
         for transaction in loaded:
             self._transactions[transaction.transactional_id] = transaction
             self._partitions_held += len(transaction.metadata.partitions)
             self._note_state(transaction)
+            yield None
+        self.partitions.mark_loaded(partition)
         return loaded

@@ -66,7 +66,7 @@ class TransactionUpkeep:
         for transaction in list(self._store):
             metadata = transaction.metadata
             if transaction.pending is None and metadata.state in IDLE and metadata.updated_ms <= last_used_ms:
-                partition = self._store.partition_of(metadata.transactional_id)
+                partition = self._store.partitions.of(metadata.transactional_id)
                 self._store.hold(transaction, metadata._replace(state=after(metadata.state, TransactionEvent.EXPIRE)))
                 by_partition.setdefault(partition, []).append(transaction)
             yield None

@@ -1,4 +1,5 @@
-"""FindCoordinator (key 10): the broker that coordinates a group; here always this one.
+"""FindCoordinator (key 10): the broker that coordinates a group or a transactional id; here always
+this one.
 
 Versions 0 to 6:
 
@@ -10,8 +11,7 @@ Versions 0 to 6:
     5       TRANSACTION_ABORTABLE is known (KIP-890)
     6       key type share group (KIP-932)
 
-Not emulated: transactional ids (TransactionsNotServed) and share groups. The refusal is here and
-not only in InitProducerId, because this response carries an error message.
+Not emulated: share groups.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from collections.abc import Iterable
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import InvalidRequest, TransactionsNotServed
+from kqueue.base.errors import InvalidRequest
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)
 ITEM_WEIGHT = 4
 VERSION_BATCHES = 4
-VERSION_OF_LIBRDKAFKA = 2
-"""librdkafka fails at once, with the error message, only for an authorization code; it retries all
-others for two minutes.
-"""
 GROUP = 0
 TRANSACTION = 1
 NO_NODE = -1
@@ -42,10 +37,8 @@ NO_NODE = -1
 def handle(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
-    """Return this broker for every group. Raises TransactionsNotServed."""
-    if request.key_type == TRANSACTION:
-        raise TransactionsNotServed(", ".join(request.coordinator_keys or [request.key]))
-    if request.key_type != GROUP:
+    """Return this broker for every group and every transactional id."""
+    if request.key_type not in (GROUP, TRANSACTION):
         return error_response(
             request, context.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
         )
@@ -68,8 +61,6 @@ def _coordinators(keys: Iterable[str], own: Coordinator) -> SlicedWork[FindCoord
 def error_response(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:
     """Return `error` for each key."""
     code, words = code_of(error), message_of(error)
-    if isinstance(error, TransactionsNotServed) and version == VERSION_OF_LIBRDKAFKA:
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if version < VERSION_BATCHES:
         return FindCoordinatorResponse(error_code=code, error_message=words, node_id=NO_NODE, port=NO_NODE)
     return FindCoordinatorResponse(

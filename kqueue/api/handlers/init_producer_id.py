@@ -1,4 +1,4 @@
-"""InitProducerId (key 22): a producer id for an idempotent producer (KIP-98).
+"""InitProducerId (key 22): a producer id and epoch (KIP-98).
 
 Versions 0 to 5:
 
@@ -9,40 +9,52 @@ Versions 0 to 5:
     4       PRODUCER_FENCED is known (KIP-588)
     5       TRANSACTION_ABORTABLE is known (KIP-890)
 
-Not emulated: transactions (TransactionsNotServed) and bumped epochs: every request gets a new id.
+Without a transactional id every request gets a new producer id. Version 6 (KIP-939) is unstable in
+Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
-from kqueue.base.errors import InvalidRequest, KqueueError, TransactionsNotServed
+from kqueue.api.transaction_errors import transaction_code
+from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 VERSIONS = (0, 5)
 NONE = -1
 FIRST_EPOCH = 0
+VERSION_FENCED = 4
 
 
 def handle(
     request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | DelayedOperation[InitProducerIdResponse]:
-    """Return a new id, also to a producer that names its old one. Raises TransactionsNotServed."""
-    if request.transactional_id:
-        raise TransactionsNotServed(request.transactional_id)
+    """Return a new id, or that of the transactional id with a higher epoch."""
+    version = context.api_version
     try:
         _check(request)
-        promise = context.broker.producer_ids.allocate()
     except KqueueError as error:
-        return _refused(error)
-    return wait_for(promise, _respond)
+        return error_response(request, version, error)
+    if request.transactional_id is None:
+        return wait_for(context.broker.producer_ids.allocate(), lambda promise: _respond_new(request, promise, version))
+    promise = context.broker.transactions.init_producer_id(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        two_phase=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
+    )
+    return wait_for(promise, lambda promise: _respond(request, promise, version))
 
 
 def error_response(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:
     """Return `error`."""
-    return _refused(error)
+    code = transaction_code(error, knows_fenced=version >= VERSION_FENCED)
+    return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
 
 
 def _check(request: InitProducerIdRequest) -> None:
@@ -54,12 +66,16 @@ def _check(request: InitProducerIdRequest) -> None:
         )
 
 
-def _respond(promise: Promise[int]) -> InitProducerIdResponse:
-    try:
-        return InitProducerIdResponse(producer_id=promise.result(), producer_epoch=FIRST_EPOCH)
-    except KqueueError as error:
-        return _refused(error)
+def _respond_new(request: InitProducerIdRequest, promise: Promise[int], version: int) -> InitProducerIdResponse:
+    if promise.error is not None:
+        return error_response(request, version, promise.error)
+    return InitProducerIdResponse(producer_id=promise.result(), producer_epoch=FIRST_EPOCH)
 
 
-def _refused(error: BaseException) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code_of(error), producer_epoch=NONE)
+def _respond(
+    request: InitProducerIdRequest, promise: Promise[ProducerIdAndEpoch], version: int
+) -> InitProducerIdResponse:
+    if promise.error is not None:
+        return error_response(request, version, promise.error)
+    producer = promise.result()
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)

@@ -244,10 +244,7 @@ def test_describe_configs(exchange: Exchange) -> None:
 @of("InitProducerId")
 def test_init_producer_id(exchange: Exchange) -> None:
     ours = world().ask(exchange.request, exchange.version)
-    if exchange.request.transactional_id is not None:
-        assert ours.error_code == ErrorCode.UNSUPPORTED_VERSION
-    else:
-        assert (ours.error_code, ours.producer_epoch) == (0, 0)
+    assert (ours.error_code, ours.producer_epoch) == (0, 0)
 
 
 @of("Produce")

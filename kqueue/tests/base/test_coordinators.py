@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base import errors
-from kqueue.base.coordinators import coordinator_error, coordinator_partition
+from kqueue.base.coordinators import CoordinatorPartitions, coordinator_error, coordinator_partition
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,20 @@ def test_partition_is_javas(group_id: str, count: int, partition: int) -> None:
 @given(st.text(max_size=30), st.integers(1, 100))
 def test_partition_exists(group_id: str, count: int) -> None:
     assert 0 <= coordinator_partition(group_id, count) < count
+
+
+def test_ids_of_partitions_that_were_not_read_are_refused() -> None:
+    partitions = CoordinatorPartitions("group", lambda: 50)
+    assert partitions.of("a") == 47
+    partitions.mark_loading(47)
+    assert partitions.is_loading
+    with pytest.raises(errors.CoordinatorLoadInProgress, match="group 'a' is still being read"):
+        partitions.check_readable("a")
+    partitions.check_readable("größe")
+    partitions.mark_loaded(47)
+    partitions.check_readable("a")
+    partitions.mark_loading(47)
+    partitions.mark_unreadable(47, "damaged")
+    assert not partitions.is_loading
+    with pytest.raises(errors.NotCoordinator, match="group 'a' can't be read: damaged"):
+        partitions.check_readable("a")

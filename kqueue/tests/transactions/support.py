@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
+from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.testing.manual_clock import ManualClock
@@ -102,7 +103,7 @@ class World:
             Surroundings(self.log, self.markers, self.ids, lambda: self.version, lambda: 7, self.woken.append),
         )
         for partition, log_records in enumerate(self.log.partitions):
-            self.transactions.load(partition, iter(log_records))
+            run_to_end(self.transactions.load(partition, iter(log_records)))
 
     def advance(self, ms: float) -> None:
         """Let time pass, running each timer at its time."""

@@ -189,3 +189,10 @@ def test_the_number_of_ids_is_bounded() -> None:
     with pytest.raises(PolicyViolation, match=r"kqueue\.max\.transactional\.ids"):
         world.init("c")
     world.init("a")
+
+
+def test_the_length_of_an_id_is_bounded() -> None:
+    world = World()
+    world.init("x" * 1024)
+    with pytest.raises(PolicyViolation, match="at most 1024 characters, this one has 1025"):
+        world.init("x" * 1025)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.coordinators import coordinator_partition
-from kqueue.base.errors import MalformedMessage, NotCoordinator, PolicyViolation, StorageFailed
+from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
+    MalformedMessage,
+    NotCoordinator,
+    PolicyViolation,
+    StorageFailed,
+)
+from kqueue.base.sliced_task import run_to_end
+from kqueue.tests.groups.support import HeldLog
 from kqueue.tests.transactions.support import P0, P1, P2, World
 
 
@@ -50,7 +58,7 @@ def test_ids_of_a_partition_that_can_not_be_read_are_refused() -> None:
     producer = world.init(by_partition[0])
     world.transactions.refuse(0, "damaged")
     world.init(by_partition[1])
-    with pytest.raises(NotCoordinator, match="partition 0 can't be served: damaged"):
+    with pytest.raises(NotCoordinator, match="can't be read: damaged"):
         world.init(by_partition[0])
     with pytest.raises(NotCoordinator):
         world.add(producer, id=by_partition[0])
@@ -63,5 +71,20 @@ def test_ids_of_a_partition_that_can_not_be_read_are_refused() -> None:
 def test_a_damaged_record_names_its_partition() -> None:
     world = World()
     with pytest.raises(MalformedMessage, match="partition 2 of the transactions topic"):
-        world.transactions.load(2, [(b"\x00\x00", b"")])
-    world.transactions.load(2, [(b"\x00\x05later", b"kind of record")])
+        run_to_end(world.transactions.load(2, [(b"\x00\x00", b"")]))
+    run_to_end(world.transactions.load(2, [(b"\x00\x05later", b"kind of record")]))
+
+
+def test_ids_of_a_partition_that_is_being_read_are_refused_until_it_is() -> None:
+    world = World()
+    world.init()
+    partition = world.transactions.partition_of("tx")
+    starting = World(log=HeldLog())
+    starting.transactions.begin_loading(partition)
+    load = starting.transactions.load(partition, world.log.partitions[partition])
+    for _ in load:
+        with pytest.raises(CoordinatorLoadInProgress):
+            starting.init()
+        with pytest.raises(CoordinatorLoadInProgress):
+            starting.transactions.all()
+    assert starting.init() == (1000, 1)

@@ -50,18 +50,13 @@ def test_keys_of_other_kinds_have_no_coordinator(version: int, key_type: int) ->
 
 
 @pytest.mark.parametrize("version", [*OLD[1:], *NEW])
-def test_transactional_ids_are_refused_in_words(version: int) -> None:
+def test_the_only_broker_coordinates_every_transactional_id(version: int) -> None:
     request = FindCoordinatorRequest(
         key="" if version >= 4 else "tx", key_type=1, coordinator_keys=["tx"] if version >= 4 else []
     )
-    response = world().ask(request, version)
-    coordinators = response.coordinators[0] if version >= 4 else response
-    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if version == 2 else ErrorCode.UNSUPPORTED_VERSION
-    assert (coordinators.error_code, coordinators.node_id, coordinators.error_message) == (
-        code,
-        -1,
-        "transactions are not served yet",
-    )
+    response = world(node_id=7).ask(request, version)
+    coordinator = response.coordinators[0] if version >= 4 else response
+    assert (coordinator.error_code, coordinator.node_id, coordinator.port) == (ErrorCode.NONE, 7, 9092)
 
 
 @pytest.mark.parametrize("version", [*OLD, *NEW])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kqueue.base.errors import StorageFailed
@@ -38,16 +40,44 @@ def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("init_producer_id"))
+def test_a_transactional_id_keeps_its_producer_id_and_each_producer_gets_the_next_epoch(version: int) -> None:
+    client = SimulatedClient()
+    responses = [
+        client.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), version)
+        for _ in range(3)
+    ]
+    assert {(response.error_code, response.producer_id) for response in responses} == {(0, responses[0].producer_id)}
+    assert [response.producer_epoch for response in responses] == [0, 1, 2]
+    client.sim.stop()
+    old = SimulatedClient(sim=client.sim.restarted())
+    assert old.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1), version).producer_epoch == 3
+
+
+@pytest.mark.parametrize("version", versions_of("init_producer_id"))
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"transactional_id": "mine"}, ErrorCode.UNSUPPORTED_VERSION),
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": "tx", "transaction_timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"transactional_id": "tx", "transaction_timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_transactional_ids_are_refused(version: int, fields: dict[str, str], code: ErrorCode) -> None:
+def test_invalid_requests(version: int, fields: dict[str, Any], code: ErrorCode) -> None:
     response = SimulatedClient().ask(InitProducerIdRequest(**fields), version)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED), (5, ErrorCode.PRODUCER_FENCED)],
+)
+def test_an_older_producer_is_fenced(version: int, code: ErrorCode) -> None:
+    client = SimulatedClient()
+    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+    first = client.ask(request, version)
+    client.ask(request, version)
+    request.producer_id, request.producer_epoch = first.producer_id, first.producer_epoch
+    assert client.ask(request, version).error_code == code
 
 
 @pytest.mark.parametrize(("id", "epoch", "valid"), [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])

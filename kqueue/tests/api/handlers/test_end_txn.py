@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.tests.api.harness import versions_of
+from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.wire.error_codes import ErrorCode
+
+
+@pytest.mark.parametrize("version", versions_of("end_txn"))
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_ends(version: int, commit: bool) -> None:
+    client = TransactionClient()
+    client.add(("t", 0), ("t", 1))
+    id, epoch = client.producer_id, client.epoch
+    response = client.end(version, commit=commit)
+    assert response.error_code == ErrorCode.NONE
+    assert (response.producer_id, response.producer_epoch) == ((id, epoch + 1) if version >= 5 else (-1, -1))
+    assert client.sim.broker.transactions.describe("tx").state.value == (
+        "CompleteCommit" if commit else "CompleteAbort"
+    )
+    assert client.sim.broker.topics.partition("t", 1).log_end_offset == 1  # the marker
+
+
+@pytest.mark.parametrize("version", versions_of("end_txn"))
+def test_a_fenced_producer(version: int) -> None:
+    client = TransactionClient()
+    epoch = client.epoch
+    client.init()
+    client.epoch = epoch
+    code = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    response = client.end(version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", versions_of("end_txn"))
+def test_nothing_to_commit(version: int) -> None:
+    client = TransactionClient()
+    assert client.end(version).error_code == ErrorCode.INVALID_TXN_STATE
+    code = ErrorCode.NONE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+    assert client.end(version, commit=False).error_code == code

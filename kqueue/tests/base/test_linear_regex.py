@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kqueue.base.linear_regex import LinearRegex, PatternError
+
+atoms = st.sampled_from(
+    ["a", "b", "-", ".", "[ab]", "[^a]", "[a-c]", "(a|b)", "(?:ab)", "()", r"\d", r"\W", r"\.", "^", "$"]
+)
+pieces = st.tuples(atoms, st.sampled_from(["", "", "*", "+", "?", "{2}", "{0,2}", "{1,}", "*?"])).map("".join)
+sequences = st.lists(pieces, max_size=4).map("".join)
+patterns = st.lists(sequences, min_size=1, max_size=3).map("|".join)
+
+
+@given(patterns, st.text(alphabet="abc-.1", max_size=6))
+def test_matches_are_those_of_re(pattern: str, text: str) -> None:
+    try:
+        expected = re.compile(pattern.replace("$", r"\Z")).fullmatch(text) is not None
+    except re.error:  # an anchor that is repeated
+        return
+    assert LinearRegex(pattern).fullmatch(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("", "", True),
+        ("", "a", False),
+        ("(?i)Pay-[a-z]+", "PAY-tx", True),
+        ("pay-.*", "pay-\n", False),
+        (r"\t\(\]", "\t(]", True),
+        ("[]a]", "]", True),
+        ("[a-]", "-", True),
+        (r"[\d_]+", "1_2", True),
+        (r"[\]-]", "]", True),
+        (r"\s\S", " x", True),
+        ("grüße|größe", "größe", True),
+    ],
+)
+def test_details(pattern: str, text: str, matches: bool) -> None:
+    assert LinearRegex(pattern).fullmatch(text) is matches
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", ")", "a)", "[", "[a", "*", "a**", "a{", "a{x}", "a{2,1}", "a{1001}", "\\", r"\1", r"\b", "(?=a)", "(?P<n>a)",
+     "[b-a]", "a" * 1001, "(" * 51 + ")" * 51, "(a{1000}){1000}"],
+)  # fmt: skip
+def test_what_is_malformed_or_too_large_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        LinearRegex(pattern)
+
+
+def test_a_pattern_that_is_exponential_for_re_is_not() -> None:
+    begin = time.process_time()
+    assert not LinearRegex("(a|a)*(a|aa)*(a*)*b").fullmatch("a" * 2000)
+    assert time.process_time() - begin < 2
