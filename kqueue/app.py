@@ -131,7 +131,8 @@ class Server:
         Responses have `kqueue.stop.timeout.ms`; the disk has all the time it needs.
 
         Args:
-            erase: delete all topics, records, groups and offsets once all connections are closed.
+            erase: delete all topics, records, groups, offsets and dynamic settings once all
+                connections are closed.
         Raises: StorageFailed: not everything could be written. All is closed nevertheless.
         """
         if self._stopping:

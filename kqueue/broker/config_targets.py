@@ -20,9 +20,10 @@ from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
 from kqueue.broker.topics import Topics
 
 logger = logging.getLogger("kqueue.broker")
-BROKERS_PREFIX = "/configs/brokers/"
-GROUPS_PREFIX = "/configs/groups/"
-CLIENT_METRICS_PREFIX = "/configs/client-metrics/"
+CONFIGS_PREFIX = "/configs/"
+BROKERS_PREFIX = f"{CONFIGS_PREFIX}brokers/"
+GROUPS_PREFIX = f"{CONFIGS_PREFIX}groups/"
+CLIENT_METRICS_PREFIX = f"{CONFIGS_PREFIX}client-metrics/"
 DEFAULT_BROKER = "default"
 """Last part of the key of the defaults of all brokers; a broker's own key ends with its number."""
 NAME_LENGTH_MAX = 1000

@@ -22,6 +22,7 @@ from kqueue.base.settings import Config, ConfigSource, Scope, format_value
 from kqueue.broker.config_changes import ConfigChange, changed_values, check_size, replaced_values
 from kqueue.broker.config_targets import (
     CLIENT_METRICS_PREFIX,
+    CONFIGS_PREFIX,
     GROUPS_PREFIX,
     BrokerTarget,
     ConfigTarget,
@@ -107,6 +108,10 @@ class DynamicConfigs:
         self.brokers.load()
         self.groups.load()
         self.client_metrics.load()
+
+    def keys(self) -> list[str]:
+        """Return the metadata keys of all stored settings but those of topics."""
+        return [CONFIGS_PREFIX + key for key in self._metadata.with_prefix(CONFIGS_PREFIX)]
 
     def own(self, resource: ConfigResource) -> Values:
         """Return the parsed values set for a resource. Raises RequestRefused: there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -292,15 +292,19 @@ class Topics:
         self._metadata.commit(f"delete topic {name}", {PREFIX + name: None, **note}, done)
         return promise
 
-    def clear(self) -> list[Topic]:
+    def clear(self, also: Iterable[str] = ()) -> list[Topic]:
         """Remove all topics, internal ones too, and return them; the caller deletes their logs.
 
         Blocks; no client may be served meanwhile. Raises StorageFailed, Conflict: nothing changed.
+
+        Args:
+            also: metadata keys to remove in the same commit.
         """
         topics = list(self)
-        if topics:
-            puts: dict[str, bytes | None] = {PREFIX + topic.name: None for topic in topics}
-            puts |= {deleted_topics.key_of(topic.id): topic.name.encode() for topic in topics}
+        puts: dict[str, bytes | None] = dict.fromkeys(also)
+        puts |= {PREFIX + topic.name: None for topic in topics}
+        puts |= {deleted_topics.key_of(topic.id): topic.name.encode() for topic in topics}
+        if puts:
             self._metadata.commit_now(puts)
         for topic in topics:
             self._remove(topic)

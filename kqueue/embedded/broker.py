@@ -170,7 +170,7 @@ class Broker(InspectionMixin):
 
     def reset(self) -> None:
         """Reset it to the state after its first start, for the next test: no topics, records,
-        groups and offsets, and the machine's time.
+        groups, offsets and changed settings, and the machine's time.
 
         `requests` is emptied, and all faults are cancelled. Settings, plugins, the port and other
         files in the data folder stay. A broker with a `snapshot` begins with a copy of it again.
@@ -244,6 +244,26 @@ class Broker(InspectionMixin):
             await self._server.result(self._server.broker.topics.create(topic))
 
         self._call(create)
+
+    def alter_config(self, **settings: object) -> None:
+        """Change settings of the running broker, at once: ``broker.alter_config(log_retention_ms=
+        1000)``. None gives one its value of the start again. `broker.topics[…].alter_config`
+        changes a topic's.
+
+        Durability: stored on return, where the broker has a data folder; `reset` removes them.
+        Raises: InvalidRequest: a wrong value, or one that can't change at run time. SettingError:
+            no such setting. All settings stay as they were.
+        """
+
+        from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+        from kqueue.embedded.inspection.topics import config_changes
+
+        async def alter() -> None:
+            broker = self._server.broker
+            resource = ConfigResource(ResourceType.BROKER, str(broker.node_id))
+            await self._server.result(broker.configs.alter(resource, config_changes(settings)))
+
+        self._call(alter)
 
     # --- the thread
 

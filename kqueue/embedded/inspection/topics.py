@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kqueue.base.names import INTERNAL_TOPICS
+from kqueue.base.settings import format_value
+from kqueue.broker.config_changes import ConfigChange, ConfigOperation
+from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection import record_appender
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.embedded.inspection.record_appender import Bytes, Headers, NewRecord, Time
@@ -66,6 +70,26 @@ class Topic:
     def config(self) -> dict[str, object]:
         """Effective settings by name: the topic's value, else the broker's, else the default."""
         return self._look(lambda topic: {name: topic.config[name] for name in topic.config})
+
+    @property
+    def own_config(self) -> dict[str, object]:
+        """The settings that the topic itself has, by name."""
+        return self._look(lambda topic: dict(topic.config.overrides))
+
+    def alter_config(self, **settings: object) -> None:
+        """Change settings, at once: ``broker.topics["orders"].alter_config(retention_ms=1000,
+        segment_bytes=None)``. None unsets one; those that are not named stay.
+
+        Durability: stored on return, where the broker has a data folder.
+        Raises: InvalidConfig: all settings stay as they were.
+        """
+
+        async def work(server: Server) -> None:
+            _find(server, self._name)
+            resource = ConfigResource(ResourceType.TOPIC, self._name)
+            await server.result(server.broker.configs.alter(resource, config_changes(settings)))
+
+        self._ask(work)
 
     @property
     def start_offsets(self) -> dict[int, int]:
@@ -246,6 +270,16 @@ class Topics(Mapping[str, Topic]):
             return _listed(server)
 
         return self._ask(work)
+
+
+def config_changes(settings: Mapping[str, object]) -> list[ConfigChange]:
+    """Return the changes that keyword arguments ask for; None unsets a setting."""
+    return [
+        ConfigChange(
+            ConfigOperation.DELETE if value is None else ConfigOperation.SET, keyword_name(name), format_value(value)
+        )
+        for name, value in settings.items()
+    ]
 
 
 def _find(server: Server, name: str) -> broker_topics.Topic:

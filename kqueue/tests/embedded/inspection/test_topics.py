@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
-from kqueue.base.errors import CorruptBatch, InvalidTopic, UnknownTopicOrPartition
+from kqueue.base.errors import CorruptBatch, InvalidConfig, InvalidTopic, UnknownTopicOrPartition
 from kqueue.embedded.inspection.broker_calls import NoSuchName
 from kqueue.embedded.inspection.records import PORTION_BYTES, Record
 from kqueue.tests import golden
@@ -199,3 +199,18 @@ def test_records_have_words_for_people() -> None:
     assert "(1000 bytes)" in long
     with pytest.raises(AttributeError):
         record.value = b""  # type: ignore[misc]
+
+
+def test_settings_of_a_topic_change_at_run_time(broker: kqueue.Broker) -> None:
+    broker.create_topic("orders", retention_ms=5)
+    topic = broker.topics["orders"]
+    assert topic.own_config == {"retention.ms": 5}
+    topic.alter_config(cleanup_policy=["compact", "delete"], retention_ms=None, flush_ms=7)
+    assert topic.own_config == {"cleanup.policy": ["compact", "delete"], "flush.ms": 7}
+    assert topic.config["retention.ms"] == 604_800_000
+    with pytest.raises(InvalidConfig, match="did you mean 'flush.ms'"):
+        topic.alter_config(flush_mss=7, cleanup_policy="delete")
+    assert topic.own_config == {"cleanup.policy": ["compact", "delete"], "flush.ms": 7}
+    topic.delete()
+    with pytest.raises(NoSuchName):
+        topic.alter_config(flush_ms=1)
