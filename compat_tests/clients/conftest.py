@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
     )
+    group.addoption("--transfer-seconds", type=int, default=8, help="how long the money-transfer test kills processes")
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
 
