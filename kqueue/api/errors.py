@@ -45,7 +45,6 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
     errors.OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     errors.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    errors.TransactionsNotServed: ErrorCode.UNSUPPORTED_VERSION,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,

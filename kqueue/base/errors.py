@@ -263,17 +263,6 @@ class UnsupportedForMessageFormat(RequestRefused):
     """The request needs a newer message format than the log holds."""
 
 
-class TransactionsNotServed(UnsupportedVersion):
-    """A request with a transactional id; this broker does not serve transactions.
-
-    `transactional_id`: the client's; "" if unknown.
-    """
-
-    def __init__(self, transactional_id: str) -> None:
-        super().__init__("transactions are not served yet")
-        self.transactional_id = transactional_id
-
-
 class OutOfOrderSequence(RequestRefused):
     """An idempotent producer's sequence leaves a gap."""
 

@@ -10,11 +10,18 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
-from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord, RecordTooLarge, TransactionsNotServed
+from kqueue.base.errors import (
+    CorruptBatch,
+    DecompressedTooLarge,
+    InvalidRecord,
+    RecordTooLarge,
+    TransactionalIdAuthorizationFailed,
+)
 from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
+from kqueue.broker.produce_transaction import ProduceTransaction
 from kqueue.log.results import AppendResult
 from kqueue.records.batch import TRANSACTIONAL, BatchHeader, decompressed, read_header
 from kqueue.records.batch_validation import (
@@ -65,13 +72,20 @@ class ProduceAppender:
         self._is_plain = self._codec is None and not self.rules.every_record
 
     def append(
-        self, partition: Partition, records: memoryview | None, *, now_ms: int, produce_version: int
+        self,
+        partition: Partition,
+        records: memoryview | None,
+        *,
+        now_ms: int,
+        produce_version: int,
+        transaction: ProduceTransaction | None = None,
     ) -> AppendResult | Promise[AppendResult]:
         """Append the records of one Produce request for one partition.
 
         Args:
             records: overwritten in place with offsets and leader epoch; None or empty is invalid.
             now_ms: wall clock.
+            transaction: that of the request; None: transactional batches are refused.
 
         Returns: where the records are, for a message set the first batch's base offset with the
             last one's end. A promise if the append is deferred: the records take long to read, or
@@ -83,12 +97,14 @@ class ProduceAppender:
         if records is None or not len(records):
             raise InvalidRecord("expected records for the partition, found none")
         if partition.appends is not None:
-            return self._defer(partition, records, now_ms, produce_version)
+            return self._defer(partition, records, now_ms, produce_version, transaction)
         if produce_version < PRODUCE_VERSION_BATCHES:
             if len(records) > BYTES_AT_ONCE_MAX:
-                return self._defer(partition, records, now_ms, produce_version)
-            return run_to_end(self._steps(partition, records, now_ms, produce_version))
-        header = self._check_header(records, produce_version)
+                return self._defer(partition, records, now_ms, produce_version, transaction)
+            return run_to_end(self._steps(partition, records, now_ms, produce_version, transaction))
+        header = validate_header(records, self.rules, produce_version)
+        if header.attributes & TRANSACTIONAL:
+            _check_transaction(partition, header, transaction)
         # nearly every batch is plain; this is `_reads_records` without its calls
         plain = (
             self._is_plain and 0 <= header.base_timestamp <= header.max_timestamp <= now_ms + self.rules.after_max_ms
@@ -103,7 +119,7 @@ class ProduceAppender:
             except DecompressedTooLarge as error:
                 if self.rules.limit_bytes <= at_once:
                     raise unreadable(error) from None
-        return self._defer(partition, records, now_ms, produce_version)
+        return self._defer(partition, records, now_ms, produce_version, transaction)
 
     def append_now(
         self, partition: Partition, records: memoryview, *, now_ms: int, produce_version: int
@@ -112,17 +128,30 @@ class ProduceAppender:
         return run_to_end(self._steps(partition, records, now_ms, produce_version))
 
     def _defer(
-        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+        self,
+        partition: Partition,
+        records: memoryview,
+        now_ms: int,
+        produce_version: int,
+        transaction: ProduceTransaction | None,
     ) -> Promise[AppendResult]:
         # the request's buffer is reused when its handler returns
         copy = memoryview(bytearray(records))
-        return partition.defer_append(self._steps(partition, copy, now_ms, produce_version), len(copy))
+        return partition.defer_append(self._steps(partition, copy, now_ms, produce_version, transaction), len(copy))
 
     def _steps(
-        self, partition: Partition, records: memoryview, now_ms: int, produce_version: int
+        self,
+        partition: Partition,
+        records: memoryview,
+        now_ms: int,
+        produce_version: int,
+        transaction: ProduceTransaction | None = None,
     ) -> SlicedWork[AppendResult]:
         if produce_version >= PRODUCE_VERSION_BATCHES:
-            return partition.append(*(yield from self._check(records, now_ms, produce_version)))
+            checked_batch, header = yield from self._check(records, now_ms, produce_version)
+            if header.attributes & TRANSACTIONAL:  # here, because a marker may have been appended since
+                _check_transaction(partition, header, transaction)
+            return partition.append(checked_batch, header)
         rules = self.rules
         batches = yield from up_convert_steps(
             records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes
@@ -130,25 +159,22 @@ class ProduceAppender:
         checked: list[ValidatedBatch] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
+        for _, header in checked:
+            if header.attributes & TRANSACTIONAL:
+                _check_transaction(partition, header, transaction)
         appended = [
             partition.append(batch, header, admitted=number > 0) for number, (batch, header) in enumerate(checked)
         ]
         return appended[-1]._replace(base_offset=appended[0].base_offset)
 
     def _check(self, batch: memoryview, now_ms: int, produce_version: int) -> SlicedWork[ValidatedBatch]:
-        header = self._check_header(batch, produce_version)
+        header = validate_header(batch, self.rules, produce_version)
         if not self._reads_records(header, now_ms):
             return batch, header
         try:
             return (yield from self._read_records(batch, header, now_ms, self.rules.limit_bytes))
         except DecompressedTooLarge as error:
             raise unreadable(error) from None
-
-    def _check_header(self, batch: memoryview, produce_version: int) -> BatchHeader:
-        header = validate_header(batch, self.rules, produce_version)
-        if header.attributes & TRANSACTIONAL:
-            raise TransactionsNotServed("")
-        return header
 
     def _reads_records(self, header: BatchHeader, now_ms: int) -> bool:
         return needs_record_validation(header, self.rules, now_ms) or (
@@ -198,3 +224,16 @@ class ProduceAppender:
             checker.take(chunk)
             yield None
         return checker.finish(batch)
+
+
+def _check_transaction(partition: Partition, header: BatchHeader, transaction: ProduceTransaction | None) -> None:
+    """Check a transactional batch that is appended now.
+
+    Raises: TransactionalIdAuthorizationFailed: the request names no transactional id, as Kafka
+        answers. InvalidRecord: no producer. What `ProduceTransaction.check` raises.
+    """
+    if transaction is None:
+        raise TransactionalIdAuthorizationFailed("transactional records need the transactional id of their producer")
+    if header.producer_id < 0:
+        raise InvalidRecord("transactional records without a producer id")
+    transaction.check(partition, header)

@@ -175,6 +175,24 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
+        "add.partitions.to.txn.retry.backoff.ms",
+        SettingType.INT,
+        20,
+        at_least(1),
+        Scope.BROKER,
+        "Pause before the partitions of a Produce request are added to the transaction again, while the "
+        "producer's last transaction is being completed.",
+    ),
+    Setting(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        SettingType.INT,
+        100,
+        at_least(0),
+        Scope.BROKER,
+        "Longest wait of a Produce request for the completion of the producer's last transaction. After "
+        "it the producer has to repeat the request.",
+    ),
+    Setting(
         "fetch.max.bytes",
         SettingType.INT,
         55 * MiB,

@@ -440,4 +440,6 @@ class Partition:
     def _advance(self, offset: int) -> None:
         if offset > self._high_watermark:
             self._high_watermark = offset
+            if self._log is not None and self._log.producers.has_ended:
+                self._log.producers.forget_ended(offset)
             self._host.purgatory.wake(self)

@@ -47,7 +47,7 @@ def _names(text: str) -> frozenset[str]:
 
 UNDECLARED = _names(
     """
-    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
+    alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
     authorizer.class.name auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.session.timeout.ms
     client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
@@ -204,7 +204,6 @@ REASONS: tuple[tuple[str, str], ...] = (
         ),
         "each partition has one replica, and the broker connects to no other",
     ),
-    (r"add\.partitions\.to\.txn", "the coordinator is in this process: no partition is added over the network"),
     (
         r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
         "only the classic group protocol is supported",

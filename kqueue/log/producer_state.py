@@ -9,7 +9,7 @@ ProducerStateManager, ProducerAppendInfo.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -306,15 +306,31 @@ class ProducerStateManager:
         Args: high_watermark: must not decrease between calls.
         """
         if self._decided:
-            self._decided = [transaction for transaction in self._decided if transaction[1] >= high_watermark]
+            self.forget_ended(high_watermark)
         return min([self.first_open(), *(first for first, _ in self._decided)])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `forget_ended` has work."""
+        return bool(self._decided)
+
+    def forget_ended(self, high_watermark: int) -> None:
+        """Drop the ended transactions whose markers are below the high watermark."""
+        decided = self._decided
+        if decided[0][1] < high_watermark:  # in order of the markers
+            self._decided = [transaction for transaction in decided if transaction[1] >= high_watermark]
 
     def add(self, producer_id: int, producer: ProducerStateEntry) -> None:
         """Add a producer from a snapshot."""
-        self.by_id[producer_id] = producer
-        if producer.transaction_offset >= 0:
-            self._open[producer.transaction_offset] = producer_id
-            self._open = dict(sorted(self._open.items()))
+        self.add_all([(producer_id, producer)])
+
+    def add_all(self, producers: Iterable[tuple[int, ProducerStateEntry]]) -> None:
+        """Add the producers of a snapshot."""
+        for producer_id, producer in producers:
+            self.by_id[producer_id] = producer
+            if producer.transaction_offset >= 0:
+                self._open[producer.transaction_offset] = producer_id
+        self._open = dict(sorted(self._open.items()))
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Remove the producers that were idle for `expiration_ms`, except those with an open

@@ -325,8 +325,8 @@ class LogReader:
         """
         overlapping: list[AbortedTxn] = []
         for number in range(max(self._number(start_offset), 0), len(self._segments)):
-            for aborted in self._segments[number].txnindex.read():
-                if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:
+            for aborted in self._segments[number].txnindex.read_from(start_offset):
+                if aborted.first_offset < end_offset:
                     overlapping.append(aborted)
                 if aborted.last_stable_offset >= end_offset:
                     return overlapping

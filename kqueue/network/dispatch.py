@@ -18,7 +18,6 @@ from kqueue.base.errors import (
     MalformedMessage,
     StorageFailed,
     TooManyItems,
-    TransactionsNotServed,
     UnencodableMessage,
 )
 from kqueue.base.settings import MiB
@@ -237,15 +236,7 @@ class Dispatcher:
         Raises: KqueueError: the request has no error response.
         """
         name = route.served.api.name
-        if isinstance(error, TransactionsNotServed):
-            self._client_log.log(
-                logging.WARNING,
-                connection.address,
-                "transactions are not served yet: the producer with transactional.id %.100r of %s was refused",
-                error.transactional_id,
-                connection.address,
-            )
-        elif isinstance(error, StorageFailed):
+        if isinstance(error, StorageFailed):
             self._client_log.log(
                 logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
             )

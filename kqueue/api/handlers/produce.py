@@ -19,9 +19,9 @@ Versions 0 to 13:
     11, 12  transactions, second protocol (KIP-890)
     13      topics by id (KIP-516)
 
-Not emulated: transactions (TransactionsNotServed), quotas, zstd refused below
-version 7. The append itself is `broker.append_path`. A topic whose
-backlog is bounded (`broker.backlog`) refuses with POLICY_VIOLATION, or sets the throttle time.
+Not emulated: quotas, zstd refused below version 7. The append itself is `broker.append_path`, the
+check of transactions `broker.produce_transaction`. A topic whose backlog is bounded
+(`broker.backlog`) refuses with POLICY_VIOLATION, or sets the throttle time.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from kqueue.base.errors import (
     NotLeader,
     RequestTimedOut,
     TooManyOpenFiles,
-    TransactionsNotServed,
 )
 from kqueue.base.promise import Promise
 from kqueue.base.settings import MiB
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
+from kqueue.broker.produce_transaction import ProduceTransaction
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.log.results import AppendResult
@@ -70,8 +70,8 @@ VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 ITEM_WEIGHT = 4
 KEPT_BYTES_MAX = 64 * MiB
-"""Bytes of records that requests of more than `SLICE_ITEMS` partitions may copy, to append them in
-later turns; all connections together.
+"""Bytes of records that requests may copy to append them in later turns, because they have more
+than `SLICE_ITEMS` partitions or wait for the transaction coordinator; all connections together.
 """
 PAUSE_MS = 5
 """Pause of a large request when no more files can be opened: flushes close some."""
@@ -88,19 +88,19 @@ def handle(
 ) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
     """Append the batches of the request; None: acks=0, no response.
 
-    Raises: TransactionsNotServed. AnswerNotExpected: acks=0, and a partition failed.
+    Raises: AnswerNotExpected: acks=0, and a partition failed.
     """
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return error_response(
             request, context.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}")
         )
-    if request.transactional_id is not None:
-        raise TransactionsNotServed(request.transactional_id)
     produce = DelayedProduce(context, waits=acks == ACKS_ALL)
     topics = request.topic_data
+    if request.transactional_id is not None:
+        return _handle_transactional(request, context, produce, request.transactional_id)
     if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and _partition_count(request) > SLICE_ITEMS:
-        response = _handle_large(request, context, produce)
+        response = _handle_in_turns(request, context, produce)
         return None if response is NO_RESPONSE else response
     for data in topics:
         produce.append_topic(data)
@@ -113,14 +113,41 @@ def _partition_count(request: ProduceRequest) -> int:
     return sum(len(data.partition_data) for data in request.topic_data)
 
 
-def _handle_large(
+def _handle_transactional(
+    request: ProduceRequest, context: RequestContext, produce: DelayedProduce, transactional_id: str
+) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
+    broker = context.broker
+    transaction = produce.transaction = ProduceTransaction(
+        broker.config, broker.clock, broker.transactions, transactional_id, context.api_version
+    )
+    try:
+        if _partition_count(request) <= SLICE_ITEMS:
+            for _ in produce.add_to_transaction(request.topic_data, transaction):
+                pass
+            if transaction.is_verified:  # as are all batches of a transaction but the first
+                for data in request.topic_data:
+                    produce.append_topic(data)
+                return _respond(request, context, produce)
+        response = _handle_in_turns(request, context, produce)
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    return None if response is NO_RESPONSE else response
+
+
+def _handle_in_turns(
     request: ProduceRequest, context: RequestContext, produce: DelayedProduce
 ) -> ProduceResponse | DelayedOperation[ProduceResponse]:
-    """Append in slices. Records that the first slice leaves are copied, within `KEPT_BYTES_MAX`."""
-    broker, kept_bytes = context.broker, 0
+    """Append in slices, after the answer of the transaction coordinator.
+
+    Records that the first slice leaves are copied, within `KEPT_BYTES_MAX`.
+    """
+    broker, kept_bytes, is_kept = context.broker, 0, False
 
     def append_all() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
         try:
+            if produce.transaction is not None:
+                yield from produce.add_to_transaction(request.topic_data, produce.transaction)
+                yield from produce.transaction.verify(keep)
             yield from produce.append_in_slices(request.topic_data)
             response = _respond(request, context, produce)
             return NO_RESPONSE if response is None else response
@@ -128,7 +155,9 @@ def _handle_large(
             broker.kept_record_bytes -= kept_bytes
 
     def keep() -> bool:
-        nonlocal kept_bytes
+        nonlocal kept_bytes, is_kept
+        if is_kept:
+            return True
         remaining = [
             partition
             for data in request.topic_data
@@ -138,7 +167,7 @@ def _handle_large(
         size = sum(len(partition.records or b"") for partition in remaining)
         if broker.kept_record_bytes + size > KEPT_BYTES_MAX:
             return False
-        kept_bytes = size
+        kept_bytes, is_kept = size, True
         broker.kept_record_bytes += kept_bytes
         for partition in remaining:
             partition.records = memoryview(bytearray(partition.records))  # type: ignore[arg-type]
@@ -202,15 +231,35 @@ class DelayedProduce:
     without it nothing is ever `uncommitted`.
     """
 
-    __slots__ = ("context", "no_file", "now_ms", "operation", "response", "unappended", "uncommitted", "waits")
+    __slots__ = (
+        "context", "no_file", "now_ms", "operation", "response", "transaction", "unappended", "uncommitted", "waits",
+    )  # fmt: skip
 
     def __init__(self, context: RequestContext, *, waits: bool) -> None:
         self.context = context
         self.waits = waits
         self.now_ms = context.broker.clock.wall_ms()
         self.response = ProduceResponse()
+        self.transaction: ProduceTransaction | None = None
         self.uncommitted: list[UncommittedAppend] = []
         self.unappended: Sequence[DeferredAppend] = ()
+
+    def add_to_transaction(
+        self, topics: Sequence[TopicProduceData], transaction: ProduceTransaction
+    ) -> SlicedWork[None]:
+        """Add the partitions that exist to the request's transaction, yielding after each.
+
+        Raises: InvalidProducerIdMapping.
+        """
+        for data in topics:
+            try:
+                topic = self._topic(data)
+            except KqueueError:
+                continue  # the append reports it
+            for partition in data.partition_data:
+                if 0 <= partition.index < len(topic.partitions):
+                    transaction.add(topic.partitions[partition.index], partition.records)
+                yield None
 
     def append_topic(self, data: TopicProduceData) -> None:
         """Append to all partitions of one topic; the outcomes go into `response`."""
@@ -265,8 +314,15 @@ class DelayedProduce:
     def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
             partition = topic.partition(data.index)
+            transaction = self.transaction
+            if transaction is not None:
+                transaction.raise_error(partition)
             appended = topic.appender.append(
-                partition, data.records, now_ms=self.now_ms, produce_version=self.context.api_version
+                partition,
+                data.records,
+                now_ms=self.now_ms,
+                produce_version=self.context.api_version,
+                transaction=transaction,
             )
         except NotLeader as error:
             return self._not_leader(topic.partition(data.index), error)

@@ -61,8 +61,7 @@ def decode_snapshot(data: bytes, offset: int) -> ProducerStateManager:
         raise CorruptIndex(f"checksum {crc:#010x} stands in the producer snapshot, its bytes give {found:#010x}")
     producers = ProducerStateManager()
     producers.end_offset = offset
-    for entry in ENTRY.iter_unpack(memoryview(data)[HEADER.size :]):
-        producers.add(*_producer(entry))
+    producers.add_all(map(_producer, ENTRY.iter_unpack(memoryview(data)[HEADER.size :])))
     return producers
 
 

@@ -10,6 +10,7 @@ The file exists only if it has an entry. Source: KIP-98, Kafka TransactionIndex 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from kqueue.storage import File, Storage
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
+BLOCK_ENTRIES = 256
+"""Entries that are read at once."""
 
 
 class AbortedTxn(NamedTuple):
@@ -71,6 +74,31 @@ class TransactionIndex:
         data = self.file.read_at(0, size)
         if len(data) < size:
             raise CorruptIndex(f"{self._path} was cut: expected {size} bytes, found {len(data)}")
+        return list(decode_aborted(data))
+
+    def read_from(self, offset: int) -> Iterator[AbortedTxn]:
+        """Yield the transactions that end at `offset` or later.
+
+        Reads no entry of the others, except some for a binary search: an index may have 100,000.
+        Raises: as `read`.
+        """
+        file = self.file
+        if file is None:
+            return
+        count, rest = divmod(file.size, ENTRY.size)
+        if count <= BLOCK_ENTRIES or rest:
+            yield from (aborted for aborted in self.read() if aborted.last_offset >= offset)
+            return
+        first = bisect_left(range(count), offset, key=lambda number: self._entries(number, 1)[0].last_offset)
+        for number in range(first, count, BLOCK_ENTRIES):
+            yield from self._entries(number, min(BLOCK_ENTRIES, count - number))
+
+    def _entries(self, number: int, count: int) -> list[AbortedTxn]:
+        assert self.file is not None, "an index without a file has no entries"
+        size = count * ENTRY.size
+        data = self.file.read_at(number * ENTRY.size, size)
+        if len(data) < size:
+            raise CorruptIndex(f"{self._path} was cut: expected {size} bytes more, found {len(data)}")
         return list(decode_aborted(data))
 
     def prepare(self) -> None:

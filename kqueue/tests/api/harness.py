@@ -9,7 +9,6 @@ from typing import Any
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
-from kqueue.base.errors import TransactionsNotServed
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -45,10 +44,7 @@ class SimulatedClient:
         served = handler_table.lookup(api.key, version)
         started = PendingRequest(bytearray(encode(request, version)))
         received = decode(api.request_class, version, started.frame)
-        try:
-            outcome = served.handle(received, RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call))
-        except TransactionsNotServed as error:  # as the dispatcher does
-            outcome = served.error_response(received, version, error)
+        outcome = served.handle(received, RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call))
 
         def done(response: Any) -> None:
             chunks: list[Any] = []

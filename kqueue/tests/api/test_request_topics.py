@@ -16,6 +16,7 @@ from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicS
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kqueue.wire.messages.describe_groups import DescribeGroupsRequest
 from kqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kqueue.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kqueue.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionDataInRequest, TopicDataInRequest
 from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -27,6 +28,7 @@ from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kqueue.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 ID = b"0123456789abcdef"
 
@@ -73,6 +75,13 @@ ID = b"0123456789abcdef"
             [("t", (1,))],
         ),
         (DescribeGroupsRequest(groups=["g"]), []),
+        (DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[4])]), [("t", (4,))]),
+        (
+            WriteTxnMarkersRequest(
+                markers=[WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0, 2])])]
+            ),
+            [("t", (0, 2))],
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import InvalidRecord, RecordTooLarge, TransactionsNotServed
+from kqueue.base.errors import InvalidRecord, RecordTooLarge, TransactionalIdAuthorizationFailed
 from kqueue.base.promise import Promise
 from kqueue.broker.append_path import RECOMPRESSED_AT_ONCE_MAX
 from kqueue.broker.topics import Topic
@@ -90,9 +90,9 @@ def test_an_append_without_records_is_refused(records: memoryview | None, versio
 
 
 @pytest.mark.parametrize("version", [2, 9])
-def test_a_batch_of_a_transaction_is_refused(version: int) -> None:
+def test_a_batch_of_a_transaction_needs_the_transaction_of_its_request(version: int) -> None:
     topic = Simulation().topic("t")
-    with pytest.raises(TransactionsNotServed):
+    with pytest.raises(TransactionalIdAuthorizationFailed):
         append(topic, raw(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0), version)
     assert topic.partition(0).log_end_offset == 0
 

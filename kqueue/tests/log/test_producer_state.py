@@ -216,3 +216,15 @@ def test_the_brokers_own_batches_have_an_epoch_but_no_sequence() -> None:
     assert producers.check(header(17, epoch=3), client=False) is None
     with pytest.raises(InvalidProducerEpoch):
         producers.check(header(0, epoch=2), client=False)
+
+
+def test_ended_transactions_are_forgotten_below_the_high_watermark() -> None:
+    """Also where nobody reads: a partition without consumers has no other caller."""
+    producers = fed(header(0, transactional=True), header(0, producer_id=2, transactional=True))
+    for offset, producer_id in ((2, 1), (3, 2)):
+        producers.end_transaction(header(0, producer_id=producer_id), EndTransactionMarker(COMMIT, 0), offset)
+    assert producers.has_ended
+    producers.forget_ended(3)
+    assert producers.first_unstable(3) == 1
+    producers.forget_ended(4)
+    assert not producers.has_ended

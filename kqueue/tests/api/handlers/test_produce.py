@@ -223,15 +223,6 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(client: SimulatedCli
     assert values(client) == [b"a"]
 
 
-@pytest.mark.parametrize("version", range(3, 14))
-def test_transactions_are_refused(client: SimulatedClient, version: int) -> None:
-    refused = ErrorCode.UNSUPPORTED_VERSION
-    assert client.produce("t", batch(b"a"), version=version, transactional_id="mine").error_code == refused
-    transactional = batch(b"a", transactional=True, producer_id=1, epoch=0, base_sequence=0)
-    assert client.produce("t", transactional, version=version).error_code == refused
-    assert values(client) == []
-
-
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=200), version=st.integers(0, 13))
 def test_any_bytes_are_answered(data: bytes, version: int) -> None:
