@@ -25,6 +25,8 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    errors.LogDirNotFound: ErrorCode.LOG_DIR_NOT_FOUND,
+    errors.ReplicaNotAvailable: ErrorCode.REPLICA_NOT_AVAILABLE,
     errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
     errors.InconsistentTopicId: ErrorCode.INCONSISTENT_TOPIC_ID,
     errors.InvalidTopic: ErrorCode.INVALID_TOPIC_EXCEPTION,

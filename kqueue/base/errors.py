@@ -183,6 +183,14 @@ class UnknownTopicOrPartition(RequestRefused):
     """No such topic, or no such partition of it."""
 
 
+class LogDirNotFound(RequestRefused):
+    """The path is none of the broker's data folders."""
+
+
+class ReplicaNotAvailable(RequestRefused):
+    """The replica can't be used here and now."""
+
+
 class UnknownTopicId(RequestRefused):
     """No topic has this id."""
 

@@ -17,12 +17,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kqueue.base.clock import Clock
 from kqueue.base.promise import Promise
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCall:
+    """A callable to yield where it waits for a disk: `queue` as of an `IoJob`."""
+
+    run: Callable[[], Any]
+    queue: str
+
+    def __call__(self) -> Any:
+        return self.run()
+
+
 SlicedWork = Generator[Callable[[], Any] | Promise[Any] | float | None, Any, T]
 
 

@@ -18,7 +18,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
-from kqueue.base.sliced_task import SlicedWork, run_slice
+from kqueue.base.sliced_task import QueuedCall, SlicedWork, run_slice
 from kqueue.broker.purgatory import Purgatory
 
 T = TypeVar("T")
@@ -81,7 +81,9 @@ class AppendScheduler:
             task.promise.fail(failure if isinstance(failure, KqueueError) else KqueueError(repr(failure)))
         else:
             resume = partial(self._resume, task)
-            if callable(computation):
+            if isinstance(computation, QueuedCall):
+                self._jobs.submit(IoJob("disk work between appends", computation.run, resume, computation.queue))
+            elif callable(computation):
                 self._compute(computation, resume)
             else:
                 self._purgatory.run_in_later_turn(partial(resume, None, None))

@@ -29,6 +29,7 @@ from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import TRANSACTION_VERSION, Features
 from kqueue.broker.fetch_sessions import FetchSessions
+from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.offsets_topic import OffsetsTopicLog
@@ -49,6 +50,7 @@ from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
 logger = logging.getLogger("kqueue.broker")
 EPOCH_KEY = "/leader_epoch"
+ALTER_LOG_DIRS_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 DECOMPRESSED_MAX = "kqueue.max.decompressed.bytes"
 Endpoints = Callable[[str], tuple[str, int]]
@@ -127,6 +129,7 @@ class Broker:
         self.cleanup = CleanupScheduler(
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
         )
+        self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:
@@ -179,6 +182,7 @@ class Broker:
         Folders not created yet are created on first use of their partitions.
         """
         self._stopping = True
+        self.moves.stop()
         self.recovery.stop()
         self._loads.stop()
         self._slices.finish()
@@ -254,6 +258,7 @@ class Broker:
         if self.recovery.is_done and self._loads.is_done and not self.ready.done:
             for topic in self.topics:
                 self.backlogs.configure(topic)  # not before: without committed offsets all is unread
+            self.moves.resume()
             self.ready.resolve(None)
             self.purgatory.wake(self.ready)
 
@@ -311,6 +316,7 @@ class Broker:
 
     def _delete_partition(self, partition: Partition) -> None:
         if not partition.deleted:
+            self.moves.forget(partition)
             partition.mark_deleted()
             self.logs.delete(partition.topic, partition.index)
             self.cleanup.forget(partition)

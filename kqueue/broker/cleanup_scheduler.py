@@ -46,6 +46,10 @@ def _nothing() -> None:
     pass
 
 
+def _never(key: Key) -> bool:
+    return False
+
+
 class CommittedOffsets:
     """`policies.CommittedOffsets` as the group coordinator has it."""
 
@@ -86,6 +90,7 @@ class CleanupScheduler:
         self._slices = SliceQueue(timers, clock)
         self._on_disk = config["kqueue.storage"] != "memory"
         self._compaction_timer: PeriodicTimer | None = None
+        self.is_paused: Callable[[Key], bool] = _never
         self.cleaner = LogCleaner(config, logs, jobs, self._deleter, clock)
         self.pre_delete_tasks = PreDeleteTasks(config, jobs, clock, self._drop, self.retain)
 
@@ -108,6 +113,10 @@ class CleanupScheduler:
         if self._compaction_timer is not None:
             self._compaction_timer.cancel()
         self._compaction_timer = self._timers.every(self._config["log.cleaner.backoff.ms"], self._compact)
+
+    def is_busy(self, key: Key) -> bool:
+        """Whether the log is being compacted, or a task before a deletion runs."""
+        return self.cleaner.is_busy(key) or self.pre_delete_tasks.is_busy(key)
 
     def forget(self, partition: Partition) -> None:
         """Drop all state of a deleted partition."""
@@ -140,7 +149,7 @@ class CleanupScheduler:
         """
         key = (partition.topic, partition.index)
         topic = self._topics.find(partition.topic)
-        if topic is None or partition.deleted or self.cleaner.is_busy(key):
+        if topic is None or partition.deleted or self.cleaner.is_busy(key) or self.is_paused(key):
             return
         if not partition.is_open and not self._logs.may_have_batches(*key):
             return  # nothing to drop: the log is not opened
@@ -159,7 +168,8 @@ class CleanupScheduler:
 
     def drop_below_start(self, partition: Partition, topic: Topic) -> None:
         """Drop the segments wholly below the log start; skip a log that is being compacted."""
-        self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
+        if not self.is_paused((partition.topic, partition.index)):
+            self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
 
     def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
         """Drop segments once the new log start is on disk, so that it never goes back.
@@ -177,7 +187,7 @@ class CleanupScheduler:
 
         def saved(error: BaseException | None) -> None:
             # a failed write is logged where it failed; the next round retries
-            if error is None and not partition.deleted and not self.cleaner.is_busy(key):
+            if error is None and not partition.deleted and not self.cleaner.is_busy(key) and not self.is_paused(key):
                 self._drop_now(partition, topic, drop, start)
             done()
 
@@ -214,7 +224,11 @@ class CleanupScheduler:
                 candidates.append(candidate)
             yield None
         # other tasks may have started on some of the logs
-        self.cleaner.begin(candidate for candidate in candidates if not self.pre_delete_tasks.is_busy(candidate.key))
+        self.cleaner.begin(
+            candidate
+            for candidate in candidates
+            if not (self.pre_delete_tasks.is_busy(candidate.key) or self.is_paused(candidate.key))
+        )
 
     def _candidates(self) -> Iterator[CompactionCandidate | None]:
         """Yield the logs that can be compacted, and None for each other open one."""
@@ -223,7 +237,7 @@ class CleanupScheduler:
                 continue
             for partition in topic.partitions:
                 key = (topic.name, partition.index)
-                is_busy = self.cleaner.is_busy(key) or self.pre_delete_tasks.is_busy(key)
+                is_busy = self.is_busy(key) or self.is_paused(key)
                 if partition.is_open and partition.log.offline is None and not is_busy:
                     try:
                         yield from self._candidates_of(partition, topic)

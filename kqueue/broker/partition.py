@@ -18,6 +18,7 @@ from kqueue.base.errors import (
     KqueueError,
     OffsetOutOfRange,
     StorageFailed,
+    StorageUnavailable,
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
@@ -122,7 +123,7 @@ class Partition:
 
     __slots__ = (
         "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends",
-        "backlog", "deleted", "index",
+        "backlog", "deleted", "index", "moving",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
@@ -135,6 +136,7 @@ class Partition:
         self._flush_due = False
         self._flush_timer: Timer | None = None
         self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
+        self.moving: StorageUnavailable | None = None  # why nothing is appended while the log is replaced
         self.backlog: BacklogGate | None = None  # of a topic with a bound
         self.appends: AppendQueue | None = None  # deferred appends; later ones queue behind them
 
@@ -185,16 +187,26 @@ class Partition:
             if self.deleted:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
             log = self._host.open_log(self._topic, self.index)
-            log.on_flushed = self._flushed
-            log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
-            if not self._host.verify_reads:
-                log.reader.disable_verification()
+            self._attach(log)
             # the only replica: all that recovery kept is flushed and committed
             self._high_watermark = log.end_offset
-            self._log = log
             if self.backlog is not None:
                 self.backlog.opened(log)
+            return log
         return self._log
+
+    def _attach(self, log: Log) -> None:
+        log.on_flushed = self._flushed
+        log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
+        if not self._host.verify_reads:
+            log.reader.disable_verification()
+        self._log = log
+
+    def use_log(self, log: Log) -> None:
+        """Use `log`, which holds the same records and is flushed, instead of the present one."""
+        self._attach(log)
+        self._advance(log.end_offset)
+        self._call_after_flush()
 
     @property
     def high_watermark(self) -> int:
@@ -246,6 +258,8 @@ class Partition:
         Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
         """
         log, backlog = self.log, self.backlog
+        if self.moving is not None:
+            raise self.moving
         if backlog is not None and backlog.is_exceeded and client and not admitted:
             self._check_backlog(backlog, log, header)
         appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
@@ -284,6 +298,12 @@ class Partition:
         if self.appends is None:
             self.appends = AppendQueue(self._host.append_scheduler, self._clear_appends)
         return self.appends.add(steps, size)
+
+    def run_in_append_queue(self, steps: SlicedWork[None]) -> None:
+        """Run `steps` after the deferred appends, and before all that come later."""
+        if self.appends is None:
+            self.appends = AppendQueue(self._host.append_scheduler, self._clear_appends)
+        self.appends.add(steps)
 
     def _clear_appends(self) -> None:
         self.appends = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from kqueue.base.settings import (
     ANY,
+    LONG_MAX,
     KiB,
     MiB,
     Scope,
@@ -95,6 +96,15 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "Refuse producers (KAFKA_STORAGE_ERROR, which they retry) while a data folder's disk has fewer "
         "free bytes than this, so that groups, checkpoints and deletions still have space. -1: a "
         "hundredth of the disk, at most 64 MiB. 0: only when the disk is full.",
+    ),
+    Setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        SettingType.LONG,
+        LONG_MAX,
+        at_least(1),
+        Scope.BROKER,
+        "Maximum rate at which logs are copied when they are moved between data folders.",
+        dynamic=UpdateMode.PER_BROKER,
     ),
     Setting(
         "log.cleaner.enable",

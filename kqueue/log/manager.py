@@ -17,6 +17,7 @@ from kqueue.base.errors import FolderLost, StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.timers import Timers
 from kqueue.log.checkpoint_writer import LogCheckpoints, lower_recovery_point
 from kqueue.log.config import LogConfig
 from kqueue.log.folders.data_folder import DataFolder, is_meant
@@ -27,6 +28,7 @@ from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
+from kqueue.log.log_mover import LogMover, MoveHost, Runtime
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.recovery.index_rebuild_job import start_index_rebuild
 from kqueue.log.recovery.recovered_log import RecoveredLog
@@ -96,6 +98,7 @@ class LogManager:
             reserve_bytes=reserve_bytes,
         )
         self.checkpoints = LogCheckpoints(self._folders, self._logs)
+        self.mover: LogMover | None = None
         first = next(iter(self._folders))
         self.cluster_id, self.directory_id = first.cluster_id, first.properties["directory.id"]
         self.on_removed: Callable[[], None] | None = None
@@ -391,6 +394,21 @@ class LogManager:
             if key in self._logs:
                 self._logs[key].take_offline(error)
 
+    def make_mover(self, timers: Timers, host: MoveHost, bytes_per_s: Callable[[], int]) -> LogMover:
+        """Return what moves logs between the data folders; see `LogMover`."""
+        assert self._jobs is not None
+        runtime = Runtime(self._jobs, timers, self._clock, self._rng)
+        self.mover = LogMover(self._logs, self._folders, self._reopen, runtime, host, bytes_per_s)
+        return self.mover
+
+    def _reopen(self, key: TopicPartition, folder: DataFolder, recovered: RecoveredLog, old: Log) -> Log:
+        self._recovered[key] = recovered
+        self._producer_limit.unwatch(old.producers)
+        assert old.topic_id is not None, "it was opened with one"
+        log = self._logs[key] = self._open(folder, key, folder.found[key], old.topic_id, old.config)
+        log.flusher.folder_changed(parent=True)
+        return log
+
     def list_log_dirs(
         self, wanted: Container[TopicPartition] | None = None
     ) -> tuple[list[LogDirListing], list[LogDirDescription]]:
@@ -399,7 +417,8 @@ class LogManager:
         Args: wanted: the partitions to list; None: all.
         """
         offline = [LogDirDescription(place, None, error, None, None, {}) for place, error in self._folders.offline]
-        return [LogDirListing(folder, self._logs, wanted) for folder in self._folders], offline
+        futures = self.mover.future_sizes if self.mover is not None else lambda folder: {}
+        return [LogDirListing(folder, self._logs, wanted, futures(folder)) for folder in self._folders], offline
 
     def expire_producers(self) -> SlicedWork[int]:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""

@@ -6,7 +6,7 @@ Its behaviour depends only on the seed and the calls.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kqueue.base.promise import Promise
@@ -35,6 +35,7 @@ class Simulation:
     Args:
         settings: settings of the broker. With `kqueue.storage=local` (the default) the broker
             flushes `storage` like a disk; with `memory` it does not flush.
+        more_storages: other data folders, beside `storage`.
         seed: seeds the broker's random numbers.
         recovers: begin when all logs are recovered and groups loaded; False: run no job yet.
     """
@@ -44,6 +45,7 @@ class Simulation:
         settings: Mapping[str, object] | None = None,
         *,
         storage: Storage | None = None,
+        more_storages: Sequence[Storage] = (),
         store: MetadataStore | None = None,
         clock: ManualClock | None = None,
         seed: int = 0,
@@ -52,12 +54,13 @@ class Simulation:
         self.settings = dict(settings or {})
         self.clock = clock or ManualClock()
         self.storage = storage if storage is not None else MemoryStorage(self.clock)
+        self.more_storages = more_storages
         self.store = store if store is not None else MemoryStore()
         self.jobs = SteppedJobs()
         rng = random.Random(seed)
         config = Config(CATALOG, self.settings)
         self.logs = LogManager(
-            [self.storage],
+            [self.storage, *self.more_storages],
             clock=self.clock,
             rng=rng,
             node_id=node_id(config),
@@ -128,5 +131,10 @@ class Simulation:
         settings = dict(self.settings)
         change(settings)
         return Simulation(
-            settings, storage=self.storage, store=self.store, clock=self.clock, seed=self.broker.leader_epoch + 1
+            settings,
+            storage=self.storage,
+            more_storages=self.more_storages,
+            store=self.store,
+            clock=self.clock,
+            seed=self.broker.leader_epoch + 1,
         )

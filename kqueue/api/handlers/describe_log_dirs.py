@@ -9,7 +9,7 @@ Versions 0 to 5:
     4       total and usable bytes of the volume (KIP-827)
     5       whether a folder is cordoned (KIP-1066); none is
 
-Not emulated: future replicas, offset lag (0).
+A log that is being moved here is a future replica; its lag counts from the last whole segment.
 """
 
 from __future__ import annotations
@@ -113,6 +113,14 @@ def _topics(folder: LogDirDescription) -> SlicedWork[list[DescribeLogDirsTopic]]
     for (name, index), size in sorted(folder.partitions.items()):
         yield None
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        # a leader's log never ends before its high watermark; replicas are never moved
+        # a leader's log never ends before its high watermark
         topic.partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0))
+    for (name, index), future in sorted(folder.futures.items()):
+        yield None
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=index, partition_size=future.size, offset_lag=future.offset_lag, is_future_key=True
+            )
+        )
     return list(topics.values())

@@ -13,6 +13,7 @@ from kqueue.base.names import parse_partition_folder, parse_uuid, partition_fold
 from kqueue.log.deletion import remove_folder
 from kqueue.log.folders.checkpoint_file import CheckpointFile, Done, all_of, run_or_submit
 from kqueue.log.folders.disk_space import DiskSpace
+from kqueue.log.folders.moved_partitions import MovedPartitions
 from kqueue.log.folders.partition_folders import (
     PartitionFolder,
     PartitionFolderCreator,
@@ -92,6 +93,7 @@ class DataFolder:
                 for name in OFFSET_CHECKPOINTS
             }
             self.found: dict[TopicPartition, PartitionFolder] = {}
+            self.moved = MovedPartitions(storage)
             self.new: set[TopicPartition] = set()
             self._stale: set[TopicPartition] = set()
             self.on_removed: Callable[[], None] | None = None
@@ -106,7 +108,11 @@ class DataFolder:
                 failed=self._not_made,
             )
             self._list()
-            for key in {key for name in OFFSET_CHECKPOINTS for key in self._table(name)} - self.found.keys():
+            for key in (
+                {key for name in OFFSET_CHECKPOINTS for key in self._table(name)}
+                - self.found.keys()
+                - self.moved.entries.keys()
+            ):
                 self._forget(key)
             self.clean = self._take_marker() or not self.found
         except BaseException:
@@ -176,6 +182,7 @@ class DataFolder:
                 removed = True
                 continue
             key = parse_partition_folder(entry.name)
+            self.moved.found_folder(entry.name)
             if key is not None:
                 self.found[key] = PartitionFolder(entry.name, self._topic_id(entry.name))
         if removed:
@@ -303,6 +310,22 @@ class DataFolder:
         return (
             self._remover.is_pending(key) if key is not None else not self._remover.is_idle or self._remover.has_failed
         )
+
+    def adopt(self, key: TopicPartition, path: str, topic_id: bytes | None) -> None:
+        """Give the folder of a complete copy the partition's name. Blocks for a rename.
+
+        Durability: a start finishes it as long as the move's entry exists. Raises: StorageFailed.
+        """
+        self._check_ours()
+        self.settle(key)
+        self.storage.rename(path, partition_folder(*key))
+        self.found[key] = PartitionFolder(partition_folder(*key), topic_id)
+        self._stale.discard(key)
+
+    def disown(self, key: TopicPartition, path: str) -> None:
+        """Undo `adopt`. Raises: StorageFailed."""
+        del self.found[key]
+        self.storage.rename(partition_folder(*key), path)
 
     def identify(self, key: TopicPartition, path: str, topic_id: bytes) -> PartitionFolder:
         """Write a topic id into a partition's folder. Durability: as `make`."""

@@ -19,12 +19,16 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
+from kqueue.base.names import random_uuid
 from kqueue.log.folders.data_folder import DataFolder, read_properties
+from kqueue.log.folders.moved_partitions import is_covered
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
 from kqueue.log.formats.filenames import LOG
+from kqueue.log.formats.moved_partitions import MovedPartition
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
+PREFERRED_MAX = 10_000
 
 
 class OfflineFolder(NamedTuple):
@@ -83,6 +87,10 @@ class DataFolders:
             for folder in self._folders:
                 folder.close(clean=folder.clean, broker_epoch=-1)
             raise
+        self.preferred: dict[TopicPartition, DataFolder] = {}
+        for folder in self._folders:
+            for moved in list(folder.moved.entries.values()):
+                self._finish_move(folder, moved, rng)
         self._settle_doubles()
 
     def __iter__(self) -> Iterator[DataFolder]:
@@ -121,7 +129,42 @@ class DataFolders:
                 if folder is not (full or folders)[0]:
                     del folder.found[key]
 
+    def _finish_move(self, target: DataFolder, moved: MovedPartition, rng: random.Random) -> None:
+        """Finish a move that was committed before the last stop; see `log_mover`."""
+        key = moved.key
+        sources = [
+            folder
+            for folder in self._folders
+            if folder is not target and key in folder.found and folder.found[key].topic_id == moved.topic_id
+        ]
+        try:
+            is_whole = all(is_covered(source.storage, source.found[key].path, moved) for source in sources)
+            if moved.future in target.moved.futures.get(key, ()):
+                if not is_whole or key in target.found or (self.offline and not sources):
+                    return  # given up, or unknown: the old log stays
+                target.adopt(key, moved.future, moved.topic_id)
+                target.moved.futures[key].remove(moved.future)
+            elif key not in target.found or target.found[key].topic_id != moved.topic_id:
+                return
+        except (StorageFailed, FileNotFoundError) as error:
+            logger.error("%s-%d: its move to %s can't be finished: %s", *key, target.storage.location, error)
+            return
+        for folder in sources if is_whole else [target] if sources else []:
+            logger.info("%s: removing %s, which was moved", folder.storage.location, folder.found[key].path)
+            folder.remove_soon(key, random_uuid(rng).hex(), None)
+
     # --- partitions
+
+    def at(self, place: str) -> DataFolder | None:
+        """Return the serving folder with this location."""
+        return next((folder for folder in self._folders if folder.storage.location == place), None)
+
+    def prefer(self, key: TopicPartition, folder: DataFolder) -> None:
+        """Create this partition there, when it is created. The oldest wishes are forgotten."""
+        self.preferred.pop(key, None)
+        self.preferred[key] = folder
+        if len(self.preferred) > PREFERRED_MAX:
+            del self.preferred[next(iter(self.preferred))]
 
     def of(self, key: TopicPartition) -> DataFolder | None:
         """Return the folder that holds the partition; None: no serving one does."""
@@ -159,7 +202,8 @@ class DataFolders:
         # beside a deleted partition of the name, which has to go first: it must never be in two
         # data folders
         removing = next((folder for folder in self._folders if folder.is_removing(key)), None)
-        folder = removing or min(self._folders, key=lambda folder: (is_impaired(folder), folder.count))
+        wanted = self.preferred.pop(key, None)
+        folder = removing or wanted or min(self._folders, key=lambda folder: (is_impaired(folder), folder.count))
         folder.create_later(key, topic_id)
 
     def make(self, key: TopicPartition, topic_id: bytes, is_impaired: Callable[[DataFolder], bool]) -> DataFolder:
@@ -171,7 +215,10 @@ class DataFolders:
         """
         failed: StorageFailed | None = None
         self.settle(key)
-        for folder in sorted(self._folders, key=lambda folder: (is_impaired(folder), folder.count)):
+        wanted = self.preferred.pop(key, None)
+        for folder in sorted(
+            self._folders, key=lambda folder: (folder is not wanted, is_impaired(folder), folder.count)
+        ):
             try:
                 folder.make(key, topic_id)
             except TooManyOpenFiles:

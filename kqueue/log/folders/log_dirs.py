@@ -13,11 +13,19 @@ from kqueue.log.log import Log
 from kqueue.storage import Storage
 
 
+class FutureSize(NamedTuple):
+    """A copy that is to replace its log: bytes of batches, and offsets that it lacks."""
+
+    size: int
+    offset_lag: int
+
+
 class LogDirDescription(NamedTuple):
     """A data folder. Kafka's LogDirDescription.
 
     error: None: it serves. directory_id: None: unreadable. total_bytes, usable_bytes: of the
-    volume; None: unknown. partitions: bytes of batches by partition.
+    volume; None: unknown. partitions: bytes of batches by partition. futures: copies of partitions
+    that are being moved here.
     """
 
     place: str
@@ -26,6 +34,7 @@ class LogDirDescription(NamedTuple):
     total_bytes: int | None
     usable_bytes: int | None
     partitions: dict[TopicPartition, int]
+    futures: Mapping[TopicPartition, FutureSize] = {}
 
 
 class LogDirListing:
@@ -35,13 +44,18 @@ class LogDirListing:
     """
 
     def __init__(
-        self, folder: DataFolder, logs: Mapping[TopicPartition, Log], wanted: Container[TopicPartition] | None = None
+        self,
+        folder: DataFolder,
+        logs: Mapping[TopicPartition, Log],
+        wanted: Container[TopicPartition] | None = None,
+        futures: Mapping[TopicPartition, FutureSize] | None = None,
     ) -> None:
         """Args: logs: the open ones. wanted: the partitions to list; None: all."""
         self.place = folder.storage.location
         self._storage = folder.storage
         self._directory_id = folder.properties["directory.id"]
         self._sizes = {key: 0 for key in folder.pending_creations() if wanted is None or key in wanted}
+        self._futures = {key: size for key, size in (futures or {}).items() if wanted is None or key in wanted}
         self._closed: dict[TopicPartition, str] = {}
         for key, found in folder.found.items():
             if wanted is not None and key not in wanted:
@@ -60,7 +74,13 @@ class LogDirListing:
         except StorageFailed as error:
             return LogDirDescription(self.place, self._directory_id, error, None, None, {})
         return LogDirDescription(
-            self.place, self._directory_id, None, storage.total_bytes(), storage.free_bytes(), self._sizes | closed
+            self.place,
+            self._directory_id,
+            None,
+            storage.total_bytes(),
+            storage.free_bytes(),
+            self._sizes | closed,
+            self._futures,
         )
 
 

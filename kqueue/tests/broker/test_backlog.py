@@ -364,4 +364,4 @@ class BacklogMachine(RuleBasedStateMachine):
 
 
 TestBacklogMachine = BacklogMachine.TestCase
-TestBacklogMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestBacklogMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
