@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import client, frames, hostile, kit, loads, log, partitions, rdkafka, spark
+from benchmarks import beside, client, frames, hostile, kit, loads, log, partitions, rdkafka, spark
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
@@ -89,6 +89,7 @@ def _measure_broker(report: Report, console: Console) -> None:
         measure(report, console, flushed_steps(own))
     measure(report, console, partitions.rows())
     measure(report, console, iter([("beside hostile clients", hostile.row)]))
+    measure(report, console, beside.rows())
 
 
 def main(arguments: list[str] | None = None) -> int:

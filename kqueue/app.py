@@ -5,17 +5,19 @@ without losing data.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
 from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
+from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.version import __version__
@@ -199,12 +201,41 @@ class Server:
         advance_time(ms, self.clock, self.broker.timers, self.loop_driver, self.jobs, self._watchdog.suspended)
 
     async def snapshot(self, folder: str) -> None:
-        """Copy all data into `folder`; see `snapshots.take_snapshot`. Blocks the loop meanwhile.
+        """Copy all data into `folder`; see `snapshots.take_snapshot`. Clients are served meanwhile.
 
         Raises: SnapshotRefused, StorageFailed.
         """
-        with self._watchdog.suspended():
-            take_snapshot(self.broker, folder)
+        work = take_snapshot(self.broker, folder)
+        with contextlib.closing(work):
+            try:
+                step = next(work)
+                while True:
+                    if not callable(step):
+                        step = next(work)
+                        continue
+                    try:
+                        await self._in_job(step)
+                    except Exception as error:
+                        step = work.throw(error)
+                    else:
+                        step = work.send(None)
+            except StopIteration:
+                pass
+
+    async def _in_job(self, run: Callable[[], T]) -> T:
+        """Return what `run` returns in a thread; raise what it raises."""
+        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def finish(result: T | None, error: BaseException | None) -> None:
+            if ended.cancelled():
+                return
+            if error is not None:
+                ended.set_exception(error)
+            else:
+                ended.set_result(result)  # type: ignore[arg-type]
+
+        self.jobs.submit(IoJob("copy for a snapshot", run, finish, "snapshots"))
+        return await ended
 
     def close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a process that was forked from the

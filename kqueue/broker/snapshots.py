@@ -11,12 +11,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import CorruptIndex, SnapshotRefused, StorageFailed
 from kqueue.base.names import parse_partition_folder
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 from kqueue.log.log_copier import CHUNK_BYTES
@@ -32,22 +34,29 @@ _IGNORED = frozenset({LOCK, "lost+found"})
 _DATABASE = (FILE_NAME, f"{FILE_NAME}-wal")
 
 
-def take_snapshot(broker: Broker, place: str) -> None:
-    """Copy all data of a running broker into the folder `place`. Blocks the broker's thread.
+def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
+    """Copy all data of a running broker, as it is at the first step, into the folder `place`.
 
-    Durability: on disk on return. The mark of a clean stop is written last. A failure removes what
+    Clients are served meanwhile: the work yields callables for jobs.
+    Durability: on disk at the end. The mark of a clean stop is written last. A failure removes what
     was written.
     Raises: SnapshotRefused, StorageFailed.
     """
     folder = Path(place)
     with _empty(folder):
         storage = LocalStorage(folder)
-        store = SqliteStore(folder / FILE_NAME)
-        try:
-            store.commit({}, broker.metadata.with_prefix(""), ())
-        finally:
-            store.close()
-        broker.logs.copy_to(storage)
+        metadata = dict(broker.metadata.with_prefix(""))
+        logs = broker.logs.copy_to(storage)
+        yield partial(_write_metadata, folder, metadata)
+        yield from logs
+
+
+def _write_metadata(folder: Path, metadata: dict[str, bytes]) -> None:
+    store = SqliteStore(folder / FILE_NAME)
+    try:
+        store.commit({}, metadata, ())
+    finally:
+        store.close()
 
 
 @contextmanager

@@ -428,20 +428,25 @@ class LogManager:
             yield None
         return count
 
-    def copy_to(self, target: Storage) -> None:
-        """Copy all logs as they are into `target`, an empty storage, as after a clean stop. Blocks.
+    def copy_to(self, target: Storage) -> SlicedWork[None]:
+        """Return the work that copies all logs, as they are now, into `target`, an empty storage.
 
-        Durability: durable on return.
-        Raises: StorageFailed: a data folder or log is offline, or a file can't be read or written.
+        The copy is as after a clean stop. The work yields callables for jobs; see `log_copier`.
+        Durability: durable at its end. Raises: StorageFailed, at once or in the work: a data folder
+            or log is offline, or a file can't be read or written.
         """
         if self.offline:
             raise StorageFailed(
                 f"data folder {self.offline[0].place} is offline: its partitions would be missing in a copy"
             )
-        copy = LogCopier(target)
-        for folder in self._folders:
-            copy.add(folder, self._logs, self._unrecovered)
-        copy.finish(next(iter(self._folders)).properties, self._clock, self._broker_epoch)
+        copier = LogCopier(target, self._logs, self._unrecovered)
+        copier.plan(self._folders)
+        return self._copy(copier)
+
+    def _copy(self, copier: LogCopier) -> SlicedWork[None]:
+        yield from copier.copy()
+        properties = next(iter(self._folders)).properties
+        yield partial(copier.finish, properties, self._clock.wall_ms(), self._broker_epoch)
 
     # --- the end
 

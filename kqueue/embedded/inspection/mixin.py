@@ -179,7 +179,8 @@ class InspectionMixin(ABC):
 
         The result is a data folder in Kafka's format, as after a clean stop.
         `Broker(snapshot=folder)` starts from a copy of it. `Broker(path=folder)`, `kqueue serve`,
-        `kqueue log` and Kafka's own tools use it directly. No client is served meanwhile.
+        `kqueue log` and Kafka's own tools use it directly. Clients are served meanwhile; a log that
+        is compacted, or loses segments, during the copy may be of a later moment.
 
         Durability: on return the copy survives a power cut. A failure leaves the folder unchanged.
         Raises: SnapshotRefused: the folder is not empty, or not all data can be read.

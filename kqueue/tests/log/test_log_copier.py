@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,7 +69,7 @@ def told(log: Log) -> object:
 def copied(manager: LogManager, target: Storage | None = None) -> LogManager:
     """A manager on a copy, which verify finds sound, and which counts as stopped cleanly."""
     target = target or MemoryStorage()
-    manager.copy_to(target)
+    run_to_end(manager.copy_to(target))
     assert verify_storage(target, deep=True).findings == []
     copy = start(target)
     assert not copy.was_unclean
@@ -92,7 +94,7 @@ def test_a_copy_has_the_files_that_a_clean_stop_leaves() -> None:
     manager = start(storage)
     filled(manager)
     log_of(manager).advance_start(5)
-    manager.copy_to(copy)
+    run_to_end(manager.copy_to(copy))
     manager.checkpoints.note_high_watermark("t", 0, log_of(manager).end_offset)
     manager.checkpoints.note_high_watermark("empty", 0, 0)
     manager.close()
@@ -182,7 +184,7 @@ def test_a_log_that_is_offline_is_not_copied() -> None:
     filled(manager)
     log_of(manager).abandon()
     with pytest.raises(StorageFailed, match="t-0 was deleted"):
-        manager.copy_to(MemoryStorage())
+        run_to_end(manager.copy_to(MemoryStorage()))
 
 
 def test_a_log_that_waits_for_its_recovery_is_not_copied() -> None:
@@ -190,8 +192,8 @@ def test_a_log_that_waits_for_its_recovery_is_not_copied() -> None:
     filled(start(storage))  # and never stopped
     unclean = start(storage.after_cut(Remains.KEPT, random.Random(1)))
     assert unclean.was_unclean
-    with pytest.raises(StorageFailed, match="-0 could not be recovered at the start"):
-        unclean.copy_to(MemoryStorage())
+    with pytest.raises(StorageFailed, match="-0 is not recovered"):
+        run_to_end(unclean.copy_to(MemoryStorage()))
 
 
 def test_a_missing_folder_is_reported() -> None:
@@ -202,7 +204,7 @@ def test_a_missing_folder_is_reported() -> None:
     manager = start(storage)
     storage.rename("t-0", "elsewhere")
     with pytest.raises(StorageFailed, match="the folder t-0 was there and is gone"):
-        manager.copy_to(MemoryStorage())
+        run_to_end(manager.copy_to(MemoryStorage()))
 
 
 def test_it_survives_a_power_cut_at_every_step_or_is_not_marked_as_clean() -> None:
@@ -210,14 +212,14 @@ def test_it_survives_a_power_cut_at_every_step_or_is_not_marked_as_clean() -> No
     filled(manager)
     expected = told(log_of(manager))
     whole = FaultyStorage()
-    manager.copy_to(whole)
+    run_to_end(manager.copy_to(whole))
     rng = random.Random(5)
     marked = 0
     for remains in Remains:
         for number in range(1, len(whole.steps) + 1):
             target = FaultyStorage(cut_at=number)
             with contextlib.suppress(PowerCut):
-                manager.copy_to(target)
+                run_to_end(manager.copy_to(target))
             after = target.after_cut(remains, rng)
             if after.exists(".kafka_cleanshutdown"):
                 marked += 1
@@ -237,4 +239,88 @@ def test_an_offline_data_folder_is_named() -> None:
         offline=[OfflineFolder("/disk2", StorageFailed("gone"))],
     )
     with pytest.raises(StorageFailed, match="/disk2 is offline"):
-        manager.copy_to(MemoryStorage())
+        run_to_end(manager.copy_to(MemoryStorage()))
+
+
+def in_steps(manager: LogManager, target: Storage, meanwhile: Callable[[int], None]) -> LogManager:
+    """A manager on a copy; `meanwhile(number)` is called before each job."""
+    work = manager.copy_to(target)
+    with contextlib.suppress(StopIteration):
+        step = next(work)
+        for number in itertools.count():
+            meanwhile(number)
+            assert callable(step)
+            try:
+                step()
+            except StorageFailed as error:
+                step = work.throw(error)
+            else:
+                step = work.send(None)
+    assert verify_storage(target, deep=True).findings == []
+    return start(target)
+
+
+def test_what_is_appended_during_the_copy_is_not_in_it() -> None:
+    manager = start(MemoryStorage())
+    filled(manager)
+    log = log_of(manager)
+    expected = told(log)
+
+    def meanwhile(number: int) -> None:
+        for _ in range(3):  # rolls too
+            append(log, bytes(900), leader_epoch=2)
+
+    copy = in_steps(manager, MemoryStorage(), meanwhile)
+    assert not copy.was_unclean
+    assert told(log_of(copy)) == expected
+
+
+def test_a_log_that_loses_segments_during_its_copy_is_copied_again() -> None:
+    manager = start(MemoryStorage())
+    filled(manager)
+    log = log_of(manager)
+
+    def meanwhile(number: int) -> None:
+        if number == 0:
+            deleted = log.delete_before(20, high_watermark=log.end_offset, why="old")
+            assert deleted is not None
+            deleted.rename()
+            deleted.remove()
+
+    copy = in_steps(manager, MemoryStorage(), meanwhile)
+    assert log.start_offset > 0
+    assert told(log_of(copy)) == told(log)
+
+
+def test_a_log_that_always_changes_fails_the_copy() -> None:
+    manager = start(MemoryStorage())
+    log = log_of(manager)
+    append(log, b"x")
+
+    def meanwhile(number: int) -> None:
+        append(log, b"x")
+        log.roll()
+        assert log.delete_before(log.end_offset, high_watermark=log.end_offset, why="old") is not None
+
+    with pytest.raises(StorageFailed, match="t-0 changes faster than copied"):
+        in_steps(manager, MemoryStorage(), meanwhile)
+
+
+def test_a_log_that_is_opened_or_deleted_during_its_copy() -> None:
+    storage = MemoryStorage()
+    manager = start(storage)
+    filled(manager)
+    append(log_of(manager, "doomed"), b"x")
+    manager.close()
+    manager = start(storage)
+    target = MemoryStorage()
+
+    def meanwhile(number: int) -> None:
+        if number == 0:
+            append(log_of(manager), b"more", leader_epoch=2)
+            manager.delete("doomed", 0)
+
+    copy = in_steps(manager, target, meanwhile)
+    assert told(log_of(copy)) == told(log_of(manager))
+    assert ("doomed", 0) not in copy.found()
+    assert b"doomed" not in target.read("recovery-point-offset-checkpoint")
