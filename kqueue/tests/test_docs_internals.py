@@ -16,6 +16,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
 FOLDER = re.compile(r"`((?:kqueue|compat_tests|plugins|benchmarks|examples|docs)(?:/[\w.-]+)*)/`")
 INTERNALS = (
     "durability", "glossary", "limits", "log-format", "plugins", "recovery", "spark", "testing", "threads-and-waiting",
+    "transactions",
 )  # fmt: skip
 ids = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 

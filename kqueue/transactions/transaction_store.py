@@ -23,7 +23,7 @@ from kqueue.transactions.transaction_log import Done, TransactionLog, Transactio
 from kqueue.transactions.transaction_metadata import NO_EPOCH, TransactionMetadata
 from kqueue.transactions.transaction_state import PREPARED, TransactionState
 
-ID_LENGTH_MAX = 1024
+ID_LENGTH_MAX = 1000
 """Characters in a transactional id, so that the ids of all clients fit into memory."""
 
 
