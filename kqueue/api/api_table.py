@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kqueue.api import handler_table
-from kqueue.api.version_profiles import KAFKA
+from kqueue.api.version_profiles import KAFKA, WITH_RECEIVER
 from kqueue.wire.apis import ALL
 
 KAFKA_4 = 2
 """The column of Kafka 4.3 in `KAFKA`."""
-HEAD = ("Key", "API", "kqueue", "Kafka 4.3", "Why not")
+HEAD = ("Key", "API", "kqueue", "Kafka 4.3", "Note")
 NONE = "-"
 TABLE = re.compile(r"^\| Key \| API \|.*?(?=\n\n)", re.MULTILINE | re.DOTALL)
 
@@ -52,15 +52,18 @@ REASONS = {
     **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"), TRANSACTIONS),
     **dict.fromkeys(("DescribeTransactions", "ListTransactions"), TRANSACTIONS),
     "AlterReplicaLogDirs": "comes with moves between data folders",
-    **dict.fromkeys(("GetTelemetrySubscriptions", "PushTelemetry"), "comes with a receiver of client metrics"),
 }
 """Why an API is not served, by its name."""
+
+
+CONDITIONS = dict.fromkeys(WITH_RECEIVER, "served where `kqueue.client.metrics` names a receiver")
+"""When an API with a handler is served, if not always."""
 
 
 class ApiRow(NamedTuple):
     """One API. `served`, `kafka`: lowest and highest version here and in Kafka 4.3; None: none.
 
-    `reason`: why it is not served; "" if it is.
+    `reason`: why it is not served, or when; "" if always.
     """
 
     key: int
@@ -79,7 +82,9 @@ def api_rows() -> list[ApiRow]:
     served = {row.api.name: row.versions for row in handler_table.all_handlers()}
     names = {api.key: api.name for api in ALL} | WITHOUT_MESSAGES
     return [
-        ApiRow(key, name, served.get(name), _kafkas(name), "" if name in served else REASONS[name])
+        ApiRow(
+            key, name, served.get(name), _kafkas(name), CONDITIONS.get(name, "") if name in served else REASONS[name]
+        )
         for key, name in sorted(names.items())
     ]
 
@@ -99,7 +104,7 @@ def versions_text(versions: tuple[int, int] | None) -> str:
 
 
 def _kafkas(name: str) -> tuple[int, int] | None:
-    columns = KAFKA.get(name)
+    columns = (KAFKA | WITH_RECEIVER).get(name)
     return columns[KAFKA_4] if columns is not None else None
 
 

@@ -7,6 +7,8 @@ the list of served APIs. To add one, add its handler, its messages and its test.
     def handle(request, context) -> response | DelayedOperation | None
     def error_response(request, version, error) -> response
                         only if the response has no `error_code` at its top
+    def is_served(broker) -> bool
+                        only if some brokers do not serve it
     ITEM_WEIGHT = 10    only if a list entry costs so many times a partition of a Fetch
 
 `error_response` puts the code of `error` wherever the request asked for something. Handlers are
@@ -28,6 +30,10 @@ from kqueue.base.errors import UnsupportedVersion
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, BY_MODULE, Api
 
 
+def _always(broker: Any) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ApiHandler:
     """One row of the table. `versions`: the advertised range."""
@@ -38,6 +44,8 @@ class ApiHandler:
     error_response: Callable[[Any, int, BaseException], Any]
     """Called with the request, its version and the error; returns the response that reports it."""
     item_weight: int = 1
+    is_served: Callable[[Any], bool] = _always
+    """Called with the broker: whether it serves the API, and so advertises it."""
 
 
 @cache
@@ -66,6 +74,7 @@ def load(name: str) -> ApiHandler:
         module.handle,
         getattr(module, "error_response", None) or top_level_error(api),
         getattr(module, "ITEM_WEIGHT", 1),
+        getattr(module, "is_served", _always),
     )
 
 
@@ -87,6 +96,11 @@ def lookup(api_key: int, api_version: int) -> ApiHandler:
 def all_handlers() -> list[ApiHandler]:
     """Return all rows, by API key; imports all handlers."""
     return sorted((load(name) for name in handler_names()), key=lambda row: row.api.key)
+
+
+def unserved_keys(broker: Any) -> frozenset[int]:
+    """Return the keys of APIs that have a handler but are not served by this broker."""
+    return frozenset(row.api.key for row in all_handlers() if not row.is_served(broker))
 
 
 def error_response(request: Any, version: int, error: BaseException) -> Any:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
+from kqueue.base.safe_pattern import SUBJECT_LENGTH_MAX
+from kqueue.broker.client_telemetry import ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
@@ -40,6 +42,18 @@ class RequestContext:
     listener: str = "PLAINTEXT"
     connection: object = None
     throttle: Callable[[int], None] = _no_connection
+
+    def client_identity(self) -> ClientIdentity:
+        """Return who sent the request, as metrics subscriptions match it."""
+        software: tuple[str, str] = getattr(self.connection, "client_software", ("", ""))
+        port = str(getattr(self.connection, "address", "")).rpartition(":")[2]
+        return identity_of(self.client_id, software, self.client_host.removeprefix("/"), port)
+
+    def note_software(self, name: str, version: str) -> None:
+        """Keep the client's software with its connection; ApiVersions names it."""
+        if self.connection is not None:
+            noted: Any = self.connection
+            noted.client_software = (name[:SUBJECT_LENGTH_MAX], version[:SUBJECT_LENGTH_MAX])
 
     def endpoint(self) -> tuple[str, int]:
         """Return the host and port advertised to clients of this listener."""

@@ -11,8 +11,8 @@ Their features are those that kqueue has too: 2.8 has none, 3.9 has `metadata.ve
 4.3 those of the broker. `kraft.version` is not among them: there is no Raft log.
 
 None of them had a receiver of client metrics, without which GetTelemetrySubscriptions and
-PushTelemetry are not advertised. A profile never advertises more than kqueue serves; `missing`
-lists the difference.
+PushTelemetry are not advertised: they have a table of their own. A profile never advertises more
+than kqueue serves; `missing` lists the difference.
 """
 
 from __future__ import annotations
@@ -122,6 +122,12 @@ KAFKA: dict[str, tuple[Range | None, Range | None, Range | None]] = {
 }
 # fmt: on
 
+WITH_RECEIVER: dict[str, tuple[Range | None, Range | None, Range | None]] = {
+    "GetTelemetrySubscriptions": (NONE, (0, 0), (0, 0)),
+    "PushTelemetry": (NONE, (0, 0), (0, 0)),
+}
+"""What a Kafka with a receiver of client metrics serves besides (KIP-714, Kafka 3.7)."""
+
 ACCEPTED_FROM: dict[tuple[str, str], int] = {("4.3", "Produce"): 3}
 """Lowest accepted version where a Kafka advertises older ones.
 
@@ -190,7 +196,7 @@ class VersionProfile:
 
     def _handle_api_versions(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
         features = FEATURES.get(self.version, context.broker.features.levels)
-        return api_versions.respond(request, context.api_version, self.advertised, features)
+        return api_versions.respond(request, context, self.advertised, features)
 
 
 def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:
@@ -224,7 +230,8 @@ def _missing(version: str) -> Iterator[MissingVersions]:
 
 @cache
 def _advertised(version: str) -> list[Advertised]:
-    kafka = _column(version)
+    number = VERSIONS.index(version)
+    kafka = _column(version) | {name: found for name, row in WITH_RECEIVER.items() if (found := row[number])}
     common = []
     for row in handler_table.all_handlers():
         low, high = kafka.get(row.api.name, (1, 0))

@@ -235,6 +235,18 @@ class InvalidUpdateVersion(RequestRefused):
     """A feature level that this broker does not support, or can't go to from the current one."""
 
 
+class ThrottlingQuotaExceeded(RequestRefused):
+    """The client sends such requests more often than it may."""
+
+
+class UnknownSubscriptionId(RequestRefused):
+    """The client's metrics subscription has changed: get the new one."""
+
+
+class TelemetryTooLarge(RequestRefused):
+    """A push of metrics above `telemetry.max.bytes`."""
+
+
 class FencedLeaderEpoch(RequestRefused):
     """The client's leader epoch is older than the broker's."""
 

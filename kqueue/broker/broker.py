@@ -24,6 +24,7 @@ from kqueue.broker import folder_import
 from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
+from kqueue.broker.client_telemetry import open_telemetry
 from kqueue.broker.coordinator_loads import CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
@@ -106,6 +107,7 @@ class Broker:
             on_deleted=self._topic_deleted,
         )
         self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
+        self.telemetry = open_telemetry(config, self.configs.client_metrics, clock, rng, self.timers)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import Registry
+from kqueue.base.safe_pattern import CHOICES_MAX, compile_safe
 from kqueue.base.settings import (
     ANY,
     GiB,
@@ -57,17 +57,16 @@ CLIENT_MATCH_KEYS = (
     "client_source_address",
     "client_source_port",
 )
-PATTERN_LENGTH_MAX = 1000
 
 
 def _are_matches(value: list[str]) -> bool:
     for item in value:
         key, equals, pattern = item.partition("=")
-        if key.strip() not in CLIENT_MATCH_KEYS or not equals or len(pattern) > PATTERN_LENGTH_MAX:
+        if key.strip() not in CLIENT_MATCH_KEYS or not equals:
             return False
         try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError):
+            compile_safe(pattern)
+        except ValueError:
             return False
     return True
 
@@ -217,6 +216,23 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "Maximum number of partitions in one page of DescribeTopicPartitions.",
     ),
     Setting(
+        "telemetry.max.bytes",
+        SettingType.INT,
+        1 * MiB,
+        at_least(1),
+        Scope.BROKER,
+        "Maximum size of the compressed metrics that a client pushes at once.",
+    ),
+    Setting(
+        "kqueue.client.metrics",
+        SettingType.STRING,
+        None,
+        Validator("memory, or module:callable", lambda value: value == "memory" or ":" in value),
+        Scope.BROKER,
+        "What receives the metrics that clients push (KIP-714). memory: the last ones are kept for programs that "
+        "embed the broker. Or module:callable, called with each push. Unset: clients are not asked for metrics.",
+    ),
+    Setting(
         "log.flush.offset.checkpoint.interval.ms",
         SettingType.INT,
         60_000,
@@ -255,7 +271,11 @@ CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
         "match",
         SettingType.LIST,
         [],
-        Validator(f"KEY=PATTERN, comma separated, with a KEY of {', '.join(CLIENT_MATCH_KEYS)}", _are_matches),
+        Validator(
+            f"KEY=PATTERN, comma separated, with a KEY of {', '.join(CLIENT_MATCH_KEYS)}, "
+            f"and at most {CHOICES_MAX} of * + ? {{ | in a PATTERN",
+            _are_matches,
+        ),
         Scope.CLIENT_METRICS,
         "Clients that send metrics: those for which all these patterns match. Empty: every client.",
     ),

@@ -195,6 +195,8 @@ class NamedTarget:
         self._metadata = metadata
         self._prefix = prefix
         self._values: dict[str, dict[str, Any]] = {}
+        self.generation = 0
+        """Raised by each change."""
 
     def load(self) -> None:
         """Read the stored values. A setting that no longer exists is skipped and logged."""
@@ -245,6 +247,7 @@ class NamedTarget:
 
     def apply(self, resource: str, values: Mapping[str, Any]) -> None:
         """See `ConfigTarget`."""
+        self.generation += 1
         if values:
             self._values[resource] = dict(values)
         else:

@@ -132,7 +132,7 @@ UNDECLARED = _names(
     ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
     ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
     ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-    ssl.truststore.password ssl.truststore.type telemetry.max.bytes
+    ssl.truststore.password ssl.truststore.type
     """
 )
 """Settings of Kafka 4 that kqueue does not declare."""
@@ -215,7 +215,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"ssl\.|security\.providers", "listeners with TLS are refused"),
     (r"listener\.name\.", "listeners with TLS or SASL are refused"),
-    (r"metrics?\.|kafka\.metrics\.|telemetry\.", "no metrics are reported"),
+    (r"metrics?\.|kafka\.metrics\.", "no metrics are reported"),
     (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),

@@ -47,6 +47,7 @@ class Session:
     """A client's connection, from accept to close; a `ManagedConnection`.
 
     `address`: host:port, for log lines. `client_host`: the host as Kafka writes it.
+    `client_software`: name and version, as ApiVersions says; "" before it.
     """
 
     __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
@@ -54,7 +55,8 @@ class Session:
                  "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
                  "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
                  "_sent_swept", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory",
-                 "address", "call", "client_host", "host", "listener", "served_s", "slice_s")  # fmt: skip
+                 "address", "call", "client_host", "client_software", "host", "listener", "served_s",
+                 "slice_s")  # fmt: skip
 
     def __init__(self, registry: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
         self._registry = registry
@@ -62,6 +64,7 @@ class Session:
         self.host = host
         self.address = f"{host}:{port}"
         self.client_host = f"/{host}"
+        self.client_software = ("", "")
         self.listener = listener
         self.call: RequestContext | None = None
         self._output = SendQueue(sock, registry.loop, registry.jobs, failed=self._lost, drained=self._continue_reading)

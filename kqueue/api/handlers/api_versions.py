@@ -51,22 +51,26 @@ class Advertised(NamedTuple):
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     """Return all APIs that kqueue serves."""
-    return respond(request, context.api_version, _all(), context.broker.features.levels)
+    return respond(request, context, _all(), context.broker.features.levels)
 
 
 def respond(
-    request: ApiVersionsRequest, api_version: int, advertised: Sequence[Advertised], features: FeatureLevels
+    request: ApiVersionsRequest, context: RequestContext, advertised: Sequence[Advertised], features: FeatureLevels
 ) -> ApiVersionsResponse:
-    """Return all of `advertised` and `features`; to an unadvertised version, the range of
-    ApiVersions alone (KIP-511).
+    """Return `features` and those of `advertised` that the broker serves; to an unadvertised
+    version, the range of ApiVersions alone (KIP-511).
     """
+    api_version = context.api_version
     own = next(row for row in advertised if row.key == API_VERSIONS)
     if not own.low <= api_version <= own.high:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_row(own)])
     if api_version >= VERSION_NAMED and not _is_named(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if api_version >= VERSION_NAMED:
+        context.note_software(request.client_software_name, request.client_software_version)
+    unserved = handler_table.unserved_keys(context.broker)
     return ApiVersionsResponse(
-        api_keys=[_row(row) for row in advertised],
+        api_keys=[_row(row) for row in advertised if row.key not in unserved],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=level_min, max_version=level_max)
             for name, level_min, level_max, _ in features.supported

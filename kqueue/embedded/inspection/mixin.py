@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 if TYPE_CHECKING:
     from kqueue.app import Server
+    from kqueue.broker.client_metrics import ClientMetricsPush
     from kqueue.embedded.inspection.groups import Groups
     from kqueue.embedded.inspection.produced_check import ProducedCheck
     from kqueue.embedded.inspection.records import Record
@@ -66,6 +67,24 @@ class InspectionMixin(ABC):
         from kqueue.embedded.inspection.groups import Groups
 
         return Groups(self._ask)
+
+    @property
+    def client_metrics(self) -> list[ClientMetricsPush]:
+        """The metrics that clients pushed (KIP-714), oldest first; the last 10,000 pushes are kept.
+
+        The broker needs the setting ``kqueue_client_metrics="memory"``, and a subscription: a
+        client metrics resource with ``metrics=*``. Raises RuntimeError: it has another receiver, or
+        none.
+        """
+        from kqueue.broker.client_metrics import MemoryReceiver
+
+        async def look(server: Server) -> list[ClientMetricsPush]:
+            receiver = server.broker.telemetry.receiver
+            if not isinstance(receiver, MemoryReceiver):
+                raise RuntimeError('no client metrics are kept: start the broker with kqueue_client_metrics="memory"')
+            return receiver.pushes
+
+        return self._ask(look)
 
     def assert_produced(
         self,

@@ -4,7 +4,7 @@ import pytest
 
 from kqueue.api import handler_table, version_profiles
 from kqueue.api.request_context import RequestContext
-from kqueue.api.version_profiles import KAFKA, VERSIONS, MissingVersions, VersionProfile
+from kqueue.api.version_profiles import KAFKA, VERSIONS, WITH_RECEIVER, MissingVersions, VersionProfile
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.apis import ALL, BY_KEY
@@ -24,11 +24,11 @@ def test_a_profile_advertises_the_intersection_of_both_ranges(version: str) -> N
     ours = {row.api.name: row.versions for row in handler_table.all_handlers()}
     advertised = ranges(version)
     for name, (low, high) in advertised.items():
-        theirs = KAFKA[name][column]
+        theirs = (KAFKA | WITH_RECEIVER)[name][column]
         assert theirs is not None
         assert (low, high) == (max(theirs[0], ours[name][0]), min(theirs[1], ours[name][1]))
     unused = {name for name in ours if name not in advertised}
-    assert all(KAFKA[name][column] is None for name in unused)
+    assert all((KAFKA | WITH_RECEIVER)[name][column] is None for name in unused)
     keys = [row.key for row in VersionProfile(version).advertised]
     assert keys == sorted(keys)
 
@@ -86,7 +86,7 @@ def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str
     assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, high)]
     response = profile.lookup(18, high).handle(NAMED, RequestContext(broker, high))
     assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [
-        tuple(row) for row in profile.advertised
+        tuple(row) for row in profile.advertised if BY_KEY[row.key].name not in WITH_RECEIVER
     ]
 
 
@@ -121,7 +121,9 @@ def test_advertised_and_missing_versions_are_those_of_the_kafka(version: str) ->
         for name, row in KAFKA.items()
         if (row_found := row[VERSIONS.index(version)])
     }
-    advertised = {name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items()}
+    advertised = {
+        name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items() if name not in WITH_RECEIVER
+    }
     missing = version_profiles.missing(version)
     assert MissingVersions("SaslHandshake", *KAFKA["SaslHandshake"][VERSIONS.index(version)]) in missing  # type: ignore[misc]
     for missing_range in missing:

@@ -3,10 +3,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import kqueue
+from kqueue.tests.testing.raw import Raw
+from kqueue.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+
+SUBSCRIPTION = {"metrics": "*", "interval.ms": "100", "match": "client_software_name=confluent-.*"}
 
 LAZY = """
 import sys, kqueue
@@ -67,3 +72,29 @@ def test_a_failed_assertion_points_at_the_test() -> None:
             info = ExceptionInfo.from_current()
         shown = info.traceback.filter(info)
         assert [entry.name for entry in shown] == ["test_a_failed_assertion_points_at_the_test"]
+
+
+def test_metrics_that_a_stock_client_pushes_are_shown() -> None:
+    """librdkafka finds the subscription by itself, and pushes to it."""
+    confluent = pytest.importorskip("confluent_kafka")
+    with kqueue.Broker(kqueue_client_metrics="memory") as broker:
+        configs = [AlterableConfig(name=name, value=text) for name, text in SUBSCRIPTION.items()]
+        resource = AlterConfigsResource(resource_type=16, resource_name="all", configs=configs)
+        with Raw(broker.bootstrap) as raw:
+            raw.send("IncrementalAlterConfigs", 1, resources=[resource])
+            assert raw.receive().responses[0].error_code == 0
+        producer = confluent.Producer({"bootstrap.servers": broker.bootstrap, "client.id": "orders-1"})
+        producer.produce("orders", b"two coffees")
+        producer.flush(10)
+        deadline = time.monotonic() + 10
+        while not any(push.metrics for push in broker.client_metrics):
+            assert time.monotonic() < deadline
+            producer.poll(0.05)
+        push = broker.client_metrics[-1]
+        assert (push.client_id, push.software_name) == ("orders-1", "confluent-kafka-python")
+        assert all(metric.name.startswith("org.apache.kafka.") for metric in push.metrics)
+
+
+def test_no_metrics_are_shown_without_the_receiver_in_memory() -> None:
+    with kqueue.Broker() as broker, pytest.raises(RuntimeError, match='kqueue_client_metrics="memory"'):
+        broker.client_metrics  # noqa: B018
