@@ -42,6 +42,7 @@ APIS_WITH_TOPICS = frozenset(
         "OffsetFetch",
         "OffsetForLeaderEpoch",
         "Produce",
+        "TxnOffsetCommit",
         "WriteTxnMarkers",
     }
 )

@@ -88,6 +88,10 @@ class CoordinatorPartitions:
         """Whether a partition is loading."""
         return bool(self._loading)
 
+    def is_partition_loading(self, partition: int) -> bool:
+        """Whether this partition is loading."""
+        return partition in self._loading
+
     def check_readable(self, id: str) -> None:
         """Check that the records of this id were read.
 

@@ -23,6 +23,9 @@ COMMANDS = {
     "groups": LazyCommand(
         "kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."
     ),
+    "transactions": LazyCommand(
+        "kqueue.cli.transactions:transactions", "List, describe and abort transactions; find those that hang."
+    ),
     "cluster": LazyCommand("kqueue.cli.cluster:cluster", "Show a cluster's id, brokers and API versions."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
     "pipeline": LazyCommand(

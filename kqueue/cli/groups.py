@@ -4,11 +4,12 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kqueue.base.errors import KqueueError
 from kqueue.cli.connect import admin, bootstrap_option, explain
 from kqueue.cli.formats import parse_time
 from kqueue.cli.output import columns, output_option, print_json
@@ -65,7 +66,9 @@ def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     """Show committed offsets, lag and members of each group.
 
-    LAG is the number of records to read: the log end offset minus the committed offset.
+    LAG is the number of records to read: the log end offset minus the committed offset. Offsets
+    that an open transaction has committed do not count before it ends; standard error names their
+    partitions.
     """
     missing = False
     described = []
@@ -78,12 +81,14 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
                 continue
             if not group["members"] and not as_json:
                 click.echo(f"The group {name} has no members.", err=True)
-            rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST))
+            pending = _pending(bootstrap, name, {*committed, *_owners(group)})
+            rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST), pending)
             described.append(
                 {"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]}
             )
             if not as_json:
                 click.echo(columns(HEAD, [row.cells(name) for row in rows]))
+                _report_pending(rows)
     if as_json:
         print_json(described)
     if missing:
@@ -224,6 +229,7 @@ class Row(NamedTuple):
     committed: int | None
     end: int | None
     member: dict[str, Any] | None
+    is_pending: bool = False
 
     @property
     def lag(self) -> int | None:
@@ -244,6 +250,7 @@ class Row(NamedTuple):
             "committed": self.committed,
             "end": self.end,
             "lag": self.lag,
+            "pending": self.is_pending,
             **owner,
         }
 
@@ -254,13 +261,52 @@ class Row(NamedTuple):
         return ["-" if cell is None else cell for cell in cells]
 
 
-def _rows(group: dict[str, Any], committed: Offsets, ends: Offsets) -> list[Row]:
+def _rows(
+    group: dict[str, Any], committed: Offsets, ends: Offsets, pending: Collection[tuple[str, int]] = ()
+) -> list[Row]:
     owners = _owners(group)
     partitions = sorted({*committed, *owners})
     return [
-        Row(partition.topic, partition.partition, committed.get(partition), ends.get(partition), owners.get(partition))
+        Row(
+            partition.topic,
+            partition.partition,
+            committed.get(partition),
+            ends.get(partition),
+            owners.get(partition),
+            partition in pending,
+        )
         for partition in partitions
     ]
+
+
+def _pending(bootstrap: str, group: str, partitions: Collection[TopicPartition]) -> Collection[tuple[str, int]]:
+    """Return the partitions for which an open transaction has an offset pending.
+
+    kafka-python's admin client does not ask for stable offsets.
+    """
+    from kqueue.client import Client
+    from kqueue.client import TopicPartition as Partition
+    from kqueue.client.errors import IncompatibleBroker
+
+    if not partitions:
+        return ()
+    try:
+        with Client(bootstrap, client_id="kqueue-cli") as client:
+            return client.pending_offsets(group, [Partition(*partition) for partition in partitions])
+    except IncompatibleBroker:
+        return ()
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _report_pending(rows: Iterable[Row]) -> None:
+    names = [f"{row.topic}-{row.partition}" for row in rows if row.is_pending]
+    if names:
+        click.echo(
+            f"Open transactions have offsets pending for {', '.join(names)}; "
+            "`kqueue transactions list --state Ongoing` shows them.",
+            err=True,
+        )
 
 
 def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:

@@ -17,7 +17,7 @@ from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.fetch import Fetch, FetchedRecords
 from kqueue.client.calls.find_coordinator import CoordinatorKey
-from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, OffsetAndMetadata
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending, OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
@@ -275,6 +275,16 @@ class Client:
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, FetchCommitted(group, partitions, stable=stable), deadline)
 
+    def pending_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> set[TopicPartition]:
+        """Return those partitions whose committed offset an open transaction may replace.
+
+        Raises: IncompatibleBroker: before Kafka 2.5. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(group, FindPending(group, partitions), deadline)
+
     def groups(self, *, timeout_ms: int | None = None) -> dict[str, GroupListing]:
         """Return all groups of the cluster by name, sorted.
 
@@ -295,7 +305,7 @@ class Client:
         producer_ids: Sequence[int] = (),
         *,
         running_ms: int | None = None,
-        pattern: str | None = None,
+        pattern: str | re.Pattern[str] = ".*",
         timeout_ms: int | None = None,
     ) -> dict[int, list[TransactionListing]]:
         """Return the transactional ids of the cluster that match all filters, by coordinator id.
@@ -303,11 +313,16 @@ class Client:
         Args:
             states: in one of these states; empty: any. producer_ids: of one of these.
             running_ms: with a transaction that has been open for longer (Kafka 3.8 and later).
-            pattern: whose id matches this regular expression as a whole (Kafka 4.1 and later).
-        Raises: IncompatibleBroker: a broker does not know a filter. ClientError.
+            pattern: whose id matches as a whole; matched in the client.
+        Raises: IncompatibleBroker: a broker does not know `running_ms`. ClientError.
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_all(ListTransactions(states, producer_ids, running_ms, pattern), deadline)
+            listings = self._router.send_to_all(ListTransactions(states, producer_ids, running_ms), deadline)
+        regex = re.compile(pattern)
+        return {
+            broker: [listing for listing in found if regex.fullmatch(listing.transactional_id)]
+            for broker, found in listings.items()
+        }
 
     def describe_transaction(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:
         """Return the state of a transactional id.

@@ -394,6 +394,7 @@ class GroupCoordinator:
             self._membership.resume(group)
             yield None
         self._writer.mark_loaded(partition)
+        self._completions.add(self._offsets.complete_ended_while_loading(partition))
         for topic in self._deleted_while_loading:
             self._offsets.delete_topic(topic, only=partition)
         if not self._writer.is_loading:

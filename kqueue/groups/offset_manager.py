@@ -74,6 +74,7 @@ class OffsetManager:
         self._writer = writer
         self._wake = wake
         self._ensure_group = ensure_group
+        self._ended_while_loading: dict[int, list[tuple[int, bool]]] = {}  # partition -> producer id, committed
 
     # --- commits
 
@@ -188,8 +189,20 @@ class OffsetManager:
         The transaction ends with the call; offsets stay pending until their step. A producer's next
         transaction and later commits may begin before the last step.
         """
+        if self._writer.is_partition_loading(partition):
+            # the replay may have passed the place of the marker
+            self._ended_while_loading.setdefault(partition, []).append((producer_id, committed))
+            return self._store_completed(iter(()))
         completed = self.store.pending.complete(partition, producer_id, committed=committed)
         return self._store_completed(completed)
+
+    def complete_ended_while_loading(self, partition: int) -> SlicedWork[None]:
+        """Complete the transactions that ended while a partition was loaded.
+
+        One whose marker the replay has read has nothing pending any more.
+        """
+        for producer_id, committed in self._ended_while_loading.pop(partition, ()):
+            yield from self.complete_transaction(partition, producer_id, committed=committed)
 
     def _store_completed(self, completed: Iterator[CompletedOffset]) -> SlicedWork[None]:
         for offset in completed:

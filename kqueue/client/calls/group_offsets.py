@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -125,15 +126,9 @@ class FetchCommitted:
     def result(
         self, version: int, response: OffsetFetchResponse, broker: str
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        code, rows = response.error_code, _rows(response)
-        if version >= VERSION_GROUPS:
-            if [one.group_id for one in response.groups] != [self.group]:
-                raise bad_answer(self.api.name, broker, f"is not about group {self.group!r}")
-            code = response.groups[0].error_code
-        if code:
-            raise response_error(code, self.api.name, broker, about=f"group {self.group!r}")
+        self.check_group(version, response, broker)
         found = {}
-        for topic_partition, one in rows:
+        for topic_partition, one in _rows(response):
             if one.error_code:
                 raise response_error(one.error_code, self.api.name, broker, topic_partition, f"group {self.group!r}")
             if one.committed_offset >= 0:
@@ -141,6 +136,38 @@ class FetchCommitted:
                     one.committed_offset, one.committed_leader_epoch, one.metadata or ""
                 )
         return found
+
+    def check_group(self, version: int, response: OffsetFetchResponse, broker: str) -> None:
+        """Check that the response is about the group, without an error of the whole group."""
+        code = response.error_code
+        if version >= VERSION_GROUPS:
+            if [one.group_id for one in response.groups] != [self.group]:
+                raise bad_answer(self.api.name, broker, f"is not about group {self.group!r}")
+            code = response.groups[0].error_code
+        if code:
+            raise response_error(code, self.api.name, broker, about=f"group {self.group!r}")
+
+
+class FindPending:
+    """OffsetFetch; the result are the partitions whose offset an open transaction may replace."""
+
+    api = BY_MODULE["offset_fetch"]
+    versions = (VERSION_STABLE, 9)
+    repeatable = True
+
+    def __init__(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        self._fetch = FetchCommitted(group, partitions, stable=True)
+
+    def request(self, version: int) -> OffsetFetchRequest:
+        return self._fetch.request(version)
+
+    def result(self, version: int, response: OffsetFetchResponse, broker: str) -> set[TopicPartition]:
+        self._fetch.check_group(version, response, broker)
+        return {
+            topic_partition
+            for topic_partition, found in _rows(response)
+            if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        }
 
 
 def _rows(

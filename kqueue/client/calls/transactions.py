@@ -18,7 +18,6 @@ from kqueue.wire.messages.list_transactions import ListTransactionsRequest, List
 
 NO_DURATION = -1
 VERSION_DURATION = 1
-VERSION_PATTERN = 2
 FENCING_TIMEOUT_MS = 1
 """Transaction timeout of a producer that only fences others and writes nothing."""
 
@@ -35,7 +34,7 @@ class TransactionDescription(NamedTuple):
     """The state of a transactional id.
 
     Attributes:
-        start_ms: when the open transaction began (wall clock); None: none is open.
+        start_ms: when the last transaction began (wall clock); None: there was none.
         partitions: partitions of the open transaction.
     """
 
@@ -53,7 +52,6 @@ class ListTransactions:
 
     Args:
         running_ms: only transactions that have been open for longer.
-        pattern: only transactional ids that match this regular expression (RE2) as a whole.
     """
 
     api = BY_MODULE["list_transactions"]
@@ -64,21 +62,17 @@ class ListTransactions:
         states: Sequence[str] = (),
         producer_ids: Sequence[int] = (),
         running_ms: int | None = None,
-        pattern: str | None = None,
     ) -> None:
         self.states = list(states)
         self.producer_ids = list(producer_ids)
         self.running_ms = running_ms
-        self.pattern = pattern
-        lowest = 0 if running_ms is None else VERSION_DURATION
-        self.versions = (lowest if pattern is None else VERSION_PATTERN, 2)
+        self.versions = (0 if running_ms is None else VERSION_DURATION, 2)
 
     def request(self, version: int) -> ListTransactionsRequest:
         return ListTransactionsRequest(
             state_filters=self.states,
             producer_id_filters=self.producer_ids,
             duration_filter=NO_DURATION if self.running_ms is None else self.running_ms,
-            transactional_id_pattern=self.pattern,
         )
 
     def result(self, version: int, response: ListTransactionsResponse, broker: str) -> list[TransactionListing]:

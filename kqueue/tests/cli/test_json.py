@@ -21,7 +21,10 @@ Kq = Callable[..., Result]
 PRINTS_A_TABLE = ("columns(", "Table(")
 TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 """Commands whose text is as good as a table."""
-WITHOUT = {"configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"}
+WITHOUT = {
+    *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),
+    "transactions abort",
+}
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
 
 
@@ -105,7 +108,7 @@ def keys(value: Any) -> Any:
 
 
 PARTITION = dict.fromkeys(("partition", "leader", "replicas", "isr", "elr", "last_known_elr"))
-MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "member_id", "host", "client_id"))
+MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pending", "member_id", "host", "client_id"))
 
 
 @pytest.mark.parametrize("flag", [("-o", "json"), ("--json",)])

@@ -9,7 +9,7 @@ import pytest
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.groups.classic_member import LeavingMember
-from kqueue.groups.group_log import TransactionalProducer
+from kqueue.groups.group_log import EndMarker, TransactionalProducer
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.offset_manager import OffsetToCommit
 from kqueue.groups.pending_offsets import PendingOffsets
@@ -290,3 +290,22 @@ def test_all_is_given_back() -> None:
     assert [one.committed for one in pending.complete(1, 7, committed=True)] == [OFFSET]
     assert limits.offset_bytes == 0
     assert not pending.is_pending("h", ("t", 0))
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_transaction_that_ends_while_the_group_is_loaded_is_completed(is_read: bool, committed: bool) -> None:
+    """The coordinator of transactions may write a marker while the replay is on its way."""
+    world = World()
+    commit_transactional(world, 5)
+    partition = coordinator_partition("g", PARTITIONS)
+    entries = list(world.log.partitions[partition])
+    world = World()
+    world.groups.begin_loading(partition)
+    load = world.groups.load(partition, entries + [EndMarker(7, committed)] * is_read)
+    next(load)
+    world.groups.complete_transaction(7, partition, committed)
+    for _ in load:
+        pass
+    assert not is_pending(world)
+    assert committed_offsets(world) == ({("t", 0): 5} if committed else {})

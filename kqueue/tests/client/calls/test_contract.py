@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.client import NewTopic
+from kqueue.client import NewTopic, TopicPartition
 from kqueue.client.calls.configs import DescribeTopics
 from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics
 from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.find_coordinator import FindCoordinator
-from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending
 from kqueue.client.calls.init_producer_id import InitProducerId
 from kqueue.client.calls.list_groups import ListGroups
 from kqueue.client.calls.metadata import GetMetadata
@@ -18,8 +18,9 @@ from kqueue.schema import decode, encode
 
 CALLS: list[NodeCall[object]] = [
     DescribeTopics(["t"], None), CreateTopics([NewTopic("t")], Deadline(1_000)), DeleteTopics(["t"], Deadline(1_000)),
-    FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True), InitProducerId(),
-    ListGroups(), ListTransactions(["Ongoing"], [7], 1_000, "a.*"), DescribeTransaction("x"), FenceProducer("x"),
+    FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True),
+    FindPending("g", [TopicPartition("t", 0)]), InitProducerId(),
+    ListGroups(), ListTransactions(["Ongoing"], [7], 1_000), DescribeTransaction("x"), FenceProducer("x"),
     GetMetadata(["t"]),
 ]  # fmt: skip
 

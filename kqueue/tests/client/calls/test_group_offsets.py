@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.client import OffsetAndMetadata, TopicPartition
-from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted
+from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending
 from kqueue.client.errors import BadAnswer, BrokerRefused
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitResponse,
@@ -42,3 +42,16 @@ def test_errors_of_partitions_and_of_groups_are_raised() -> None:
     groups = [OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(name="t", partitions=[row])])]
     with pytest.raises(BrokerRefused, match="OffsetFetch of t-0: UNSTABLE_OFFSET_COMMIT"):
         FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
+
+
+def test_unstable_partitions_are_pending() -> None:
+    rows = [
+        OffsetFetchResponsePartitions(partition_index=index, error_code=code, committed_offset=-1)
+        for index, code in enumerate((88, 0, 88))
+    ]
+    groups = [OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(name="t", partitions=rows)])]
+    call = FindPending("g", [TopicPartition("t", index) for index in range(3)])
+    assert call.request(9).require_stable
+    assert call.result(9, OffsetFetchResponse(groups=groups), "b:1") == {("t", 0), ("t", 2)}
+    with pytest.raises(BadAnswer, match="is not about group 'g'"):
+        call.result(9, OffsetFetchResponse(), "b:1")

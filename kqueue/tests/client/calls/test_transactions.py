@@ -14,11 +14,10 @@ def test_filters_need_the_versions_that_know_them() -> None:
     assert ListTransactions().versions == (0, 2)
     assert ListTransactions(["Ongoing"], [7]).versions == (0, 2)
     assert ListTransactions(running_ms=0).versions == (1, 2)
-    assert ListTransactions(running_ms=0, pattern="a.*").versions == (2, 2)
     assert ListTransactions().request(2).duration_filter == -1
-    request = ListTransactions(["Ongoing"], [7], 5, "a").request(2)
+    request = ListTransactions(["Ongoing"], [7], 5).request(2)
     assert (request.state_filters, request.producer_id_filters) == (["Ongoing"], [7])
-    assert (request.duration_filter, request.transactional_id_pattern) == (5, "a")
+    assert request.duration_filter == 5
 
 
 def test_transactions_are_listed() -> None:

@@ -1,0 +1,178 @@
+"""TxnOffsetCommit (key 28): commit offsets of a group within a transaction (KIP-98).
+
+The offsets are pending until the transaction ends. Versions 0 to 5:
+
+    0       offsets and metadata
+    1       clients throttle themselves (KIP-219)
+    2       leader epochs (KIP-320)
+    3       generation, member and instance id of the consumer (KIP-447); flexible encoding
+    4       TRANSACTION_ABORTABLE (KIP-890)
+    5       adds the group to the transaction; older clients send AddOffsetsToTxn before (KIP-890)
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of
+from kqueue.api.offset_selection import OffsetSelection, Outcomes
+from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTransactionState,
+    KqueueError,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import OFFSETS_TOPIC, Topic
+from kqueue.groups.group_log import TransactionalProducer
+from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+VERSIONS = (0, 5)
+ITEM_WEIGHT = 8
+VERSION_LOAD_IN_PROGRESS = 2
+VERSION_ABORTABLE = 4
+VERSION_ADDS_PARTITION = 5
+Response = TxnOffsetCommitResponse | DelayedOperation[TxnOffsetCommitResponse]
+
+
+def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Response:
+    """Check the transaction, then commit all partitions that exist together, all or none."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(request: TxnOffsetCommitRequest, context: RequestContext) -> SlicedWork[Response]:
+    response = TxnOffsetCommitResponse()
+    selection = OffsetSelection()
+    for requested in request.topics:
+        partitions = [
+            TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
+            for partition in requested.partitions
+        ]
+        response.topics.append(TxnOffsetCommitResponseTopic(name=requested.name, partitions=partitions))
+        topic = context.broker.topics.find(requested.name)
+        yield from selection.add(topic, requested.partitions, partitions, _commit)
+        yield None
+    if not selection.offsets:
+        return response
+    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
+    try:
+        joined = _join_transaction(request, context)
+    except KqueueError as error:
+        return _fail(response, selection, error, context)
+    if joined is None:
+        return _commit_offsets(request, response, selection, deadline_ms, context)
+
+    def proceed(joined: Promise[None]) -> Response:
+        if not joined.done:
+            return _fail(response, selection, CoordinatorNotAvailable(), context)
+        if joined.error is not None:
+            return _fail(response, selection, joined.error, context)
+        return _commit_offsets(request, response, selection, deadline_ms, context)
+
+    return wait_for(joined, proceed, deadline_ms)
+
+
+def _join_transaction(request: TxnOffsetCommitRequest, context: RequestContext) -> Promise[None] | None:
+    """Check that the group's partition of the log is in the transaction, or add it (version 5)."""
+    broker = context.broker
+    if request.producer_id < 0:
+        raise InvalidProducerIdMapping(f"a transaction needs a producer id, found {request.producer_id}")
+    is_added = context.api_version >= VERSION_ADDS_PARTITION
+    if not is_added and not broker.config["transaction.partition.verification.enable"]:
+        return None
+    return broker.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))],
+        verify_only=not is_added,
+        transaction_version=2 if is_added else 0,
+    )
+
+
+def _commit_offsets(
+    request: TxnOffsetCommitRequest,
+    response: TxnOffsetCommitResponse,
+    selection: OffsetSelection,
+    deadline_ms: float,
+    context: RequestContext,
+) -> Response:
+    try:
+        promise = context.broker.groups.commit_in_transaction(
+            request.group_id,
+            TransactionalProducer(request.producer_id, request.producer_epoch),
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            selection.offsets,
+        )
+    except KqueueError as error:
+        return _fail(response, selection, error, context)
+
+    def respond(promise: Promise[Outcomes]) -> TxnOffsetCommitResponse:
+        selection.settle(promise)
+        return response
+
+    return wait_for(promise, respond, deadline_ms)
+
+
+def error_response(request: TxnOffsetCommitRequest, version: int, error: BaseException) -> TxnOffsetCommitResponse:
+    """Return `error` for every partition."""
+    code = code_of(error)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=requested.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in requested.partitions
+                ],
+            )
+            for requested in request.topics
+        ]
+    )
+
+
+def _commit(topic: Topic, requested: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic.name,
+        requested.partition_index,
+        requested.committed_offset,
+        requested.committed_leader_epoch,
+        requested.committed_metadata or "",
+        topic.id,
+    )
+
+
+def _fail(
+    response: TxnOffsetCommitResponse, selection: OffsetSelection, error: KqueueError, context: RequestContext
+) -> TxnOffsetCommitResponse:
+    selection.fail(_code(error, context.api_version))
+    return response
+
+
+def _code(error: KqueueError, version: int) -> ErrorCode:
+    """Return the code that clients of `version` handle. Source: Kafka AddPartitionsToTxnManager,
+    KafkaApis.handleTxnOffsetCommitRequest (KAFKA-7296).
+    """
+    if isinstance(error, ProducerFenced):
+        return code_of(InvalidProducerEpoch())
+    if isinstance(error, TransactionAbortable) and version < VERSION_ABORTABLE:
+        return code_of(InvalidTransactionState())
+    if isinstance(error, CoordinatorLoadInProgress) and version < VERSION_LOAD_IN_PROGRESS:
+        return code_of(CoordinatorNotAvailable())
+    return code_of(error)

@@ -1,0 +1,452 @@
+"""`kqueue transactions`: list, describe, abort, and find those that hang; as kafka-transactions
+does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import bootstrap_option, find_broker
+from kqueue.cli.output import columns, counted, output_option, print_json
+
+if TYPE_CHECKING:
+    from kqueue.client import AbortMarker, Client, ProducerState, TopicPartition, TransactionDescription
+
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+)
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+MAX_TIMEOUT_MINUTES = 15
+"""Kafka's transaction.max.timeout.ms, in minutes."""
+GRACE_MINUTES = 5
+"""Time for the coordinator to abort a transaction that timed out. Source: Kafka's tool."""
+UNKNOWN = -1
+MS_PER_MINUTE = 60_000
+
+
+@click.group()
+def transactions() -> None:
+    """List, describe and abort transactions; find those that hang.
+
+    \b
+      kqueue transactions list
+      kqueue transactions list --state Ongoing --duration-filter 60000
+      kqueue transactions describe billing-1
+      kqueue transactions describe-producers orders
+      kqueue transactions find-hanging
+      kqueue transactions abort --transactional-id billing-1
+      kqueue transactions abort --topic orders --partition 0 --start-offset 4711
+
+    Consumers with isolation.level=read_committed read a partition up to its first open transaction.
+    A coordinator aborts a transaction at its timeout. A hanging transaction is open in a partition
+    and unknown to its coordinator; it blocks those consumers until it is aborted by hand.
+    """
+
+
+@transactions.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    help="Only in this state; may be repeated.",
+)
+@click.option(
+    "--producer-id", "producer_ids", multiple=True, type=int, metavar="ID", help="Only of this; may be repeated."
+)
+@click.option(
+    "--duration-filter",
+    "running_ms",
+    type=click.IntRange(min=0),
+    metavar="MS",
+    help="Only transactions that have been open for longer (Kafka 3.8 and later).",
+)
+@click.option(
+    "--transactional-id-pattern",
+    "--pattern",
+    "pattern",
+    metavar="REGEX",
+    help="Only ids that match as a whole.",
+)
+@output_option
+@bootstrap_option
+def list_transactions(
+    states: tuple[str, ...],
+    producer_ids: tuple[int, ...],
+    running_ms: int | None,
+    pattern: str | None,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """List the transactional ids of the cluster. Filters of different kinds must all match.
+
+    \b
+      kqueue transactions list
+      kqueue transactions list --state Ongoing --state PrepareCommit
+      kqueue transactions list --duration-filter 60000
+      kqueue transactions list --pattern 'billing-.*' -o json
+    """
+    regex = _compiled(pattern or ".*")
+    with _client(bootstrap) as client:
+        found = client.transactions(states, producer_ids, running_ms=running_ms, pattern=regex)
+    rows = sorted((*listing, coordinator) for coordinator, listed in found.items() for listing in listed)
+    if as_json:
+        keys = ("transactional_id", "producer_id", "state", "coordinator")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        order = [(id, coordinator, producer, state) for id, producer, state, coordinator in rows]
+        click.echo(columns(("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), order))
+
+
+@transactions.command()
+@click.argument("ids", nargs=-1, metavar="TRANSACTIONAL-ID...")
+@click.option("--transactional-id", "more_ids", multiple=True, metavar="ID", help="The same, as kafka-transactions.")
+@output_option
+@bootstrap_option
+def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
+    """Show the state of transactional ids: producer, timeout, duration, partitions.
+
+    \b
+      kqueue transactions describe billing-1
+      kqueue transactions describe billing-1 billing-2 -o json
+    """
+    ids = tuple(dict.fromkeys((*ids, *more_ids)))
+    if not ids:
+        raise click.UsageError("name at least one transactional id; `kqueue transactions list` shows all")
+    described: list[TransactionDescription] = []
+    failed = []
+    with _client(bootstrap) as client:
+        for transactional_id in ids:
+            try:
+                described.append(client.describe_transaction(transactional_id))
+            except KqueueError as error:
+                if not _is_missing(error):
+                    raise
+                failed.append(transactional_id)
+    now_ms = _now_ms()
+    if as_json:
+        print_json([_description(found, now_ms) for found in described])
+    else:
+        click.echo("\n\n".join(_described_text(found, now_ms) for found in described), nl=bool(described))
+    for transactional_id in failed:
+        click.echo(
+            f"Error: there is no transactional id {transactional_id!r}; `kqueue transactions list` shows all", err=True
+        )
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+@transactions.command("describe-producers")
+@click.argument("partition_texts", nargs=-1, required=True, metavar="TOPIC[:P,P…]...")
+@output_option
+@bootstrap_option
+def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
+    """Show what partitions know of producers, with the start of each open transaction.
+
+    \b
+      kqueue transactions describe-producers orders
+      kqueue transactions describe-producers orders:0,2 payments
+    """
+    with _client(bootstrap) as client:
+        found = client.producers(_partitions(client, partition_texts))
+    rows = [(*partition, *producer) for partition, producers in sorted(found.items()) for producer in producers]
+    if as_json:
+        keys = (
+            *("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp"),
+            *("coordinator_epoch", "transaction_start_offset"),
+        )
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    head = (
+        *("TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "LAST-SEQUENCE", "LAST-TIMESTAMP"),
+        *("COORDINATOR-EPOCH", "TRANSACTION-START-OFFSET"),
+    )
+    click.echo(columns(head, [["-" if cell in (None, -1) else cell for cell in row] for row in rows]))
+
+
+@transactions.command()
+@click.option("--transactional-id", metavar="ID", help="Abort its open transaction, and fence its producer.")
+@click.option("-t", "--topic", metavar="TOPIC", help="Write an abort marker to a partition of this topic.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="The partition.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="N", help="First offset of the transaction.")
+@click.option("--producer-id", type=int, metavar="ID", help="Instead of --start-offset, with both epochs.")
+@click.option("--producer-epoch", type=int, metavar="N", help="Epoch of that producer.")
+@click.option("--coordinator-epoch", type=int, metavar="N", help="Last epoch of its coordinator in the partition.")
+@bootstrap_option
+def abort(
+    transactional_id: str | None,
+    topic: str | None,
+    partition: int | None,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    bootstrap: str,
+) -> None:
+    """Abort a transaction: at its coordinator, or, if it hangs, in one partition.
+
+    \b
+      kqueue transactions abort --transactional-id billing-1
+      kqueue transactions abort --topic orders --partition 0 --start-offset 4711
+
+    With --transactional-id the coordinator aborts the open transaction in all partitions, and
+    refuses the producer that began it. If there is no such id, it is created.
+
+    With --topic and --partition an abort marker is written to that partition, past the coordinator:
+    only for hanging transactions, which `kqueue transactions find-hanging` shows. A transaction
+    that its coordinator knows would lose records in this partition alone. --start-offset finds the
+    producer; before Kafka 2.8 give --producer-id, --producer-epoch and --coordinator-epoch.
+    """
+    by_producer = (producer_id, producer_epoch, coordinator_epoch)
+    if transactional_id is not None:
+        if any(value is not None for value in (topic, partition, start_offset, *by_producer)):
+            raise click.UsageError("--transactional-id stands alone: the coordinator knows the partitions")
+        with _client(bootstrap) as client:
+            fenced = client.fence_producer(transactional_id)
+        click.echo(f"Aborted what was open of {transactional_id}; producer {fenced.id} is at epoch {fenced.epoch} now.")
+        return
+    if topic is None or partition is None:
+        raise click.UsageError("say what to abort: --transactional-id, or --topic and --partition")
+    if (start_offset is None) == (None in by_producer) or (
+        start_offset is not None and any(value is not None for value in by_producer)
+    ):
+        raise click.UsageError("give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
+    with _client(bootstrap) as client:
+        [topic_partition] = _partitions(client, [f"{topic}:{partition}"])
+        marker = _marker(client, topic_partition, start_offset, by_producer)
+        client.abort_transactions({topic_partition: marker})
+    click.echo(f"Aborted the transaction of producer {marker.producer_id} in {topic_partition}.")
+
+
+@transactions.command("find-hanging")
+@click.option("--broker-id", type=click.IntRange(min=0), metavar="ID", help="Only partitions that this broker leads.")
+@click.option("-t", "--topic", "topic", metavar="TOPIC", help="Only this topic.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of --topic.")
+@click.option(
+    "--max-transaction-timeout",
+    "timeout_minutes",
+    type=click.IntRange(min=0),
+    default=MAX_TIMEOUT_MINUTES,
+    show_default=True,
+    metavar="MINUTES",
+    help="Longest transaction timeout that the cluster allows (transaction.max.timeout.ms).",
+)
+@output_option
+@bootstrap_option
+def find_hanging(
+    broker_id: int | None,
+    topic: str | None,
+    partition: int | None,
+    timeout_minutes: int,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """Find transactions that are open in a partition and unknown to their coordinator.
+
+    \b
+      kqueue transactions find-hanging
+      kqueue transactions find-hanging --topic orders
+      kqueue transactions find-hanging --broker-id 1 --max-transaction-timeout 60
+
+    Candidates are open, and silent for the maximum timeout and 5 more minutes. One hangs if no
+    coordinator has its producer id, or its coordinator does not count the partition to the
+    transaction. The exit status is 1 if any is found.
+    """
+    if partition is not None and topic is None:
+        raise click.UsageError("--partition needs --topic")
+    with _client(bootstrap) as client:
+        partitions = _searched(client, broker_id, topic, partition)
+        oldest_ms = _now_ms() - (timeout_minutes + GRACE_MINUTES) * MS_PER_MINUTE
+        hanging = find_hanging_transactions(client, partitions, oldest_ms)
+    if as_json:
+        print_json([found.as_dict() for found in hanging])
+    elif hanging:
+        click.echo(columns(HANGING_HEAD, [found.cells(_now_ms()) for found in hanging]))
+    if not hanging:
+        click.echo(f"No transaction hangs in {counted(len(partitions), 'partition')}.", err=True)
+        return
+    first = hanging[0]
+    click.echo(
+        f"Error: {counted(len(hanging), 'transaction')} hanging; abort one with `kqueue transactions abort "
+        f"--topic {first.partition.topic} --partition {first.partition.partition} "
+        f"--start-offset {first.producer.transaction_start}`",
+        err=True,
+    )
+    raise click.exceptions.Exit(1)
+
+
+HANGING_HEAD = (
+    *("TOPIC", "PARTITION", "PRODUCER-ID", "PRODUCER-EPOCH", "COORDINATOR-EPOCH", "START-OFFSET"),
+    *("LAST-TIMESTAMP", "SILENT-MINUTES"),
+)
+
+
+class HangingTransaction(NamedTuple):
+    """An open transaction that no coordinator will end."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as JSON values."""
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "producer_id": self.producer.producer_id,
+            "producer_epoch": self.producer.producer_epoch,
+            "coordinator_epoch": self.producer.coordinator_epoch,
+            "start_offset": self.producer.transaction_start,
+            "last_timestamp": self.producer.last_timestamp_ms,
+        }
+
+    def cells(self, now_ms: int) -> list[object]:
+        """Return it as cells of a table."""
+        silent_minutes = (now_ms - self.producer.last_timestamp_ms) // MS_PER_MINUTE
+        return [*self.as_dict().values(), silent_minutes]
+
+
+def find_hanging_transactions(
+    client: Client, partitions: Sequence[TopicPartition], oldest_ms: int
+) -> list[HangingTransaction]:
+    """Return the transactions without a batch since `oldest_ms` that no coordinator will end."""
+    candidates = [
+        HangingTransaction(partition, producer)
+        for partition, producers in sorted(client.producers(partitions).items())
+        for producer in producers
+        if producer.transaction_start is not None and producer.last_timestamp_ms < oldest_ms
+    ]
+    if not candidates:
+        return []
+    producer_ids = sorted({candidate.producer.producer_id for candidate in candidates})
+    listings = client.transactions(producer_ids=producer_ids)
+    ids = {listing.producer_id: listing.transactional_id for listed in listings.values() for listing in listed}
+    known = {producer_id: _open_partitions(client, id) for producer_id, id in ids.items()}
+    return [found for found in candidates if found.partition not in known.get(found.producer.producer_id, ())]
+
+
+def _open_partitions(client: Client, transactional_id: str) -> Sequence[TopicPartition]:
+    try:
+        return client.describe_transaction(transactional_id).partitions
+    except KqueueError as error:
+        if _is_missing(error):  # it has expired since it was listed
+            return ()
+        raise
+
+
+def _searched(client: Client, broker_id: int | None, topic: str | None, partition: int | None) -> list[TopicPartition]:
+    if topic is not None:
+        partitions = _partitions(client, [topic if partition is None else f"{topic}:{partition}"])
+    else:
+        topics = client.metadata().topics.values()
+        partitions = [topic_partition for found in topics for topic_partition in found.topic_partitions]
+    if broker_id is None:
+        return partitions
+    metadata = client.metadata({partition.topic for partition in partitions})
+    if broker_id not in metadata.brokers:
+        brokers = ", ".join(map(str, sorted(metadata.brokers)))
+        raise click.BadParameter(f"{broker_id}: the cluster has the brokers {brokers}", param_hint="--broker-id")
+    return [
+        partition
+        for partition in partitions
+        if metadata.topics[partition.topic].partitions[partition.partition].leader == broker_id
+    ]
+
+
+def _partitions(client: Client, texts: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of ``topic`` or ``topic:0,2`` texts. Raises: ClickException."""
+    from kqueue.client import TopicPartition
+
+    named = [text.partition(":") for text in texts]
+    topics = client.metadata().topics
+    partitions: list[TopicPartition] = []
+    for name, colon, numbers in named:
+        if name not in topics:
+            raise click.ClickException(f"there is no topic {name!r}; `kqueue topics list` shows all topics")
+        existing = sorted(topics[name].partitions)
+        chosen = numbers.split(",") if colon else [str(number) for number in existing]
+        if not all(number.isdecimal() and int(number) in existing for number in chosen):
+            raise click.ClickException(f"{name} has the partitions 0 to {existing[-1]}, found {numbers!r}")
+        partitions += [TopicPartition(name, int(number)) for number in chosen]
+    return list(dict.fromkeys(partitions))
+
+
+def _marker(
+    client: Client,
+    partition: TopicPartition,
+    start_offset: int | None,
+    by_producer: tuple[int | None, int | None, int | None],
+) -> AbortMarker:
+    from kqueue.client import AbortMarker
+
+    if start_offset is None:
+        return AbortMarker(*(UNKNOWN if value is None else value for value in by_producer))  # checked before
+    producers = client.producers([partition])[partition]
+    for producer in producers:
+        if producer.transaction_start == start_offset:
+            # a producer without a marker so far has no coordinator epoch
+            return AbortMarker(producer.producer_id, producer.producer_epoch, max(producer.coordinator_epoch, 0))
+    starts = sorted(producer.transaction_start for producer in producers if producer.transaction_start is not None)
+    known = f"open ones start at {', '.join(map(str, starts))}" if starts else "none is open there"
+    raise click.ClickException(f"no transaction in {partition} starts at offset {start_offset}; {known}")
+
+
+def _description(found: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    is_open = found.state in OPEN_STATES  # the start of the last one is kept after its end
+    return {
+        "transactional_id": found.transactional_id,
+        "state": found.state,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "timeout_ms": found.timeout_ms,
+        "start_ms": found.start_ms,
+        "duration_ms": None if found.start_ms is None or not is_open else max(now_ms - found.start_ms, 0),
+        "partitions": [{"topic": topic, "partition": index} for topic, index in found.partitions],
+    }
+
+
+def _described_text(found: TransactionDescription, now_ms: int) -> str:
+    fields = _description(found, now_ms)
+    fields["partitions"] = ", ".join(map(str, found.partitions)) or "-"
+    width = max(map(len, fields))
+    return "\n".join(f"{name:<{width}}  {'-' if value is None else value}" for name, value in fields.items())
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint="--pattern") from None
+
+
+def _is_missing(error: KqueueError) -> bool:
+    return getattr(error, "code_name", "") == "TRANSACTIONAL_ID_NOT_FOUND"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@contextlib.contextmanager
+def _client(bootstrap: str) -> Iterator[Client]:
+    """Yield a client; its errors become one sentence and exit status 1."""
+    from kqueue.client import Client
+
+    find_broker(bootstrap)
+    try:
+        with Client(bootstrap, client_id="kqueue-cli") as client:
+            yield client
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None

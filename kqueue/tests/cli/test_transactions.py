@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from kafka import KafkaProducer
+
+import kqueue
+from kqueue.cli.app import kqueue as root
+from kqueue.cli.transactions import find_hanging_transactions
+from kqueue.client import LATEST, Client, ProducerState, TopicPartition, TransactionDescription, TransactionListing
+from kqueue.client.calls.produce import Buffer, Produce
+from kqueue.client.deadline import Deadline
+from kqueue.client.errors import BrokerRefused
+from kqueue.client.metadata import MetadataCache
+from kqueue.client.retry_policy import response_error
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
+
+MINUTE_MS = 60_000
+ZERO = TopicPartition("t", 0)
+ONE = TopicPartition("t", 1)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kqueue.Broker]:
+    """A broker that does not verify the transactions of old producers, so that some may hang."""
+    settings = {
+        "transaction.partition.verification.enable": False,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.num.partitions": 1,
+    }
+    with kqueue.Broker(settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kq(broker: kqueue.Broker) -> Callable[..., Result]:
+    def run(*args: str) -> Result:
+        return CliRunner().invoke(root, ["transactions", *args], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
+
+    return run
+
+
+Kq = Callable[..., Result]
+
+
+@pytest.fixture
+def topic(broker: kqueue.Broker, fresh: str) -> str:
+    broker.create_topic(fresh, 2)
+    return fresh
+
+
+@pytest.fixture
+def producer(broker: kqueue.Broker, topic: str) -> Iterator[KafkaProducer]:
+    """A producer with an open transaction, whose transactional id is the topic's name."""
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(topic, b"x", partition=1, timestamp_ms=int(time.time() * 1000) - 30 * MINUTE_MS).get(10)
+    yield producer
+    producer.close(timeout=0)
+
+
+class ProduceAlone(Produce):
+    """A batch in a transaction that the coordinator never hears of."""
+
+    def versions(self, cluster: MetadataCache, topics: Any) -> tuple[int, int]:
+        return 3, 9
+
+    def request(
+        self, version: int, requested: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
+    ) -> Any:
+        request = super().request(version, requested, cluster, deadline)
+        request.transactional_id = "nobody"
+        return request
+
+
+def hang(broker: kqueue.Broker, partition: TopicPartition, producer_id: int, minutes_ago: int) -> int:
+    """Open a transaction that hangs; return its first offset."""
+    at_ms = int(time.time() * 1000) - minutes_ago * MINUTE_MS
+    batch = build_batch(
+        [Record(0, at_ms, b"k", b"v")], producer_id=producer_id, epoch=0, base_sequence=0, transactional=True
+    )
+    with Client(broker.bootstrap) as client, client._call(None) as deadline:
+        results = client._router.send_to_leaders(ProduceAlone(-1, repeatable=False), {partition: batch}, deadline)
+    return results[partition].base_offset
+
+
+def last_stable_offset(broker: kqueue.Broker, topic: str) -> int:
+    partition = TopicPartition(topic, 0)
+    with Client(broker.bootstrap) as client:
+        return client.offsets({partition: LATEST}, isolation="read_committed")[partition].offset
+
+
+def lines(result: Result) -> list[list[str]]:
+    return [line.split() for line in result.stdout.splitlines()]
+
+
+# --- list and describe
+
+
+def test_list_shows_ids_with_their_coordinator_and_state(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    result = kq("list")
+    assert result.exit_code == 0, result.output
+    head, *rows = lines(result)
+    assert head == ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
+    [row] = [row for row in rows if row[0] == topic]
+    assert (row[1], row[3]) == ("1", "Ongoing")
+    producer.commit_transaction()
+    [row] = [row for row in lines(kq("list")) if row[0] == topic]
+    assert row[3] == "CompleteCommit"
+
+
+def test_filters(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    def ids(*args: str) -> list[str]:
+        result = kq("list", *args, "-o", "json")
+        assert result.exit_code == 0, result.output
+        return [row["transactional_id"] for row in json.loads(result.stdout)]
+
+    number = next(
+        row["producer_id"] for row in json.loads(kq("list", "--json").stdout) if row["transactional_id"] == topic
+    )
+    assert ids("--producer-id", str(number)) == [topic]
+    assert ids("--producer-id", str(number), "--state", "empty") == []
+    assert topic in ids("--state", "ongoing", "--state", "Empty")
+    assert ids("--pattern", topic) == ids("--transactional-id-pattern", topic) == [topic]
+    assert ids("--pattern", topic[:-1]) == []
+    assert topic not in ids("--duration-filter", "3600000")
+    assert topic in ids("--duration-filter", "0")
+
+
+def test_describe_shows_producer_duration_and_partitions(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    fields = {name: " ".join(value) for name, *value in lines(kq("describe", topic))}
+    assert (fields["transactional_id"], fields["state"], fields["partitions"]) == (topic, "Ongoing", f"{topic}-1")
+    [described] = json.loads(kq("describe", "--transactional-id", topic, "-o", "json").stdout)
+    assert described["partitions"] == [{"topic": topic, "partition": 1}]
+    assert 0 <= described["duration_ms"] < 60_000
+    assert described["producer_id"] == int(fields["producer_id"])
+    producer.abort_transaction()
+    [described] = json.loads(kq("describe", topic, "-o", "json").stdout)
+    assert (described["state"], described["duration_ms"]) == ("CompleteAbort", None)
+
+
+def test_an_unknown_id_is_an_error_and_the_others_are_shown(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    result = kq("describe", "nobody-has-it", topic)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: there is no transactional id 'nobody-has-it'; `kqueue transactions list` shows all\n"
+    )
+    assert topic in result.stdout
+
+
+def test_describe_producers(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    head, row = lines(kq("describe-producers", topic))
+    assert head[-1] == "TRANSACTION-START-OFFSET"
+    assert (row[0], row[1], row[-1]) == (topic, "1", "0")
+    assert json.loads(kq("describe-producers", f"{topic}:0", "-o", "json").stdout) == []
+    [found] = json.loads(kq("describe-producers", f"{topic}:0,1", "-o", "json").stdout)
+    assert (found["partition"], found["transaction_start_offset"], found["last_sequence"]) == (1, 0, 0)
+
+
+# --- hanging transactions
+
+
+def test_a_hanging_transaction_is_found_and_aborted(kq: Kq, broker: kqueue.Broker, topic: str) -> None:
+    start = hang(broker, TopicPartition(topic, 0), 70_001, 21)
+    assert last_stable_offset(broker, topic) == start
+    result = kq("find-hanging", "--topic", topic)
+    assert result.exit_code == 1
+    head, row = lines(result)
+    assert head[:3] == ["TOPIC", "PARTITION", "PRODUCER-ID"]
+    assert row[:4] == [topic, "0", "70001", "0"]
+    assert row[-1] == "21"
+    remedy = f"kqueue transactions abort --topic {topic} --partition 0 --start-offset {start}"
+    assert f"`{remedy}`" in result.stderr
+    result = kq(*remedy.split()[2:])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"Aborted the transaction of producer 70001 in {topic}-0.\n"
+    assert last_stable_offset(broker, topic) == start + 2
+    result = kq("find-hanging", "--topic", topic, "-o", "json")
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert result.stderr == "No transaction hangs in 2 partitions.\n"
+
+
+def test_only_old_transactions_that_no_coordinator_knows_hang(
+    kq: Kq, broker: kqueue.Broker, producer: KafkaProducer, topic: str
+) -> None:
+    assert producer is not None  # open for 30 minutes, by its timestamp, and known
+    hang(broker, TopicPartition(topic, 0), 70_002, 10)
+    assert kq("find-hanging", "--topic", topic).exit_code == 0
+    result = kq("find-hanging", "--topic", topic, "--max-transaction-timeout", "4", "-o", "json")
+    assert result.exit_code == 1
+    [found] = json.loads(result.stdout)
+    assert (found["producer_id"], found["partition"]) == (70_002, 0)
+    assert kq("find-hanging", "-t", topic, "-p", "1", "--max-transaction-timeout", "0").exit_code == 0
+    assert kq("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "4").exit_code == 1
+
+
+def test_abort_by_producer(kq: Kq, broker: kqueue.Broker, topic: str) -> None:
+    start = hang(broker, TopicPartition(topic, 0), 70_003, 1)
+    partition = ("--topic", topic, "--partition", "0")
+    result = kq("abort", *partition, "--producer-id", "70003", "--producer-epoch", "0", "--coordinator-epoch", "0")
+    assert result.exit_code == 0, result.output
+    assert last_stable_offset(broker, topic) == start + 2
+    result = kq("abort", *partition, "--start-offset", str(start))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: no transaction in {topic}-0 starts at offset {start}; none is open there\n"
+    other = hang(broker, TopicPartition(topic, 0), 70_004, 1)
+    result = kq("abort", *partition, "--start-offset", "0")
+    assert f"open ones start at {other}" in result.stderr
+
+
+def test_abort_by_id_fences_the_producer(kq: Kq, producer: KafkaProducer, topic: str) -> None:
+    result = kq("abort", "--transactional-id", topic)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"Aborted what was open of {topic}; producer ")
+    [described] = json.loads(kq("describe", topic, "-o", "json").stdout)
+    assert described["partitions"] == []
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
+        producer.commit_transaction()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("describe",), "name at least one transactional id"),
+        (("abort",), "--transactional-id, or --topic and --partition"),
+        (("abort", "-t", "t", "-p", "0"), "give either --start-offset, or --producer-id"),
+        (("abort", "-t", "t", "-p", "0", "--start-offset", "1", "--producer-id", "7"), "give either --start-offset"),
+        (("abort", "-t", "t", "-p", "0", "--producer-id", "7"), "give either --start-offset"),
+        (("abort", "--transactional-id", "x", "-t", "t"), "--transactional-id stands alone"),
+        (("find-hanging", "-p", "0"), "--partition needs --topic"),
+        (("find-hanging", "--broker-id", "9"), "9: the cluster has the brokers 1"),
+        (("list", "--pattern", "("), "'(' is no regular expression"),
+        (("list", "--state", "nice"), "'nice' is not one of"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_missing(kq: Kq, args: tuple[str, ...], message: str) -> None:
+    result = kq(*args)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_missing_topics_and_partitions_are_named(kq: Kq, topic: str) -> None:
+    for args in (("find-hanging", "-t", "missing"), ("describe-producers", "missing")):
+        result = kq(*args)
+        assert result.exit_code == 1
+        assert result.stderr == "Error: there is no topic 'missing'; `kqueue topics list` shows all topics\n"
+    result = kq("describe-producers", f"{topic}:0,5")
+    assert result.stderr == f"Error: {topic} has the partitions 0 to 1, found '0,5'\n"
+
+
+def test_no_broker_is_said_before_anything_else() -> None:
+    result = CliRunner().invoke(root, ["transactions", "list", "-b", "127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "no broker answers at 127.0.0.1:1" in result.stderr
+
+
+class CoordinatorOf:
+    """A client of a cluster with these producers, listings and descriptions."""
+
+    def __init__(
+        self,
+        producers: dict[TopicPartition, list[ProducerState]],
+        listed: dict[str, int],
+        described: dict[str, list[TopicPartition]],
+    ) -> None:
+        self._producers = producers
+        self._listed = listed
+        self._described = described
+
+    def producers(self, partitions: object) -> dict[TopicPartition, list[ProducerState]]:
+        return self._producers
+
+    def transactions(self, *, producer_ids: list[int]) -> dict[int, list[TransactionListing]]:
+        found = [TransactionListing(name, id, "Ongoing") for name, id in self._listed.items() if id in producer_ids]
+        return {1: found}
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        if transactional_id not in self._described:
+            raise response_error(105, "DescribeTransactions", "b:1")
+        partitions = self._described[transactional_id]
+        return TransactionDescription(transactional_id, "Ongoing", 1, 0, 1, None, partitions)
+
+
+def test_what_hangs() -> None:
+    """As Kafka's tool: no id has the producer, the id is gone, or the partition is not in its
+    transaction.
+    """
+
+    def open_since(producer_id: int, at_ms: int = 0, start: int | None = 5) -> ProducerState:
+        return ProducerState(producer_id, 0, 0, at_ms, 0, start)
+
+    producers = {
+        ZERO: [open_since(1), open_since(2), open_since(3), open_since(4), open_since(9, start=None)],
+        ONE: [open_since(1), open_since(5, at_ms=1_000)],
+    }
+    client: Any = CoordinatorOf(producers, {"a": 1, "b": 2, "c": 4}, {"a": [ZERO], "b": [ONE]})
+    hanging = find_hanging_transactions(client, [ZERO, ONE], 1_000)
+    assert [(found.partition, found.producer.producer_id) for found in hanging] == [
+        (ZERO, 2),
+        (ZERO, 3),
+        (ZERO, 4),
+        (ONE, 1),
+    ]
+
+
+def test_other_errors_of_the_coordinator_are_not_taken_for_a_missing_id() -> None:
+    class Refusing(CoordinatorOf):
+        def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+            raise response_error(15, "DescribeTransactions", "b:1")
+
+    client: Any = Refusing({ZERO: [ProducerState(1, 0, 0, 0, 0, 5)]}, {"a": 1}, {})
+    with pytest.raises(BrokerRefused):
+        find_hanging_transactions(client, [ZERO], 1_000)
