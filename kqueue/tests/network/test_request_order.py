@@ -7,6 +7,7 @@ other. Responses must be equal except for the worlds' names.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from kqueue.base.settings import Config
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.memory import MemoryStore
 from kqueue.network.interception import BrokerHooks
+from kqueue.records.any_format import iter_any_records
 from kqueue.tests.api.group_client import RANGE
 from kqueue.tests.api.harness import batch
 from kqueue.tests.network.harness import API, FREE_PORT, Client, request_bytes
@@ -55,6 +57,7 @@ class World:
         self.members = f"{name}-m"
         self.offsets = f"{name}-o"
         self.member_id = ""
+        self.producers: dict[str, int] = {}  # producer id by the last letter of the transactional id
 
     async def prepare(self) -> None:
         await self.ask(
@@ -65,6 +68,9 @@ class World:
         joined = await self.ask(STEPS["JoinGroup"])
         self.member_id = joined.member_id
         await self.ask(STEPS["SyncGroup"])
+        for letter in ("x", "y"):
+            self.producers[letter] = (await self.ask(init_producer(letter))).producer_id
+        await self.ask(transactional("x", 0))
 
     async def ask(self, *steps: Step) -> Any:
         """Send these requests together; return their responses, or the response of a single
@@ -93,8 +99,10 @@ class World:
             )
         for topic in getattr(answer, "responses", ()):
             for partition in getattr(topic, "partitions", ()):  # of a Fetch
-                partition.records = bytes(partition.records or b"")
-        return repr(answer).replace(self.member_id or "no member yet", "member").replace(self.name, "world")
+                records = iter_any_records(bytes(partition.records or b""))
+                partition.records = [(record.offset, record.value) for record in records]
+        text = re.sub(r"producer \d+", "producer", repr(answer))
+        return text.replace(self.member_id or "no member yet", "member").replace(self.name, "world")
 
 
 class Step(NamedTuple):
@@ -128,6 +136,38 @@ def produce(*values: bytes, topic: str = "topic") -> Step:
         }
 
     return Step("Produce", 7, fields)
+
+
+def init_producer(letter: str) -> Step:
+    def fields(world: World) -> Mapping[str, Any]:
+        return {"transactional_id": f"{world.name}-{letter}", "transaction_timeout_ms": 60_000}
+
+    return Step("InitProducerId", 4, fields)
+
+
+def transactional(letter: str, sequence: int) -> Step:
+    """Produce in the transaction of x, which is open, or as the first of y's."""
+
+    def fields(world: World) -> Mapping[str, Any]:
+        raw = batch(b"in it", producer_id=world.producers[letter], epoch=0, base_sequence=sequence, transactional=True)
+        partitions = [PartitionProduceData(index=0, records=raw)]
+        return {
+            "transactional_id": f"{world.name}-{letter}",
+            "acks": -1,
+            "timeout_ms": 10_000,
+            "topic_data": [TopicProduceData(name=world.topic, partition_data=partitions)],
+        }
+
+    return Step("Produce", 12, fields)
+
+
+def end_transaction(world: World) -> Mapping[str, Any]:
+    return {
+        "transactional_id": f"{world.name}-x",
+        "producer_id": world.producers["x"],
+        "producer_epoch": 0,
+        "committed": True,
+    }
 
 
 def commit(group: str, offset: int) -> Step:
@@ -178,6 +218,9 @@ STEPS = {
     ),
     "Produce": produce(b"one more"),
     "Produce to the new topic": produce(b"one", topic="new"),
+    "Produce in a transaction": transactional("x", 1),
+    "Produce of a new transaction": transactional("y", 0),
+    "EndTxn": Step("EndTxn", 5, end_transaction),
     "InitProducerId": Step("InitProducerId", 1, lambda world: {"transactional_id": None}),
     "OffsetCommit": commit("offsets", 2),
     "OffsetCommit of a member": commit("members", 2),
@@ -240,6 +283,9 @@ STEPS = {
             ],
         },
     ),
+    "ListOffsets of read_committed": Step(
+        "ListOffsets", 5, lambda world: {**list_offsets(world, -1), "isolation_level": 1}
+    ),
     "OffsetFetch": Step(
         "OffsetFetch",
         5,
@@ -270,8 +316,9 @@ def list_offsets(world: World, timestamp: int) -> Mapping[str, Any]:
 
 
 CHANGES = (
-    "CreateTopics", "CreatePartitions", "DeleteTopics", "DeleteRecords", "Produce", "InitProducerId", "OffsetCommit",
-    "OffsetCommit of a member", "DeleteGroups", "JoinGroup", "SyncGroup", "LeaveGroup",
+    "CreateTopics", "CreatePartitions", "DeleteTopics", "DeleteRecords", "Produce", "Produce in a transaction",
+    "Produce of a new transaction", "EndTxn", "InitProducerId", "OffsetCommit", "OffsetCommit of a member",
+    "DeleteGroups", "JoinGroup", "SyncGroup", "LeaveGroup",
 )  # fmt: skip
 
 

@@ -126,12 +126,13 @@ def test_a_name_that_collides_is_refused() -> None:
     assert by_name(client.ask(named("a_b"), 9))["a_b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_the_offsets_topic_comes_when_asked_for_other_internal_ones_never() -> None:
-    client = SimulatedClient({"offsets.topic.num.partitions": 3})
-    topics = by_name(client.ask(named("__consumer_offsets", "__transaction_state"), 9))
-    offsets, transactions = topics["__consumer_offsets"], topics["__transaction_state"]
-    assert (offsets.error_code, offsets.is_internal, len(offsets.partitions)) == (0, True, 3)
-    assert (transactions.error_code, transactions.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+def test_the_coordinators_topics_come_when_asked_for_other_internal_ones_never() -> None:
+    client = SimulatedClient({"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 4})
+    names = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    topics = [by_name(client.ask(named(name), 9))[name] for name in names]
+    assert all(topic.is_internal for topic in topics)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(topic.error_code, len(topic.partitions)) for topic in topics] == [(0, 3), (0, 4), (unknown, 0)]
 
 
 def test_a_slow_creation_is_reported_as_leader_not_available() -> None:
