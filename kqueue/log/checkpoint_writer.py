@@ -16,7 +16,7 @@ from kqueue.log.folders.checkpoint_file import Done
 from kqueue.log.folders.data_folder import DataFolder
 from kqueue.log.folders.data_folders import DataFolders
 from kqueue.log.folders.partition_folders import TopicPartition
-from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from kqueue.log.log import Log
 
 logger = logging.getLogger("kqueue.log")
@@ -118,6 +118,16 @@ class LogCheckpoints:
             else:
                 folder.log_starts.pop(key, None)
         return folder
+
+
+def checkpoint_of(folder: DataFolder, key: TopicPartition) -> LogCheckpoint:
+    """Return what the checkpoint files say of a partition's log."""
+    return LogCheckpoint(
+        recovery_point=folder.recovery_points.get(key, 0),
+        start_offset=folder.log_starts.get(key, 0),
+        high_watermark=folder.high_watermarks.get(key),
+        clean=folder.clean,
+    )
 
 
 def lower_recovery_point(folder: DataFolder, key: TopicPartition, offset: int) -> None:

@@ -4,8 +4,8 @@
    memory what a clean stop would write. It touches no disk but for the last time index entries.
 2. `copy` yields one callable per log, for a job: it copies each file up to its noted size. Appends
    only lengthen files, so the copy is of the moment of the plan.
-3. A log that changed otherwise meanwhile (segments dropped, compacted or cut, or the log opened) is
-   planned and copied again, and is of a later moment. A partition that was deleted is left out.
+3. A log that changed otherwise meanwhile (segments dropped or compacted, the log opened or moved)
+   is copied again, as of a later moment. A deleted partition is left out.
 4. `finish` writes the files at the top, the marker of a clean stop last.
 
 Jobs that run beside it touch only names that are not copied (`.cleaned`, `.swap`, `.deleted`,
@@ -80,11 +80,13 @@ class LogCopier:
         self._target = target
         self._logs = logs
         self._unrecovered = unrecovered
+        self._folders: list[DataFolder] = []
         self._plans: list[_PlannedCopy] = []
 
     def plan(self, folders: Iterable[DataFolder]) -> None:
         """Note what all partitions of the data folders hold now. Raises: StorageFailed."""
-        for folder in folders:
+        self._folders = list(folders)
+        for folder in self._folders:
             for key, found in folder.found.items():
                 self._plans.append(self._plan(key, folder, found))
 
@@ -100,10 +102,11 @@ class LogCopier:
                 if self._is_current(plan):
                     break
                 yield partial(self._discard, plan)
-                if plan.folder.found.get(plan.key) is not plan.found:
+                folder = self._folder_of(plan)
+                if folder is None:
                     plan.is_deleted, failed = True, None
                     break
-                plan = self._plans[number] = self._plan(plan.key, plan.folder, plan.found)
+                plan = self._plans[number] = self._plan(plan.key, folder, folder.found[plan.key])
                 failed = StorageFailed(f"{plan.folder.storage.location}: {plan.found.path} changes faster than copied")
             if failed is not None:
                 raise failed
@@ -153,6 +156,14 @@ class LogCopier:
         segments = list(log.segments)[: len(plan.segments)]
         is_whole = log.end_offset >= plan.offsets[RECOVERY_POINTS] or log.pending_start_offset > log.end_offset
         return segments == plan.segments and is_whole
+
+    def _folder_of(self, plan: _PlannedCopy) -> DataFolder | None:
+        """Return the data folder that holds the partition now; None: it was deleted."""
+        for folder in self._folders:
+            found = folder.found.get(plan.key)
+            if found is not None and found.topic_id == plan.found.topic_id:
+                return folder
+        return None
 
     def _copy(self, plan: _PlannedCopy) -> None:
         """Copy one partition. Thread: any. Raises: StorageFailed."""

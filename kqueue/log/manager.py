@@ -18,13 +18,13 @@ from kqueue.base.jobs import Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
-from kqueue.log.checkpoint_writer import LogCheckpoints, lower_recovery_point
+from kqueue.log.checkpoint_writer import LogCheckpoints, checkpoint_of, lower_recovery_point
 from kqueue.log.config import LogConfig
 from kqueue.log.folders.data_folder import DataFolder, is_meant
 from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batches
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
-from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
+from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
@@ -261,7 +261,7 @@ class LogManager:
             config,
             self._clock,
             topic_id=topic_id,
-            checkpoint=recovered if recovered is not None else _checkpoint(folder, key),
+            checkpoint=recovered if recovered is not None else checkpoint_of(folder, key),
             producer_expiration_ms=self.producer_expiration_ms,
             rng=self._rng,
         )
@@ -292,7 +292,7 @@ class LogManager:
         key = (topic, partition)
         self._folders.check(key)
         folder, found = self._find(key, topic_id)
-        return folder.storage, LogToRecover(key, found.path, config, _checkpoint(folder, key))
+        return folder.storage, LogToRecover(key, found.path, config, checkpoint_of(folder, key))
 
     def recovered(self, key: TopicPartition, log: RecoveredLog) -> None:
         """Use what a `RecoveryTask` has found, from now on: `open` then reads almost nothing.
@@ -491,15 +491,6 @@ class LogManager:
                 logger.error("%s: %s", folder.storage.location, error)
             clean &= log.offline is None
         return clean
-
-
-def _checkpoint(folder: DataFolder, key: TopicPartition) -> LogCheckpoint:
-    return LogCheckpoint(
-        recovery_point=folder.recovery_points.get(key, 0),
-        start_offset=folder.log_starts.get(key, 0),
-        high_watermark=folder.high_watermarks.get(key),
-        clean=folder.clean,
-    )
 
 
 __all__ = ["LogDirDescription", "LogManager", "OfflineFolder", "PartitionFolder"]
