@@ -19,7 +19,9 @@ COMMANDS = {
     "configs": LazyCommand(
         "kqueue.cli.configs:configs", "Show and change settings of topics, brokers, loggers and groups at run time."
     ),
-    "log-dirs": LazyCommand("kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, and their sizes."),
+    "log-dirs": LazyCommand(
+        "kqueue.cli.log_dirs:log_dirs", "Show the data folders of brokers, or move logs between them."
+    ),
     "groups": LazyCommand(
         "kqueue.cli.groups:groups", "List, describe, reset and delete consumer groups and their offsets."
     ),

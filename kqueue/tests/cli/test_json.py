@@ -23,6 +23,7 @@ TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 """Commands whose text is as good as a table."""
 WITHOUT = {
     *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),
+    "log-dirs move",
     "transactions abort",
 }
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
@@ -59,7 +60,7 @@ COMMANDS = {name: command for name, command in leaves(root) if prints_a_table(na
 def test_the_tree_is_walked() -> None:
     assert {
         "groups describe",
-        "log-dirs",
+        "log-dirs show",
         "plugins list",
         "cluster info",
         "log verify",

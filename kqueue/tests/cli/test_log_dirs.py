@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
-from kqueue.cli.log_dirs import _heading, kafka_json
+import kqueue
+from kqueue.cli.app import kqueue as main
+from kqueue.cli.log_dirs import _heading, _progress, kafka_json
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -77,3 +81,60 @@ def test_offline_folder_is_reported() -> None:
     (told,) = kafka_json([{"broker": 3, "log_dirs": [lost]}])["brokers"][0]["logDirs"]
     assert told["error"]
     assert told["partitions"] == []
+
+
+@pytest.fixture
+def two_folders(tmp_path: Path) -> Iterator[tuple[kqueue.Broker, Kq]]:
+    """A broker with two data folders, and the command for it."""
+    with kqueue.Broker(log_dirs=[str(tmp_path / "one"), str(tmp_path / "two")]) as broker:
+        yield broker, lambda *args: CliRunner().invoke(main, [*args, "-b", broker.bootstrap])
+
+
+def places(broker: kqueue.Broker, topic: str) -> list[str]:
+    shown = CliRunner().invoke(main, ["log-dirs", topic, "-o", "json", "-b", broker.bootstrap])
+    folders = json.loads(shown.stdout)["brokers"][0]["logDirs"]
+    return sorted(f"{row['partition']}:{Path(one['logDir']).name}" for one in folders for row in one["partitions"])
+
+
+def test_logs_move_to_another_folder(two_folders: tuple[kqueue.Broker, Kq], tmp_path: Path) -> None:
+    broker, kq = two_folders
+    broker.create_topic("t", 3)
+    for index in range(3):
+        broker.topics["t"].produce_all([b"x" * 1000] * 500, partition=index)
+    two = str(tmp_path / "two")
+    result = kq("log-dirs", "move", "t", "--to", two)
+    assert (result.exit_code, result.stdout) == (0, f"3 partitions of t now in {two}.\n")
+    assert places(broker, "t") == ["t-0:two", "t-1:two", "t-2:two"]
+    result = kq("log-dirs", "move", "t", "-p", "1", "--to", str(tmp_path / "one"), "--no-wait")
+    assert (result.exit_code, result.stdout) == (0, f"1 partition will be in {tmp_path / 'one'}.\n")
+    deadline = time.monotonic() + 20
+    while places(broker, "t") != ["t-0:two", "t-1:one", "t-2:two"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [len(broker.topics["t"].records(index)) for index in range(3)] == [500] * 3
+
+
+def test_what_can_not_be_moved_is_an_error(two_folders: tuple[kqueue.Broker, Kq], tmp_path: Path) -> None:
+    broker, kq = two_folders
+    broker.create_topic("t")
+    result = kq("log-dirs", "move", "t", "--to", "/nowhere")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: t-0: /nowhere is no data folder of its broker; `kqueue log-dirs` shows them\n"
+    assert "there is no such topic" in kq("log-dirs", "move", "no-such", "--to", "/nowhere").stderr
+    assert "not 7" in kq("log-dirs", "move", "t", "-p", "7", "--to", "/nowhere").stderr
+
+
+def test_progress_counts_what_is_copied_and_what_is_there() -> None:
+    def row(index: int, size: int, is_future: bool) -> dict[str, Any]:
+        return {"partition_index": index, "partition_size": size, "offset_lag": 0, "is_future_key": is_future}
+
+    folders = [
+        {"log_dir": "/a", "topics": [{"name": "t", "partitions": [row(0, 100, False), row(2, 7, False)]}]},
+        {"log_dir": "/b", "topics": [{"name": "t", "partitions": [row(0, 40, True), row(1, 5, False)]}]},
+    ]
+    wanted = {("t", 0), ("t", 1), ("t", 2)}
+    assert _progress([{"log_dirs": folders}], wanted, "/b") == (
+        {("t", 0): None, ("t", 1): True, ("t", 2): False},
+        45,
+        112,
+    )
