@@ -65,11 +65,16 @@ class InternalTopicLog:
         if topic is not None:
             yield from (partition for partition in topic.partitions if has_data(self._topic, partition.index))
 
-    def _batches(self, partition: Partition, what: str) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    def _batches(
+        self, partition: Partition, what: str, *, skips_damage: bool = True
+    ) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Yield every committed batch of a partition, oldest first, for the replay at start.
         Blocks.
 
-        Checksums are verified; damaged batches are logged, as lost `what`, and skipped.
+        Checksums are verified.
+
+        Args:
+            skips_damage: damaged batches are logged, as lost `what`, and skipped.
         Raises: CorruptBatch, StorageFailed.
         """
         offset, end = partition.log_start_offset, partition.log_end_offset
@@ -77,6 +82,8 @@ class InternalTopicLog:
             try:
                 data = partition.read_now(offset, self.load_bytes).read()
             except DamagedBatch as error:
+                if not skips_damage:
+                    raise
                 # older records are better than none; the log has reported the damage
                 lost = range(offset, error.damaged_range.next_offset)
                 logger.error("%r: damaged: %s at offsets %d to %d are lost", partition, what, lost[0], lost[-1])

@@ -26,9 +26,9 @@ class TransactionTopicLog(InternalTopicLog):
         """Yield every committed record of a partition, oldest first, for the replay at start.
         Blocks.
 
-        Checksums are verified; damaged records are logged and skipped.
-        Raises: CorruptBatch, StorageFailed.
+        Raises: CorruptBatch: also where later records could be read. Without the damaged ones an
+            older decision or epoch would count again. StorageFailed.
         """
-        for header, records in self._batches(partition, "states of transactions"):
+        for header, records in self._batches(partition, "states of transactions", skips_damage=False):
             if not header.is_control:
                 yield from ((record.key, record.value) for record in records if record.key is not None)

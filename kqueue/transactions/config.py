@@ -129,7 +129,6 @@ class TransactionConfig:
     timeout_check_interval_ms: int = 10_000
     expiration_check_interval_ms: int = 3_600_000
     two_phase_enabled: bool = False
-    verify_partitions: bool = True
     ids_max: int = 100_000
     partitions_max: int = 10_000
     all_partitions_max: int = 500_000
@@ -143,7 +142,6 @@ class TransactionConfig:
             timeout_check_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
             expiration_check_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
             two_phase_enabled=config["transaction.two.phase.commit.enable"],
-            verify_partitions=config["transaction.partition.verification.enable"],
             ids_max=config["kqueue.max.transactional.ids"],
             partitions_max=config["kqueue.max.transaction.partitions"],
             all_partitions_max=config["kqueue.max.transactions.partitions"],

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from kqueue.base.errors import ConcurrentTransactions, KqueueError
+from kqueue.base.coordinators import coordinator_partition
+from kqueue.base.errors import ConcurrentTransactions, KqueueError, NotCoordinator
 from kqueue.base.promise import Promise
 from kqueue.broker.internal_topic_log import InternalTopicLog
 from kqueue.broker.topics import TRANSACTIONS_TOPIC
@@ -157,3 +158,26 @@ def test_a_new_producer_ends_what_a_stop_left_open() -> None:
         sim.result(transactions.init_producer_id("tx", 60_000))
     assert sim.result(transactions.init_producer_id("tx", 60_000)) == (producer.producer_id, 2)
     assert markers(sim, 0) == markers(sim, 1) == [ABORT]
+
+
+def test_ids_of_a_partition_with_a_damaged_record_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """The record may hold a decision, or the epoch that fences a producer."""
+    sim = Simulation({"transaction.state.log.num.partitions": 2})
+    ids = {coordinator_partition(id, 2): id for id in ("a", "b", "c", "d")}
+    for _ in range(2):
+        for id in ids.values():
+            sim.result(sim.broker.transactions.init_producer_id(id, 60_000))
+    sim.stop()
+    file = sim.storage.open(f"{TRANSACTIONS_TOPIC}-0/{0:020}.log")
+    data = bytearray(file.read_at(0, file.size))
+    data[100] ^= 1
+    file.truncate(0)
+    file.append(data)
+    file.sync()
+    file.close()
+    sim = sim.restarted()
+    sim.settle()
+    assert f"the transactions of {TRANSACTIONS_TOPIC}-0 can't be served" in caplog.text
+    with pytest.raises(NotCoordinator):
+        sim.result(sim.broker.transactions.init_producer_id(ids[0], 60_000))
+    assert sim.result(sim.broker.transactions.init_producer_id(ids[1], 60_000)).epoch == 2

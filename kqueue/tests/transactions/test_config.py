@@ -15,11 +15,8 @@ def test_each_value_comes_from_its_setting() -> None:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 3,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 4,
         "transaction.two.phase.commit.enable": True,
-        "transaction.partition.verification.enable": False,
         "kqueue.max.transactional.ids": 6,
         "kqueue.max.transaction.partitions": 7,
         "kqueue.max.transactions.partitions": 8,
     }
-    assert TransactionConfig.of(Config(Catalog(SETTINGS), values)) == TransactionConfig(
-        1, 2, 3, 4, True, False, 6, 7, 8
-    )
+    assert TransactionConfig.of(Config(Catalog(SETTINGS), values)) == TransactionConfig(1, 2, 3, 4, True, 6, 7, 8)
