@@ -20,7 +20,7 @@ from kqueue.base.errors import (
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
-from kqueue.broker.partition import Partition
+from kqueue.broker.partition import Partition, PartitionState
 from kqueue.broker.topics import Topics
 from kqueue.log.log import Log
 from kqueue.log.log_mover import MoveState
@@ -55,7 +55,8 @@ class LogDirMoves:
 
         It is moved in the background. A partition that does not exist yet is created there.
         Raises: InvalidTopic: its name is too long. LogDirNotFound. StorageFailed: a folder or the
-            log is offline. UnknownTopicOrPartition: also where it may be created later.
+            log is offline. ReplicaNotAvailable: it is being recovered.
+            UnknownTopicOrPartition: also where it may be created later.
         Source: Kafka's ReplicaManager.alterReplicaLogDirs.
         """
         if len(topic) + len(f"-{index}") + FUTURE_SUFFIX_LENGTH > FOLDER_LENGTH_MAX:
@@ -67,8 +68,8 @@ class LogDirMoves:
         except UnknownTopicOrPartition:
             self._mover.alter(key, target)
             raise
-        if partition.deleted:
-            raise ReplicaNotAvailable(f"{partition!r} was deleted")
+        if partition.state is PartitionState.RECOVERING:
+            raise ReplicaNotAvailable(f"{partition!r} is being recovered: try again later")
         if partition.is_open and partition.log.offline is not None:
             raise partition.log.offline
         self._mover.alter(key, target)

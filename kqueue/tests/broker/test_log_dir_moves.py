@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kqueue.base.errors import ReplicaNotAvailable
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.broker.cleanup_broker import CHECK_MS, fill, latest
 from kqueue.tests.log.two_folders import append, check_records, place_of, run, start
@@ -45,3 +48,11 @@ def test_a_move_waits_for_a_compaction() -> None:
     run(sim, 20_000)
     assert len(latest(partition)) == 5
     assert partition.log.segments[0].size < 500
+
+
+def test_a_log_that_is_being_recovered_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = start(FaultyStorage())
+    sim.topic("t")
+    monkeypatch.setattr(sim.broker, "is_recovering", lambda topic, index: True)
+    with pytest.raises(ReplicaNotAvailable):
+        sim.broker.moves.alter("t", 0, "a")

@@ -97,3 +97,37 @@ def test_errors_are_kafkas(tmp_path: Path) -> None:
         assert admin.alter_replica_log_dirs({here: "/nowhere"}) == {here: LogDirNotFoundError}
         answers = admin.alter_replica_log_dirs({here: str(tmp_path / "one"), missing: str(tmp_path / "one")})
         assert answers == {here: NoError, missing: UnknownTopicOrPartitionError}
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_open_transaction_moves_along(tmp_path: Path, commits: bool) -> None:
+    places = [tmp_path / "one", tmp_path / "two"]
+    settings = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "group.id": "g"}
+    with kqueue.Broker(log_dirs=[str(place) for place in places]) as broker:
+        broker.create_topic("t")
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "a"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce("t", "before")
+        producer.flush(10)
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+            source = Path(place_of(admin) or "")
+            move(admin, places[1 - places.index(source)])
+            assert broker.topics["t"].records(read_committed=True) == []
+            producer.produce("t", "after")
+            producer.flush(10)
+            move(admin, source)
+        if commits:
+            producer.commit_transaction(10)
+        else:
+            producer.abort_transaction(10)
+        producer.begin_transaction()
+        producer.produce("t", "later")
+        producer.commit_transaction(10)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap} | settings)
+        consumer.subscribe(["t"])
+        values = []
+        while b"later" not in values:
+            values += [message.value() for message in consumer.consume(10, timeout=0.2)]
+        consumer.close()
+        assert values == ([b"before", b"after", b"later"] if commits else [b"later"])

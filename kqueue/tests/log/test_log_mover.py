@@ -103,7 +103,9 @@ def test_a_power_cut_at_any_step_loses_nothing(flush: str, remains: Remains) -> 
         sim.stop()
 
 
-def test_a_crash_of_the_process_loses_nothing_and_the_move_begins_again() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("steps", [2, 3, 5])
+def test_a_stop_loses_nothing_and_the_move_begins_again(clean: bool, steps: int) -> None:
     storage = FaultyStorage()
     sim = start(storage)
     partition = sim.topic("t", segment_bytes="300").partition(0)
@@ -112,9 +114,11 @@ def test_a_crash_of_the_process_loses_nothing_and_the_move_begins_again() -> Non
     source = place_of(sim)
     target = "b" if source == "a" else "a"
     sim.broker.moves.alter("t", 0, target)
-    for _ in range(3):
+    for _ in range(steps):
         sim.jobs.step()
     assert any(name.endswith("-future") for name in names(storage, target))
+    if clean:
+        sim.stop()
     storage.locks.clear()
     sim = start(storage, sim)
     run(sim, 5000)
