@@ -19,6 +19,9 @@ from kqueue.transactions.transaction_store import Transaction, TransactionStore
 logger = logging.getLogger("kqueue.transactions")
 RETRY_MS_MIN = 100
 RETRY_MS_MAX = 10_000
+RETRIES_LOGGED = 3
+RETRIES_PER_LINE = 60
+"""The first retries are logged, then one in ten minutes."""
 WAIT_MS_MAX = 1_000
 """Longest time that a client waits for the markers of a decision that is in the log."""
 ENDED_OTHERWISE = (UnknownTopicOrPartition, UnknownTopicId, InvalidProducerEpoch)
@@ -78,6 +81,7 @@ class _Completion:
         self._transaction = transaction
         self._missing: list[TopicPartition] = sorted(transaction.metadata.partitions)
         self._retry_ms = RETRY_MS_MIN
+        self._retries = 0
         self._done: Callable[[], None] | None = done
         self._coordinator_epoch = 0
         self._answer_timer = timers.at(clock.monotonic_ms() + WAIT_MS_MAX, self._answer)
@@ -130,14 +134,16 @@ class _Completion:
 
     def _retry(self, reason: str, run: Callable[[], None]) -> None:
         metadata = self._transaction.metadata
-        logger.warning(
-            "the transaction of %.100r (producer id %d) stays in %s: %s; retrying in %d ms",
-            metadata.transactional_id,
-            metadata.producer_id,
-            metadata.state.value,
-            reason,
-            self._retry_ms,
-        )
+        if self._retries < RETRIES_LOGGED or self._retries % RETRIES_PER_LINE == 0:
+            logger.warning(
+                "the transaction of %.100r (producer id %d) stays in %s: %s; retrying in %d ms",
+                metadata.transactional_id,
+                metadata.producer_id,
+                metadata.state.value,
+                reason,
+                self._retry_ms,
+            )
+        self._retries += 1
         self._timers.at(self._clock.monotonic_ms() + self._retry_ms, run)
         self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
         self._answer()

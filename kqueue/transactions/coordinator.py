@@ -14,7 +14,7 @@ clock or randomness of its own; the layers above call it on the owner thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -226,13 +226,15 @@ class TransactionCoordinator:
             raise TransactionalIdNotFound(f"there is no transactional id {transactional_id!r}")
         return transaction.metadata
 
-    def all(self) -> list[TransactionMetadata]:
-        """Return what is known of every transactional id. Raises CoordinatorLoadInProgress: not all
-        are read yet.
+    def all(self) -> Iterator[TransactionMetadata]:
+        """Return what is known of every transactional id, each as it is when it is yielded.
+
+        Raises: CoordinatorLoadInProgress: not all are read yet.
         """
         if self._store.partitions.is_loading:
             raise CoordinatorLoadInProgress("the transactional ids are still being read")
-        return [transaction.metadata for transaction in self._store if not _is_dying(transaction)]
+        # a copy: ids may come and go while the caller pauses
+        return (transaction.metadata for transaction in list(self._store) if not _is_dying(transaction))
 
     def partition_of(self, transactional_id: str) -> int:
         """Return the partition of `__transaction_state` that keeps this transactional id."""

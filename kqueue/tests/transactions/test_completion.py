@@ -14,7 +14,7 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.tests.transactions.support import P0, P1, P2, World, result
-from kqueue.transactions.completion import RETRY_MS_MAX, RETRY_MS_MIN, WAIT_MS_MAX
+from kqueue.transactions.completion import RETRIES_LOGGED, RETRY_MS_MAX, RETRY_MS_MIN, WAIT_MS_MAX
 from kqueue.transactions.transaction_state import TransactionState
 
 
@@ -34,7 +34,9 @@ def test_a_marker_that_fails_is_written_later_and_the_others_once(caplog: pytest
     assert world.state() is TransactionState.PREPARE_COMMIT
     with pytest.raises(ConcurrentTransactions):
         world.add((1000, 1), P0)  # type: ignore[arg-type]
-    world.advance(20 * RETRY_MS_MAX)
+    with caplog.at_level(logging.WARNING):
+        world.advance(50 * RETRY_MS_MAX)
+    assert caplog.text.count("end markers are missing") == RETRIES_LOGGED
     assert len(world.markers.written) == 2
     del world.markers.broken[P1]
     world.advance(RETRY_MS_MAX)
