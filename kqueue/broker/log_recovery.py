@@ -38,7 +38,7 @@ from kqueue.log.recovery.recovery_task import LogToRecover, RecoveryResult, Reco
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.broker")
-JOB_BYTES_MAX = 64 * MiB
+JOB_BYTES_MAX = 16 * MiB
 JOB_LOGS_MAX = 64
 """A job ends at the first of the two bounds: so an urgent log, and a stop, wait for little."""
 THREAD_BYTES_MAX = 512 * KiB
@@ -209,6 +209,9 @@ class LogRecovery:
         keys: list[TopicPartition] = []
         size = 0
         for key in islice(reversed(folder.urgent) if folder.urgent else folder.waiting, JOB_LOGS_MAX):
+            is_large = folder.sizes.get(key, 0) > THREAD_BYTES_MAX
+            if keys and is_large and size <= THREAD_BYTES_MAX:
+                break  # what is read soon does not wait for it
             size += folder.sizes.get(key, 0)
             if keys and (size > JOB_BYTES_MAX or key in folder.alone):
                 break

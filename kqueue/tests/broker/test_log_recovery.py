@@ -238,6 +238,17 @@ def test_jobs_are_bounded_by_bytes_and_count(monkeypatch: pytest.MonkeyPatch) ->
     assert sizes == ["recover t4-0 and 2 more", "recover t1-0 and 1 more", "recover large-0"]
 
 
+def test_a_small_log_does_not_share_the_job_of_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_recovery, "THREAD_BYTES_MAX", 500)
+    sim = started(crashed({"large": 30, "small": 1, "smaller": 1}))
+    sim.jobs.step()
+    names = []
+    while sim.jobs.pending:
+        names += [(type(job), job.name) for job in sim.jobs.pending]
+        sim.jobs.step()
+    assert names == [(IoJob, "recover smaller-0 and 1 more"), (CpuJob, "recover large-0")]
+
+
 def test_a_process_that_dies_costs_its_log_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_recovery, "THREAD_BYTES_MAX", 0)
     sim = started(crashed({"a": 1, "deadly": 1, "c": 1}, LocalStorage(tmp_path)))
