@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import aiokafka
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import KafkaError, Message, Producer
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Offset
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import PolicyViolationError
 from kafka.structs import OffsetAndMetadata
 
@@ -94,6 +96,63 @@ def test_aiokafka(broker: kqueue.Broker) -> None:
             assert (await producer.send_and_wait(TOPIC, b"four")).offset == 2
 
     asyncio.run(test())
+
+
+def test_a_refused_transaction_can_be_aborted_and_repeated(broker: kqueue.Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "till"})
+    producer.init_transactions(10)
+    errors = []
+    for _ in range(3):  # librdkafka 2.16 aborts twice: it asks for a new epoch with the second abort
+        producer.begin_transaction()
+        try:
+            for value in ("two", "three"):
+                producer.produce(TOPIC, value)
+                producer.flush(10)
+            producer.commit_transaction(10)
+            break
+        except KafkaException as error:
+            errors.append(error.args[0].code())
+            producer.abort_transaction(10)
+            broker.topics[TOPIC].alter_config(kqueue_backlog_messages_max=10)
+    assert errors[0] == KafkaError.POLICY_VIOLATION
+    assert [record.value for record in broker.topics[TOPIC].records(read_committed=True)] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_of_a_transaction_count_when_it_is_committed(broker: kqueue.Broker, commits: bool) -> None:
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap} | settings)
+    consumer.subscribe([TOPIC])
+    while not consumer.consume(1, timeout=0.2):
+        pass
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "till"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([Offset(TOPIC, 0, 1)], consumer.consumer_group_metadata())
+    backlog = broker.topics[TOPIC].backlog
+    assert backlog is not None
+    assert (backlog.messages, backlog.group) == (1, None)
+    if commits:
+        producer.commit_transaction(10)
+    else:
+        producer.abort_transaction(10)
+    consumer.close()
+    backlog = broker.topics[TOPIC].backlog
+    assert backlog is not None
+    assert (backlog.messages, backlog.group) == ((0, "g") if commits else (1, None))
+
+
+def test_the_bound_can_be_raised_by_an_admin_client(broker: kqueue.Broker) -> None:
+    settings = {"bootstrap_servers": broker.bootstrap}
+    with KafkaProducer(enable_idempotence=False, **settings) as producer, KafkaAdminClient(**settings) as admin:
+        producer.send(TOPIC, b"two").get(timeout=10)
+        with pytest.raises(PolicyViolationError):
+            producer.send(TOPIC, b"three").get(timeout=10)
+        change = {"kqueue.backlog.messages.max": ("SET", "3")}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, TOPIC, change)], incremental=True)
+        producer.send(TOPIC, b"three").get(timeout=10)
+        with pytest.raises(PolicyViolationError):
+            producer.send(TOPIC, b"four").get(timeout=10)
 
 
 def test_throttled_clients_are_slowed() -> None:
