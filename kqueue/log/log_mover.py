@@ -29,7 +29,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import KqueueError, LogDirNotFound, StorageFailed
+from kqueue.base.errors import DiskFull, KqueueError, LogDirNotFound, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid
 from kqueue.base.sliced_task import QueuedCall, SlicedWork
@@ -282,6 +282,11 @@ class LogMover:
             return
         if replica.log.offline is not None:
             self._fail(move, replica.log.offline)
+            return
+        try:
+            move.target.space.check_room_for(replica.remaining_bytes)
+        except DiskFull as error:  # rather than let the target's other logs find no room
+            self._fail(move, error)
             return
         bytes_per_s = self._bytes_per_s()
         step = replica.next_step(max(STEP_BYTES_MIN, min(STEP_BYTES, bytes_per_s // 4)))

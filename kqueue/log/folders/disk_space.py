@@ -92,6 +92,15 @@ class DiskSpace:
         if sizes is not None:
             self._update(*sizes)
 
+    def check_room_for(self, size: int) -> None:
+        """Check that a copy of `size` bytes leaves the reserve free. Raises: DiskFull."""
+        sizes = self._sizes()
+        if sizes is not None and sizes[0] < size + sizes[1]:
+            raise DiskFull(
+                f"expected {size + sizes[1]} free bytes in {self._storage.location}, {sizes[1]} of them as a reserve "
+                f"(kqueue.disk.reserve.bytes), found {sizes[0]}"
+            )
+
     def make_room(self) -> bool:
         """Remove the emergency file. False: there is none. Thread: any."""
         with self._lock:

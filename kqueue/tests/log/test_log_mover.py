@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import random
+import re
 
 import pytest
 
@@ -178,6 +179,24 @@ def test_a_full_target_ends_the_move_with_a_reason(caplog: pytest.LogCaptureFixt
     sim.broker.moves.alter("t", 0, target)
     run(sim)
     assert place_of(sim) == target
+
+
+def test_a_copy_that_would_not_leave_the_reserve_free_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    storage = FaultyStorage(capacity_bytes=3_000_000)
+    sim = start(storage, kqueue_disk_reserve_bytes=1_000_000)
+    partition = sim.topic("t", segment_bytes="100000").partition(0)
+    for _ in range(12):
+        append(partition, 1, 100_000)
+        sim.settle()
+    source = place_of(sim)
+    with caplog.at_level(logging.ERROR, "kqueue.log"):
+        sim.broker.moves.alter("t", 0, "b" if source == "a" else "a")
+        run(sim)
+    assert re.search(
+        r"it stays where it is: expected 2200\d+ free bytes in \w, 1000000 of them as a reserve", caplog.text
+    )
+    assert place_of(sim) == source
+    append(partition)
 
 
 @pytest.mark.parametrize("kind", ["write_atomic", "rename"])
