@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from compat_tests.kafka.admin_scenarios import NODE, SCENARIOS, Ask, Scenario
+from compat_tests.kafka.config_scenarios import SCENARIOS as CONFIG_SCENARIOS
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import serving
 from kqueue.schema import decode, encode
@@ -69,7 +70,7 @@ def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield node.bootstrap, broker.bootstrap
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *CONFIG_SCENARIOS], ids=lambda scenario: scenario.__name__)
 def test_the_answers_are_kafkas(brokers: tuple[str, str], scenario: Scenario) -> None:
     kafkas, ours = (answers(bootstrap, scenario) for bootstrap in brokers)
     assert ours == kafkas

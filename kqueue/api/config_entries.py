@@ -61,20 +61,26 @@ def broker_default_entries(config: Config) -> list[ConfigEntry]:
     return [own_entry(config.catalog.broker[name], values[name], source) for name in sorted(values)]
 
 
-def own_entries(rows: Mapping[str, Setting], values: Mapping[str, Any], source: ConfigSource) -> list[ConfigEntry]:
+def own_entries(
+    rows: Mapping[str, Setting], values: Mapping[str, Any], source: ConfigSource, default_names: Mapping[str, str]
+) -> list[ConfigEntry]:
     """Return an entry per row, by name: with the value of `values` from `source`, or the default.
 
-    For settings without a value at broker level, such as those of groups.
+    Args:
+        default_names: by setting, the synonym that has its default; without one there is none.
     """
     entries = []
     for name in sorted(rows):
         row = rows[name]
-        default = _default_synonym(row)
-        if name in values:
-            own = own_entry(row, values[name], source)
-            entries.append(own._replace(synonyms=own.synonyms + default))
-        else:
-            entries.append(ConfigEntry(row, _text(row, row.default), ConfigSource.DEFAULT, default))
+        entry = (
+            own_entry(row, values[name], source)
+            if name in values
+            else ConfigEntry(row, _text(row, row.default), ConfigSource.DEFAULT, [])
+        )
+        if name in default_names:
+            default = ConfigSynonym(default_names[name], _text(row, row.default), ConfigSource.DEFAULT)
+            entry = entry._replace(synonyms=[*entry.synonyms, default])
+        entries.append(entry)
     return entries
 
 

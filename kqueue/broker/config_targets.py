@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Protocol
 
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
@@ -80,6 +80,10 @@ class TopicTarget:
 
     def own(self, resource: str) -> Mapping[str, Any]:
         """See `ConfigTarget`."""
+        if not resource:
+            raise InvalidRequest(
+                "expected the name of a topic, found an empty name: topics have no defaults of their own"
+            )
         return self._topics.get(check_topic(resource)).config.overrides
 
     def in_force(self, resource: str, row: Setting) -> Any:
@@ -186,10 +190,26 @@ class NamedTarget:
     """
 
     def __init__(
-        self, what: str, rows: Mapping[str, Setting], source: ConfigSource, metadata: MetadataCache, prefix: str
+        self,
+        what: str,
+        rows: Mapping[str, Setting],
+        source: ConfigSource,
+        metadata: MetadataCache,
+        prefix: str,
+        *,
+        default_names: Mapping[str, str],
+        config_errors: Container[str] | None,
     ) -> None:
-        """Take the type's name for messages (``group``), its rows, and the prefix of its keys."""
+        """Take the type's name for messages (``group``), its rows, and the prefix of its keys.
+
+        Args:
+            default_names: under which name the default of a setting is a synonym; none: it is not.
+            config_errors: settings whose wrong values are INVALID_CONFIG, None: all; others are
+                INVALID_REQUEST, as in Kafka.
+        """
         self.source = source
+        self.default_names = default_names
+        self._config_errors = config_errors
         self._what = what
         self._rows = rows
         self._metadata = metadata
@@ -236,10 +256,14 @@ class NamedTarget:
         """See `ConfigTarget`."""
         if values and resource not in self._values and len(self._values) >= RESOURCES_MAX:
             raise PolicyViolation(f"{RESOURCES_MAX} resources of type {self._what} have settings: remove some first")
-        try:
-            return {name: self.find(name).parse(value) for name, value in values.items()}
-        except SettingError as error:
-            raise InvalidConfig(str(error)) from None
+        parsed = {}
+        for name, value in values.items():
+            try:
+                parsed[name] = self.find(name).parse(value)
+            except SettingError as error:
+                as_config = self._config_errors is None or name in self._config_errors
+                raise (InvalidConfig if as_config else InvalidRequest)(str(error)) from None
+        return parsed
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""

@@ -32,6 +32,7 @@ from kqueue.broker.config_targets import (
 from kqueue.broker.logger_levels import LoggerLevels
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topics import Topics
+from kqueue.groups.config import GROUP_DEFAULT_NAMES
 
 logger = logging.getLogger("kqueue.broker")
 QUEUED_MAX = 1000
@@ -85,13 +86,23 @@ class DynamicConfigs:
         self._after_effect = after_effect
         self.topics = TopicTarget(config, topics)
         self.brokers = BrokerTarget(config, node_id, metadata)
-        self.groups = NamedTarget("group", rows(Scope.GROUP), ConfigSource.GROUP, metadata, GROUPS_PREFIX)
+        self.groups = NamedTarget(
+            "group",
+            rows(Scope.GROUP),
+            ConfigSource.GROUP,
+            metadata,
+            GROUPS_PREFIX,
+            default_names=GROUP_DEFAULT_NAMES,
+            config_errors=None,
+        )
         self.client_metrics = NamedTarget(
             "client metrics subscription",
             rows(Scope.CLIENT_METRICS),
             ConfigSource.CLIENT_METRICS,
             metadata,
             CLIENT_METRICS_PREFIX,
+            default_names={},
+            config_errors=("match",),
         )
         self.loggers = LoggerLevels()
         self._targets: dict[ResourceType, ConfigTarget] = {

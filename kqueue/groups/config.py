@@ -246,6 +246,14 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
 )
 """Settings of single groups. Source: Kafka's GroupConfig."""
 
+GROUP_DEFAULT_NAMES = {
+    row.name: row.name
+    if row.name in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+    else f"group.{row.name}"
+    for row in GROUP_SETTINGS
+}
+"""By the name of a group's setting: Kafka's name of the broker setting with its default."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:

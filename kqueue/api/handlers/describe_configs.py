@@ -47,6 +47,7 @@ ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
 """Settings in one response, some 150 bytes each (400 with documentation); resources past it fail.
 """
+UNKNOWN_TYPE = 0
 LOGGER_DOC = "Least severe messages of the logger that are logged: FATAL, ERROR, WARN, INFO, DEBUG or TRACE."
 
 
@@ -113,6 +114,7 @@ class _Describer:
 
     def _build(self, row: ConfigEntry) -> DescribeConfigsResourceResult:
         request = self.request
+        has_row = row.source is not ConfigSource.BROKER_LOGGER  # Kafka declares no settings of loggers
         synonyms = [
             DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source.value)
             for synonym in row.synonyms
@@ -125,8 +127,8 @@ class _Describer:
             config_source=row.source.value,
             is_sensitive=row.is_sensitive,
             synonyms=synonyms if request.include_synonyms else [],
-            config_type=row.setting.kind.value,
-            documentation=row.setting.doc if request.include_documentation else None,
+            config_type=row.setting.kind.value if has_row else UNKNOWN_TYPE,
+            documentation=row.setting.doc if request.include_documentation else None if has_row else "",
         )
 
     # --- the settings of each type of resource
@@ -158,7 +160,7 @@ class _Describer:
 
 
 def _named_entries(target: NamedTarget, name: str) -> list[ConfigEntry]:
-    return own_entries(target.rows, target.own(name), target.source)
+    return own_entries(target.rows, target.own(name), target.source, target.default_names)
 
 
 def _logger_entry(name: str, level: str) -> ConfigEntry:

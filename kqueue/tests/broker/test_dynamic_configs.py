@@ -113,7 +113,7 @@ def test_the_strongest_source_of_a_topics_value_counts() -> None:
         (DEFAULTS, ConfigChange(SET, "node.id", "4"), InvalidRequest, "can't be changed at run time"),
         (GROUP, ConfigChange(SET, "retention.ms", "4"), InvalidConfig, "no group setting is called 'retention.ms'"),
         (GROUP, ConfigChange(SET, "share.auto.offset.reset", "never"), InvalidConfig, "latest, earliest"),
-        (METRICS, ConfigChange(SET, "interval.ms", "4"), InvalidConfig, "from 100 to 3600000"),
+        (METRICS, ConfigChange(SET, "interval.ms", "4"), InvalidRequest, "from 100 to 3600000"),
         (METRICS, ConfigChange(SET, "match", "client_id=("), InvalidConfig, "KEY=PATTERN"),
         (METRICS, ConfigChange(SET, "match", "color=blue"), InvalidConfig, "client_id"),
     ],
