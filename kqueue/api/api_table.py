@@ -37,7 +37,6 @@ WITHOUT_MESSAGES = {
 SECURITY = "comes with security"
 GROUPS = "comes with the new group protocols"
 BROKERS = "between brokers and controllers"
-TRANSACTIONS = "comes with transactions"
 REASONS = {
     **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), SECURITY),
     **dict.fromkeys(("DescribeAcls", "CreateAcls", "DeleteAcls"), SECURITY),
@@ -49,9 +48,6 @@ REASONS = {
     **dict.fromkeys(("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"), GROUPS),
     **dict.fromkeys(("StreamsGroupHeartbeat", "StreamsGroupDescribe"), GROUPS),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
-    **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"), TRANSACTIONS),
-    **dict.fromkeys(("DescribeTransactions", "ListTransactions"), TRANSACTIONS),
-    "AlterReplicaLogDirs": "comes with moves between data folders",
 }
 """Why an API is not served, by its name."""
 

@@ -13,7 +13,7 @@ from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
 TOPICS = ("topic_data", "topics", "topic_names", "topic_partitions", "v3_and_below_topics", "resources")
-PARENTS = ("groups", "transactions", "markers")
+PARENTS = ("groups", "transactions", "markers", "dirs")
 """Names of fields that list structures which hold topics in turn."""
 PARTITIONS = ("partition_data", "partitions", "partition_indexes")
 NAME = ("name", "topic", "topic_name")
@@ -23,6 +23,7 @@ APIS_WITH_TOPICS = frozenset(
     {
         "AddPartitionsToTxn",
         "AlterPartitionReassignments",
+        "AlterReplicaLogDirs",
         "CreatePartitions",
         "CreateTopics",
         "DeleteRecords",

@@ -186,12 +186,17 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
     transaction.check_settled()
     metadata = transaction.metadata
     producer_id, epoch = request.producer
-    is_retry_with_old_id = metadata.previous_producer_id == producer_id and is_last_epoch(epoch) and metadata.epoch == 0
+    # V1 does not raise the epoch at an end: there the epoch before is that of a fenced producer
+    ended_by_v2 = metadata.client_version >= VERSION_WITH_EPOCH_BUMP
+    is_retry_with_old_id = (
+        ended_by_v2 and metadata.previous_producer_id == producer_id and is_last_epoch(epoch) and metadata.epoch == 0
+    )
     if metadata.producer_id != producer_id and not is_retry_with_old_id:
         raise _other_producer_id(request, metadata)
-    is_retry = metadata.epoch == epoch + 1 or is_retry_with_old_id
+    is_retry_with_old_epoch = ended_by_v2 and metadata.epoch == epoch + 1
+    is_retry = is_retry_with_old_epoch or is_retry_with_old_id
     if metadata.state in PREPARED:
-        valid = metadata.epoch == epoch + 1
+        valid = is_retry_with_old_epoch
     elif metadata.state in _COMPLETE:
         valid = is_retry or metadata.epoch == epoch
     else:

@@ -11,6 +11,11 @@ from kqueue.base.errors import UnknownTopicId
 from kqueue.schema import schema_of
 from kqueue.schema.field_types import ArrayType
 from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -73,6 +78,12 @@ ID = b"0123456789abcdef"
                 topics=[TopicDataInRequest(topic_name="t", partitions=[PartitionDataInRequest(partition_index=1)])]
             ),
             [("t", (1,))],
+        ),
+        (
+            AlterReplicaLogDirsRequest(
+                dirs=[AlterReplicaLogDir(topics=[AlterReplicaLogDirTopic(name="t", partitions=[6])])]
+            ),
+            [("t", (6,))],
         ),
         (DescribeGroupsRequest(groups=["g"]), []),
         (DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[4])]), [("t", (4,))]),

@@ -40,11 +40,13 @@ def plain(name: str, version: int) -> bytes:
 
 @pytest.mark.parametrize("version", version_profiles.VERSIONS)
 def test_it_advertises_the_versions_of_the_profile(version: str) -> None:
+    """Without those of clients' metrics, for which this broker has no receiver."""
+    hidden = {API[name].key for name in version_profiles.WITH_RECEIVER}
+    expected = [tuple(row) for row in version_profiles.VersionProfile(version).advertised if row.key not in hidden]
     with kqueue.Broker(as_version=version) as broker:
         for number in range(4):
             answer = ask(broker.bootstrap, "ApiVersions", number, **(NAMED if number >= 3 else {}))
-            advertised = [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys]
-            assert advertised == [tuple(row) for row in version_profiles.VersionProfile(version).advertised]
+            assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == expected
 
 
 @pytest.mark.parametrize(

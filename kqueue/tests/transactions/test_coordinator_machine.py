@@ -6,6 +6,7 @@ The log is the judge: each marker must be that of the decision that its transact
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import hypothesis.strategies as st
@@ -87,6 +88,7 @@ class Transactions(RuleBasedStateMachine):
         self.ids = CountedIds()
         self.world = World(SETTINGS, log=log, markers=JudgedMarkers(log), ids=self.ids)
         self.producers: list[Producer] = []
+        self.expired: Counter[str | None] = Counter()
         self.owners: dict[tuple[str, ProducerIdAndEpoch], Producer] = {}
         self.committed: set[tuple[str, ProducerIdAndEpoch]] = set()
         """Transactions whose commit was confirmed: the id, and what its markers have."""
@@ -181,7 +183,7 @@ class Transactions(RuleBasedStateMachine):
             )
             self.replace(self.world.put(used))
             for producer in self.producers:
-                producer.is_fenced = producer.is_fenced or producer.id == id
+                producer.is_fenced = producer.is_fenced or (producer.id == id and producer.producer is not None)
 
     @rule(survive=st.integers(0, 3))
     def crash(self, survive: int) -> None:
@@ -209,6 +211,7 @@ class Transactions(RuleBasedStateMachine):
 
     def collect(self) -> None:
         """Look at the answers."""
+        self.forget_expired()
         for producer in self.producers:
             if producer.call is None or not producer.call[1].done:
                 continue
@@ -228,6 +231,14 @@ class Transactions(RuleBasedStateMachine):
                 if what == "commit":
                     self.committed.add((producer.id, marker_of(had, producer.version)))
                 self.own(producer, promise.result())  # type: ignore[arg-type]
+
+    def forget_expired(self) -> None:
+        """With the tombstone of its id, the coordinator forgets whom it has fenced."""
+        expired = Counter(records.read_key(key) for key, value in self.world.log.records() if value is None)
+        for producer in self.producers:
+            if expired[producer.id] > self.expired[producer.id]:
+                producer.is_fenced = False
+        self.expired = expired
 
     def own(self, producer: Producer, granted: ProducerIdAndEpoch) -> None:
         owner = self.owners.setdefault((producer.id, granted), producer)

@@ -131,6 +131,14 @@ def test_a_late_end_can_not_touch_the_next_transaction() -> None:
     assert world.state() is TransactionState.ONGOING
 
 
+@pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"])
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_epoch_before_a_transaction_of_v1_is_fenced(state: str, commit: bool) -> None:
+    """V1 raises no epoch at an end, so the one before is that of a producer that was replaced."""
+    world = World().put(AT_5._replace(state=TransactionState(state), client_version=0))
+    check(world, 4, commit, FENCED, version=2, next_epoch=6)
+
+
 def test_v2_ends_at_the_last_epoch_with_a_new_producer_id() -> None:
     world = World().put(
         AT_5._replace(epoch=EPOCH_MAX - 1, state=TransactionState.ONGOING, partitions=frozenset({P0}), client_version=2)
