@@ -27,6 +27,7 @@ TEXT = PAGE.read_text()
 )
 def test_the_commands_run(line: str) -> None:
     with kqueue.Broker() as broker:
+        broker.create_topic("orders")
         result = CliRunner().invoke(root, shlex.split(line)[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
     assert result.exit_code == 0, result.output
 
