@@ -90,7 +90,7 @@ def test_topics(tool: Tool) -> None:
     assert tool("TopicCommand", "--create", "--topic", "t", "--partitions", 3).stdout == "Created topic t.\n"
     again = tool("TopicCommand", "--create", "--topic", "t", "--partitions", 3, status=1).stdout
     assert "already exists" in again
-    assert not tool("TopicCommand", "--create", "--topic", "t", "--if-not-exists").stderr
+    assert "already exists" not in tool("TopicCommand", "--create", "--topic", "t", "--if-not-exists").stderr
     found = tool("TopicCommand", "--describe", "--topic", "t").stdout
     assert re.search(r"Topic: t\tTopicId: \S{22}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:", found)
     for partition in range(3):
@@ -169,9 +169,8 @@ def test_configs_of_client_metrics(tool: Tool) -> None:
         assert f"  {line} sensitive=false synonyms={{DYNAMIC_CLIENT_METRICS_CONFIG:{line}}}" in found
     assert tool("ClientMetricsCommand", "--list").stdout == "all\n"
     assert "interval.ms=1000" in tool("ClientMetricsCommand", "--describe", "--name", "all").stdout
-    assert "interval must be between" in configs(
-        tool, "alter", "client-metrics", "all", "--add-config", "interval.ms=1", status=1
-    )
+    refused = configs(tool, "alter", "client-metrics", "all", "--add-config", "interval.ms=1", status=1)
+    assert re.search(r"interval must be between 100|interval\.ms.* from 100 to 3600000", refused)
     tool("ClientMetricsCommand", "--delete", "--name", "all")
     assert tool("ClientMetricsCommand", "--list").stdout.strip() == ""
 
