@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import bootstrap_option, find_broker, parse_name_values
+from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
 from kqueue.cli.output import columns, counted, output_option, print_json
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def describe(
     command line) or `default`. JSON has Kafka's names of the sources, all values that would count
     without the first, and the explanation of each setting.
     """
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         kind = _kind(entity_type)
         resources = _resources(client, kind, entity_type, names, defaults)
         described = {name: client.resource_configs(kind, name, wanted or None) for name in resources}
@@ -152,7 +150,7 @@ def alter(
     changes = _changes(added, deleted, appended, subtracted)
     if not changes:
         raise click.UsageError("nothing to change: give --add, --delete, --append or --subtract")
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
     settings = ", ".join(change.name for change in changes)
     done = "The changes are valid" if validate_only else "Changed"
@@ -169,22 +167,6 @@ def _changes(
     changes += [SettingChange(Operation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
     changes += [SettingChange(Operation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
     return changes
-
-
-@contextlib.contextmanager
-def _client(bootstrap: str) -> Iterator[Client]:
-    """Yield a client; its errors become one sentence. Raises ClickException."""
-    from kqueue.client import Client
-    from kqueue.client.errors import BrokerRefused
-
-    find_broker(bootstrap)
-    try:
-        with Client(bootstrap, client_id="kqueue-cli") as client:
-            yield client
-    except BrokerRefused as error:
-        raise click.ClickException(error.broker_message or str(error)) from None
-    except KqueueError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _kind(entity_type: str) -> ResourceKind:

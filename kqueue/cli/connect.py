@@ -20,9 +20,10 @@ from kqueue.base.settings import is_secret
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-    from kqueue.client import ClusterMetadata
+    from kqueue.client import Client, ClusterMetadata
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
+CLIENT_ID = "kqueue-cli"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
 OLDEST_CLIENT = (3, 0, 10)  # older ones cannot add partitions
@@ -182,13 +183,23 @@ def cluster_metadata(bootstrap: str) -> ClusterMetadata:
 
     It uses `kqueue.client`, because kafka-python fails on brokers before Kafka 3.7.
     """
-    from kqueue.client import Client
+    with own_client(bootstrap) as client:
+        return client.metadata([])
 
+
+@contextlib.contextmanager
+def own_client(bootstrap: str, client_id: str = CLIENT_ID) -> Iterator[Client]:
+    """Yield a client of `kqueue.client`; errors in the block become one sentence."""
+    from kqueue.client import Client
+    from kqueue.client.errors import BrokerRefused
+
+    find_broker(bootstrap)
     try:
-        with Client(bootstrap, client_id="kqueue-cli") as client:
-            return client.metadata([])
+        with Client(bootstrap, client_id=client_id) as client:
+            yield client
     except KqueueError as error:
-        raise click.ClickException(str(error)) from None
+        message = error.broker_message if isinstance(error, BrokerRefused) else None
+        raise click.ClickException(message or str(error)) from None
 
 
 @contextlib.contextmanager
@@ -201,7 +212,7 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     with (
         plain_errors(bootstrap),
         KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id="kqueue-cli"
+            bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id=CLIENT_ID
         ) as client,
     ):
         yield client

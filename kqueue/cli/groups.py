@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import admin, bootstrap_option, explain
+from kqueue.cli.connect import admin, bootstrap_option, explain, own_client
 from kqueue.cli.formats import parse_time
 from kqueue.cli.output import columns, output_option, print_json
 
@@ -284,19 +283,16 @@ def _pending(bootstrap: str, group: str, partitions: Collection[TopicPartition])
 
     kafka-python's admin client does not ask for stable offsets.
     """
-    from kqueue.client import Client
     from kqueue.client import TopicPartition as Partition
     from kqueue.client.errors import IncompatibleBroker
 
     if not partitions:
         return ()
-    try:
-        with Client(bootstrap, client_id="kqueue-cli") as client:
+    with own_client(bootstrap) as client:
+        try:
             return client.pending_offsets(group, [Partition(*partition) for partition in partitions])
-    except IncompatibleBroker:
-        return ()
-    except KqueueError as error:
-        raise click.ClickException(str(error)) from None
+        except IncompatibleBroker:
+            return ()
 
 
 def _report_pending(rows: Iterable[Row]) -> None:

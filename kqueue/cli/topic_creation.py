@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from kqueue.base.errors import KqueueError
 from kqueue.base.names import did_you_mean
+from kqueue.cli.connect import own_client
 from kqueue.cli.output import counted
 
 ANSWER_TIMEOUT_MS = 5_000
@@ -40,14 +40,12 @@ class TopicCreationNotice:
             click.echo(self.created(partitions), err=True)
 
     def _names(self) -> set[str] | None:
-        from kqueue.client import Client
-
         try:
-            with Client(self._bootstrap, client_id="kqueue-cli") as client:
+            with own_client(self._bootstrap) as client:
                 return {
                     name
                     for name, topic in client.metadata(timeout_ms=ANSWER_TIMEOUT_MS).topics.items()
                     if not topic.is_internal
                 }
-        except (KqueueError, ValueError):  # the command itself reports the broker's error
+        except click.ClickException:  # the command itself reports the broker's error
             return None

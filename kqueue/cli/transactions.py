@@ -4,16 +4,15 @@ does.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import bootstrap_option, find_broker
+from kqueue.cli.connect import bootstrap_option, own_client
 from kqueue.cli.output import columns, counted, output_option, print_json
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def list_transactions(
       kqueue transactions list --pattern 'billing-.*' -o json
     """
     regex = _compiled(pattern or ".*")
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         found = client.transactions(states, producer_ids, running_ms=running_ms, pattern=regex)
     rows = sorted((*listing, coordinator) for coordinator, listed in found.items() for listing in listed)
     if as_json:
@@ -128,7 +127,7 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
         raise click.UsageError("name at least one transactional id; `kqueue transactions list` shows all")
     described: list[TransactionDescription] = []
     failed = []
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         for transactional_id in ids:
             try:
                 described.append(client.describe_transaction(transactional_id))
@@ -160,7 +159,7 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
       kqueue transactions describe-producers orders
       kqueue transactions describe-producers orders:0,2 payments
     """
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         found = client.producers(_partitions(client, partition_texts))
     rows = [(*partition, *producer) for partition, producers in sorted(found.items()) for producer in producers]
     if as_json:
@@ -214,7 +213,7 @@ def abort(
     if transactional_id is not None:
         if any(value is not None for value in (topic, partition, start_offset, *by_producer)):
             raise click.UsageError("--transactional-id stands alone: the coordinator knows the partitions")
-        with _client(bootstrap) as client:
+        with own_client(bootstrap) as client:
             fenced = client.fence_producer(transactional_id)
         click.echo(f"Aborted what was open of {transactional_id}; producer {fenced.id} is at epoch {fenced.epoch} now.")
         return
@@ -224,7 +223,7 @@ def abort(
         start_offset is not None and any(value is not None for value in by_producer)
     ):
         raise click.UsageError("give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         [topic_partition] = _partitions(client, [f"{topic}:{partition}"])
         marker = _marker(client, topic_partition, start_offset, by_producer)
         client.abort_transactions({topic_partition: marker})
@@ -267,7 +266,7 @@ def find_hanging(
     """
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
-    with _client(bootstrap) as client:
+    with own_client(bootstrap) as client:
         partitions = _searched(client, broker_id, topic, partition)
         oldest_ms = _now_ms() - (timeout_minutes + GRACE_MINUTES) * MS_PER_MINUTE
         hanging = find_hanging_transactions(client, partitions, oldest_ms)
@@ -437,16 +436,3 @@ def _is_missing(error: KqueueError) -> bool:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@contextlib.contextmanager
-def _client(bootstrap: str) -> Iterator[Client]:
-    """Yield a client; its errors become one sentence and exit status 1."""
-    from kqueue.client import Client
-
-    find_broker(bootstrap)
-    try:
-        with Client(bootstrap, client_id="kqueue-cli") as client:
-            yield client
-    except KqueueError as error:
-        raise click.ClickException(str(error)) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import bootstrap_option
+from kqueue.cli.connect import bootstrap_option, own_client
 from kqueue.cli.output import columns, counted, output_option
 
 if TYPE_CHECKING:
@@ -67,11 +67,10 @@ def sweep(
     that is started again afterwards continues, but if it was killed, its last batch may be written
     twice.
     """
-    from kqueue.client import Client
     from kqueue.spark.sink.staging_cleanup import query_id_of, staged_queries, unused_since
 
     try:
-        with Client(bootstrap, client_id="kqueue-pipeline") as client:
+        with own_client(bootstrap, client_id="kqueue-pipeline") as client:
             kept = staged_queries(client)
             named = [*queries, *map(query_id_of, checkpoints)]
             if not named and days is None:
@@ -81,7 +80,7 @@ def sweep(
             _forget_all(
                 client, dict.fromkeys([*named, *(one.query_id for one in unused)]), finish=not give_up, dry_run=dry_run
             )
-    except (KqueueError, ValueError) as error:
+    except ValueError as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka import errors
 
 from kqueue.cli import connect
+from kqueue.client.errors import BrokerRefused, ClientError
 
 HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
 
@@ -38,6 +39,12 @@ def free_port() -> int:
         return int(bound.getsockname()[1])
 
 
+def refusal(broker_message: str | None) -> BrokerRefused:
+    error = BrokerRefused("127.0.0.1:9092 refused Produce")
+    error.broker_message = broker_message
+    return error
+
+
 def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) -> None:
     port = free_port()
     result = kq("topics", "list", "-b", f"127.0.0.1:{port}")
@@ -59,6 +66,27 @@ def test_listener_that_is_no_broker_is_detected(kq: Callable[..., Result], monke
 def test_one_reachable_address_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connect.find_broker(f"127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ClientError("127.0.0.1:9092: no response"), "127.0.0.1:9092: no response"),
+        (refusal(None), "127.0.0.1:9092 refused Produce"),
+        (refusal("the topic is full"), "the topic is full"),
+    ],
+)
+def test_errors_of_the_own_client_become_one_sentence(bootstrap: str, error: ClientError, words: str) -> None:
+    with connect.own_client(bootstrap) as client:
+        assert client.metadata([]).brokers
+    with pytest.raises(click.ClickException) as raised, connect.own_client(bootstrap):
+        raise error
+    assert raised.value.message == words
+
+
+def test_the_own_client_needs_a_broker() -> None:
+    with pytest.raises(connect.BrokerNotFound, match="no broker answers"), connect.own_client("127.0.0.1:1"):
+        pass
 
 
 def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:

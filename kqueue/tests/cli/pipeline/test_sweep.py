@@ -65,6 +65,6 @@ def test_what_was_used_a_moment_ago_is_kept(done: Done, query: str) -> None:
 
 def test_no_broker(kq: Kq) -> None:
     result = kq("pipeline", "sweep", "-b", "localhost:nothing")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("Error: ")
     assert "Traceback" not in result.output
