@@ -21,11 +21,9 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
-    InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTransactionTimeout,
     KqueueError,
-    ProducerFenced,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
     TransactionalIdNotFound,
@@ -169,7 +167,7 @@ class TransactionCoordinator:
             if not verify_only:
                 transaction.check_settled()
             metadata = transaction.metadata
-            _check_producer(metadata, ProducerIdAndEpoch(producer_id, epoch))
+            metadata.check_producer(ProducerIdAndEpoch(producer_id, epoch))
             transaction.check_undecided()
             added = frozenset(partitions) - metadata.partitions
             if verify_only:
@@ -283,20 +281,6 @@ def _is_dying(transaction: Transaction) -> bool:
 def _check_id(transactional_id: str) -> None:
     if not transactional_id:
         raise InvalidRequest("a transactional id must not be empty")
-
-
-def _check_producer(metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> None:
-    """Raise InvalidProducerIdMapping, ProducerFenced."""
-    if metadata.producer_id != producer.producer_id:
-        raise InvalidProducerIdMapping(
-            f"transactional id {metadata.transactional_id!r} has producer id {metadata.producer_id}, "
-            f"the request names {producer.producer_id}"
-        )
-    if metadata.epoch != producer.epoch:
-        raise ProducerFenced(
-            f"transactional id {metadata.transactional_id!r} is at epoch {metadata.epoch}, "
-            f"the request names {producer.epoch}"
-        )
 
 
 def _check_complete(metadata: TransactionMetadata, missing: Collection[TopicPartition]) -> None:

@@ -131,10 +131,7 @@ def _check(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> Non
     transaction.check_settled()
     metadata = transaction.metadata
     if expected is not None and not _may_own(metadata, expected):
-        raise ProducerFenced(
-            f"transactional id {metadata.transactional_id!r} has producer id {metadata.producer_id}, "
-            f"the producer has {expected.producer_id}"
-        )
+        raise ProducerFenced(str(metadata.other_producer(expected)))
     transaction.check_undecided()
 
 

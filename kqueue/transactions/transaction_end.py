@@ -23,10 +23,8 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
-    InvalidProducerIdMapping,
     InvalidTransactionState,
     KqueueError,
-    ProducerFenced,
 )
 from kqueue.base.promise import Promise
 from kqueue.transactions.completion import TransactionCompleter
@@ -162,10 +160,7 @@ def accepts_v1(transaction: Transaction, request: EndRequest) -> bool:
         InvalidTransactionState.
     """
     metadata = transaction.metadata
-    if metadata.producer_id != request.producer.producer_id:
-        raise _other_producer_id(request, metadata)
-    if metadata.epoch != request.producer.epoch:
-        raise _fenced(request, metadata)
+    metadata.check_producer(request.producer)
     transaction.check_settled()
     if metadata.state is TransactionState.ONGOING:
         return True
@@ -192,7 +187,7 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
         ended_by_v2 and metadata.previous_producer_id == producer_id and is_last_epoch(epoch) and metadata.epoch == 0
     )
     if metadata.producer_id != producer_id and not is_retry_with_old_id:
-        raise _other_producer_id(request, metadata)
+        raise metadata.other_producer(request.producer)
     is_retry_with_old_epoch = ended_by_v2 and metadata.epoch == epoch + 1
     is_retry = is_retry_with_old_epoch or is_retry_with_old_id
     if metadata.state in PREPARED:
@@ -202,7 +197,7 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
     else:
         valid = metadata.epoch == epoch
     if not valid:
-        raise _fenced(request, metadata)
+        raise metadata.fenced_producer(epoch)
     if metadata.state is TransactionState.ONGOING:
         return True
     if metadata.state in _COMPLETE and is_retry:
@@ -213,20 +208,6 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
     if _PREPARE.get(metadata.state) is request.commit:
         transaction.check_undecided()
     raise _invalid_state(request, metadata)
-
-
-def _other_producer_id(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:
-    return InvalidProducerIdMapping(
-        f"transactional id {metadata.transactional_id!r} has producer id {metadata.producer_id}, "
-        f"the request names {request.producer.producer_id}"
-    )
-
-
-def _fenced(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:
-    return ProducerFenced(
-        f"transactional id {metadata.transactional_id!r} is at epoch {metadata.epoch}, "
-        f"the request names {request.producer.epoch}"
-    )
 
 
 def _invalid_state(request: EndRequest, metadata: TransactionMetadata) -> KqueueError:

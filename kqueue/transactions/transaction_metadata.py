@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.base.errors import ProducerFenced
+from kqueue.base.errors import InvalidProducerIdMapping, ProducerFenced
 from kqueue.transactions.marker_writer import TopicPartition
 from kqueue.transactions.transaction_state import IDLE, TransactionEvent, TransactionState, after
 
@@ -70,6 +70,26 @@ class TransactionMetadata(NamedTuple):
         """Whether the transaction is aborted after `timeout_ms`."""
         return self.timeout_ms != NO_TIMEOUT_MS
 
+    def check_producer(self, producer: ProducerIdAndEpoch) -> None:
+        """Raise InvalidProducerIdMapping or ProducerFenced if `producer` is not the current one."""
+        if self.producer_id != producer.producer_id:
+            raise self.other_producer(producer)
+        if self.epoch != producer.epoch:
+            raise self.fenced_producer(producer.epoch)
+
+    def other_producer(self, producer: ProducerIdAndEpoch) -> InvalidProducerIdMapping:
+        """Return the error for a request that names another producer id."""
+        return InvalidProducerIdMapping(
+            f"transactional id {self.transactional_id!r} has producer id {self.producer_id}, "
+            f"the request names {producer.producer_id}"
+        )
+
+    def fenced_producer(self, epoch: int) -> ProducerFenced:
+        """Return the error for a request that names another epoch."""
+        return ProducerFenced(
+            f"transactional id {self.transactional_id!r} is at epoch {self.epoch}, the request names {epoch}"
+        )
+
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata:
         """Return the metadata after InitProducerId.
 
@@ -84,10 +104,7 @@ class TransactionMetadata(NamedTuple):
         elif expected_epoch == self.last_epoch:  # a retry: no other producer came in between
             epoch, last_epoch = self.epoch, self.last_epoch
         else:
-            raise ProducerFenced(
-                f"transactional id {self.transactional_id!r} is at epoch {self.epoch}, "
-                f"the producer has {expected_epoch}"
-            )
+            raise self.fenced_producer(expected_epoch)
         assert epoch < EPOCH_MAX, "the producer id has no further epoch"
         return self._initialized(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 

@@ -84,7 +84,7 @@ def test_an_unknown_id_gets_a_new_producer_id_whatever_the_producer_has() -> Non
 def test_another_producer_id_is_fenced() -> None:
     world = World()
     world.init()
-    with pytest.raises(ProducerFenced, match="has producer id 1000, the producer has 5"):
+    with pytest.raises(ProducerFenced, match="has producer id 1000, the request names 5"):
         world.init(have=ProducerIdAndEpoch(5, 0))
 
 

@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import ProducerFenced
-from kqueue.transactions.transaction_metadata import EPOCH_MAX, NO_TIMEOUT_MS, TransactionMetadata, is_last_epoch
+from kqueue.base.errors import InvalidProducerIdMapping, ProducerFenced
+from kqueue.transactions.transaction_metadata import (
+    EPOCH_MAX,
+    NO_TIMEOUT_MS,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    is_last_epoch,
+)
 from kqueue.transactions.transaction_state import TransactionState
 
 NEW = TransactionMetadata("tx", 7)
@@ -29,6 +35,15 @@ def test_the_next_epoch(expected: int | None, epoch: int, last: int) -> None:
 def test_another_epoch_is_fenced(expected: int) -> None:
     with pytest.raises(ProducerFenced, match="is at epoch 3"):
         READY._replace(epoch=3, last_epoch=2).with_next_epoch(1, expected, 1)
+
+
+def test_only_the_current_producer_passes() -> None:
+    READY.check_producer(READY.producer)
+    with pytest.raises(InvalidProducerIdMapping, match="'tx' has producer id 7, the request names 8"):
+        READY.check_producer(ProducerIdAndEpoch(8, 0))
+    for epoch in (-1, 1):
+        with pytest.raises(ProducerFenced, match=f"'tx' is at epoch 0, the request names {epoch}"):
+            READY.check_producer(ProducerIdAndEpoch(7, epoch))
 
 
 def test_a_transaction_starts_with_its_first_partitions() -> None:
