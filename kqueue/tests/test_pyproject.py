@@ -1,13 +1,26 @@
-"""Tests of the distribution's metadata in pyproject.toml."""
+"""Tests of the distribution's metadata in pyproject.toml, and of the environments in tox.ini."""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Iterator
+from configparser import ConfigParser
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kqueue.tests.source_tree import ROOT, SOURCES, source_files
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 
 
 def test_classifiers_requirement_and_ci_name_the_same_python_versions() -> None:
@@ -21,3 +34,124 @@ def test_the_licence_is_an_expression_not_a_classifier() -> None:
     assert PROJECT["license"] == "Apache-2.0"
     assert not any("License" in one for one in PROJECT["classifiers"])
     assert sorted(PROJECT["classifiers"]) == PROJECT["classifiers"]
+
+
+def test_the_unit_environment_brings_every_module_that_the_tests_import() -> None:
+    """Without it a test module can't be collected, or is skipped and never runs."""
+    assert _not_brought(_third_party().imported | _third_party().looked_up, _tox_requirements("unit")) == []
+
+
+def test_the_extra_for_developers_brings_every_module_that_the_tests_import() -> None:
+    assert _not_brought(_third_party().imported | _third_party().looked_up, ["kqueue[dev]"]) == []
+
+
+def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_import() -> None:
+    """mypy follows imports inside functions too."""
+    ignored = [
+        pattern
+        for override in PYPROJECT["tool"]["mypy"]["overrides"]
+        if override.get("ignore_missing_imports")
+        for pattern in override["module"]
+    ]
+    imports = {
+        name
+        for name in _third_party().imported
+        if not any(fnmatchcase(name + ".", f"{pattern}*") for pattern in ignored)
+    }
+    assert _not_brought(imports, _tox_requirements("types")) == []
+
+
+def test_a_module_of_no_requirement_is_found() -> None:
+    assert {"confluent_kafka", "kafka", "pytest"} <= _third_party().imported
+    assert {"deltalake", "matplotlib", "numba", "numpy"} <= _third_party().looked_up
+    test_extra = ["kqueue[test]"]
+    assert _not_brought({"confluent_kafka", "click", "numpy", "psutil", "pytest"}, test_extra) == [
+        "confluent_kafka",
+        "numpy",
+    ]
+    assert _not_brought({"numpy"}, ["kqueue[fast]"]) == [], "numba requires it"
+    assert _not_brought({"no_such_module"}, test_extra) == ["no_such_module"]
+
+
+@dataclass(frozen=True)
+class _ThirdParty:
+    """The modules of others that kqueue's tests need, by how they name them."""
+
+    imported: set[str]
+    """In import statements, at any depth."""
+    looked_up: set[str]
+    """By `importorskip` or `find_spec`: without them tests are skipped."""
+
+
+@cache
+def _third_party() -> _ThirdParty:
+    imported, looked_up = set[str](), set[str]()
+    for file in source_files("kqueue/tests"):
+        for node in ast.walk(file.tree):
+            match node:
+                case ast.Import(names=aliases):
+                    imported.update(alias.name for alias in aliases)
+                case ast.ImportFrom(module=str(name), level=0):
+                    imported.add(name)
+                case ast.Call(
+                    func=ast.Attribute(attr="importorskip" | "find_spec") | ast.Name(id="importorskip" | "find_spec"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    looked_up.add(name)
+    return _ThirdParty(_without_own(imported), _without_own(looked_up))
+
+
+def _without_own(names: set[str]) -> set[str]:
+    """The top-level modules of the names that are neither Python's nor the project's."""
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - set(SOURCES)
+
+
+def _tox_requirements(environment: str) -> list[str]:
+    """What tox installs: the package with its extras, and the dependencies."""
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    section = tox[f"testenv:{environment}"]
+    return [f"kqueue[{','.join(section['extras'].split())}]", *section["deps"].split()]
+
+
+def _not_brought(modules: set[str], requirements: list[str]) -> list[str]:
+    """The modules of no distribution that the requirements bring, directly or through others."""
+    brought = _closure(requirements)
+    distributions = packages_distributions()
+    return sorted(
+        module
+        for module in modules
+        if not any(canonicalize_name(name) in brought for name in distributions.get(module, ()))
+    )
+
+
+def _closure(requirements: list[str]) -> set[str]:
+    """The distributions that the requirements bring.
+
+    What a distribution requires is known if it is installed. kqueue's own requirements are those
+    of the source tree.
+    """
+    extras: dict[str, set[str]] = defaultdict(set)
+    pending = [Requirement(text) for text in requirements]
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        added = {"", *requirement.extras} - extras[name]
+        if added:
+            extras[name] |= added
+            pending.extend(_requirements_of(name, added))
+    return set(extras)
+
+
+def _requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
+    if name == "kqueue":
+        for extra in extras:
+            yield from map(Requirement, PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"])
+        return
+    try:
+        texts = requires(name) or []
+    except PackageNotFoundError:
+        return
+    for requirement in map(Requirement, texts):
+        if not requirement.marker or any(requirement.marker.evaluate({"extra": extra}) for extra in extras):
+            yield requirement
