@@ -14,7 +14,7 @@ from kqueue.base.errors import RequestRefused
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.topics import Topic
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.wire.error_codes import ErrorCode
 
 Outcomes = list[RequestRefused | None]

@@ -24,7 +24,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.pre_delete import PreDeleteTasks
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topic, Topics
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log.records import CommittedOffset
 from kqueue.log.cleaner import CompactionCandidate, LogCleaner
 from kqueue.log.deletion import AsyncDeleter
 from kqueue.log.log import Log

@@ -24,7 +24,7 @@ CoordinatorRecord = tuple[bytes, bytes | None]
 
 
 class InternalTopicLog:
-    """A coordinator's log (`groups.group_log.GroupLog`, `transactions.transaction_log`) on the
+    """A coordinator's log (`groups.log.group_log.GroupLog`, `transactions.transaction_log`) on the
     partitions of an internal topic.
     """
 

@@ -10,7 +10,7 @@ from kqueue.broker.internal_topic_log import CoordinatorRecord, Done, InternalTo
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import OFFSETS_TOPIC, Topics
-from kqueue.groups.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
+from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
 from kqueue.records.batch import ABORT, COMMIT, Record, decode_control
 from kqueue.records.builder import build_batch
 

@@ -38,22 +38,22 @@ from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
-from kqueue.groups import records
-from kqueue.groups.classic_group import ClassicGroup, GroupDescription
-from kqueue.groups.classic_member import JoinRequest, JoinResult, LeavingMember, SyncResult
-from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
+from kqueue.groups.classic.group import ClassicGroup, GroupDescription
+from kqueue.groups.classic.member import JoinRequest, JoinResult, LeavingMember, SyncResult
+from kqueue.groups.classic.membership_manager import MembershipManager
+from kqueue.groups.classic.rebalancer import Rebalancer, committing_member
+from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
-from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import GroupLimits
-from kqueue.groups.log_replay import ReplayedPartition, replay
-from kqueue.groups.membership_manager import MembershipManager
-from kqueue.groups.offset_manager import OffsetManager, OffsetToCommit, Outcomes
-from kqueue.groups.offset_store import OffsetObserver
-from kqueue.groups.pending_offsets import TopicPartition
-from kqueue.groups.rebalancer import Rebalancer, committing_member
-from kqueue.groups.records import CommittedOffset
-from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kqueue.groups.log import records
+from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
+from kqueue.groups.log.group_writer import GroupWriter
+from kqueue.groups.log.log_replay import ReplayedPartition, replay
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kqueue.groups.offsets.offset_manager import OffsetManager, OffsetToCommit, Outcomes
+from kqueue.groups.offsets.offset_store import OffsetObserver
+from kqueue.groups.offsets.pending_offsets import TopicPartition
 
 GROUP_TYPE = "classic"
 """The type of all groups, in ListGroups."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from kqueue.base.clock import Clock
 from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log.records import CommittedOffset
 
 logger = logging.getLogger("kqueue.groups")
 LINE_INTERVAL_MS = 60_000

@@ -22,7 +22,7 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

@@ -21,7 +21,7 @@ from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError, MemberIdRequired
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.classic_member import JoinRequest, JoinResult
+from kqueue.groups.classic.member import JoinRequest, JoinResult
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = (0, 9)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
-from kqueue.groups.classic_member import LeavingMember
+from kqueue.groups.classic.member import LeavingMember
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 VERSIONS = (0, 5)

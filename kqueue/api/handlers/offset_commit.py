@@ -26,7 +26,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -17,7 +17,7 @@ from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import InconsistentGroupProtocol, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.classic_member import SyncResult
+from kqueue.groups.classic.member import SyncResult
 from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSIONS = (0, 5)

@@ -30,8 +30,8 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
-from kqueue.groups.group_log import TransactionalProducer
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.log.group_log import TransactionalProducer
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import GroupIdNotFound, MalformedMessage
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.groups.classic_group import MemberDescription
-from kqueue.groups.schemas import VERSION, ConsumerProtocolAssignment
+from kqueue.groups.classic.group import MemberDescription
+from kqueue.groups.log.schemas import VERSION, ConsumerProtocolAssignment
 from kqueue.schema import reader
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.base.errors import CorruptData, UnsupportedVersion
-from kqueue.groups.schemas import (
+from kqueue.groups.log.schemas import (
     CONSUMER_PROTOCOL,
     VERSION,
     ConsumerProtocolAssignment,

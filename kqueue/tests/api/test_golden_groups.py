@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.base.sliced_task import run_to_end
-from kqueue.groups import records
-from kqueue.groups.records import CommittedOffset
-from kqueue.groups.schemas import GroupMetadataValue, MemberMetadata
+from kqueue.groups.log import records
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.log.schemas import GroupMetadataValue, MemberMetadata
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.test_golden import ALL, Exchange, of, world
 

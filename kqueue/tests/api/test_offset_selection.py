@@ -6,7 +6,7 @@ from kqueue.api.offset_selection import OffsetSelection, Outcomes
 from kqueue.base.errors import OffsetMetadataTooLarge
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import run_to_end
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.txn_offset_commit import (

@@ -10,7 +10,7 @@ from typing import Any
 from kqueue.base.settings import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, LogView
 from kqueue.records.batch import (
     Record,

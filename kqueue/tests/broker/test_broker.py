@@ -59,7 +59,7 @@ def test_stopping_twice_is_harmless() -> None:
 
 
 def test_committed_offsets_outlive_a_restart() -> None:
-    from kqueue.groups.offset_manager import OffsetToCommit
+    from kqueue.groups.offsets.offset_manager import OffsetToCommit
 
     sim = Simulation({"offsets.topic.num.partitions": 3})
     sim.topic("orders")

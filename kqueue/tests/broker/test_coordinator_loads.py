@@ -16,7 +16,7 @@ from kqueue.broker.coordinator_loads import RETRY_MS, CoordinatorLoads
 from kqueue.broker.internal_topic_log import CoordinatorRecord
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_broker import kill
 

@@ -7,7 +7,7 @@ import pytest
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_partition import append, values

@@ -13,7 +13,7 @@ from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.broker import log_recovery
 from kqueue.broker.partition import PartitionState
 from kqueue.broker.topics import NewTopic, Topic
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.storage import LocalStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation

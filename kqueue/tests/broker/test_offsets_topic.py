@@ -9,8 +9,8 @@ from kqueue.base.errors import InvalidCommitOffsetSize, InvalidProducerEpoch, Kq
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
-from kqueue.groups.group_log import EndMarker, TransactionalProducer, TransactionalRecord
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.log.group_log import EndMarker, TransactionalProducer, TransactionalRecord
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import build_batch

@@ -10,8 +10,8 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import GroupIdNotFound
-from kqueue.groups.classic_group import GroupDescription
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.group import GroupDescription
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
 
 Opened = Callable[..., Clients]

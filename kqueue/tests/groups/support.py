@@ -16,10 +16,11 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.groups import config
-from kqueue.groups.classic_member import JoinRequest, JoinResult
+from kqueue.groups.classic.member import JoinRequest, JoinResult
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.coordinator import GroupCoordinator
-from kqueue.groups.group_log import (
+from kqueue.groups.limits import GroupLimits
+from kqueue.groups.log.group_log import (
     Done,
     EndMarker,
     GroupRecords,
@@ -27,8 +28,7 @@ from kqueue.groups.group_log import (
     TransactionalProducer,
     TransactionalRecord,
 )
-from kqueue.groups.limits import GroupLimits
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.manual_clock import ManualClock
 
 PARTITIONS = 3

@@ -9,17 +9,17 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
-from kqueue.groups import records
-from kqueue.groups.classic_group import GroupDescription
-from kqueue.groups.classic_member import LeavingMember
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.group import GroupDescription
+from kqueue.groups.classic.member import LeavingMember
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.coordinator import GroupListing
-from kqueue.groups.offset_manager import OffsetToCommit
-from kqueue.groups.records import CommittedOffset
-from kqueue.groups.schemas import GroupMetadataValue
+from kqueue.groups.log import records
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.log.schemas import GroupMetadataValue
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.golden import data_folder
+from kqueue.tests.groups.log.test_records import golden, partition_count
 from kqueue.tests.groups.support import HeldLog, World, commit_simple, committed_offsets, group_ids
-from kqueue.tests.groups.test_records import golden, partition_count
 
 WEEK_MS = 7 * 24 * 3_600_000
 DAY_MS = 24 * 3_600_000

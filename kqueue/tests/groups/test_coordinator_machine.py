@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kqueue.base.errors import MemberIdRequired, RebalanceInProgress, RequestRefused, StorageFailed
 from kqueue.base.promise import Promise
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_member import JoinResult, LeavingMember
-from kqueue.groups.classic_state import ClassicGroupState
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.member import JoinResult, LeavingMember
+from kqueue.groups.classic.state import ClassicGroupState
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, World
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])

@@ -9,8 +9,8 @@ import pytest
 from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId, KqueueError, UnknownMember
 from kqueue.base.slice_queue import STEPS_PER_LOOK
 from kqueue.groups import config
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, HeldLog, World
 
 BIG = {"range": b"x" * 1000}

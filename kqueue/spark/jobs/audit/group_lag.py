@@ -9,8 +9,8 @@ from typing import NamedTuple
 from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.groups.records import read_key, read_offset
-from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.groups.log.records import read_key, read_offset
+from kqueue.groups.log.schemas import OffsetCommitKey
 from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder

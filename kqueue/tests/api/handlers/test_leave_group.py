@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.tests.api.group_client import join, leave, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
 from kqueue.wire.error_codes import ErrorCode

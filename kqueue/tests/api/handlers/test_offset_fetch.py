@@ -6,8 +6,8 @@ import pytest
 
 from kqueue.api.handlers import offset_fetch
 from kqueue.base.errors import CoordinatorNotAvailable
-from kqueue.groups.group_log import TransactionalProducer
-from kqueue.groups.offset_manager import OffsetToCommit
+from kqueue.groups.log.group_log import TransactionalProducer
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.api.group_client import commit, commit_request, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.groups.records import CommittedOffset, group_key, offset_key, offset_value
+from kqueue.groups.log.records import CommittedOffset, group_key, offset_key, offset_value
 from kqueue.log_tools.decoders import DecodeError
 from kqueue.log_tools.decoders.coordinator import (
     GROUP_TYPES,

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.groups.schemas import OffsetCommitValue
+from kqueue.groups.log.schemas import OffsetCommitValue
 from kqueue.log_tools.decoders.struct_json import camel_case, json_text, struct_to_json
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.timers import Timers
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.offset_store import OffsetStore, is_expired, retention_start
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.offset_store import OffsetStore, is_expired, retention_start
 from kqueue.tests.groups.support import unlimited
 
 

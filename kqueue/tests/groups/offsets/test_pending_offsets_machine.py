@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kqueue.base.errors import RequestRefused, StorageFailed
-from kqueue.groups import records
-from kqueue.groups.group_log import EndMarker, LogEntry, TransactionalRecord
-from kqueue.groups.schemas import OffsetCommitKey
+from kqueue.groups.log import records
+from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalRecord
+from kqueue.groups.log.schemas import OffsetCommitKey
 from kqueue.tests.groups.support import (
     World,
     commit_simple,

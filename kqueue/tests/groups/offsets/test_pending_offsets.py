@@ -8,12 +8,12 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
-from kqueue.groups.classic_member import LeavingMember
-from kqueue.groups.group_log import EndMarker, TransactionalProducer
+from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.limits import GroupLimits
-from kqueue.groups.offset_manager import OffsetToCommit
-from kqueue.groups.pending_offsets import PendingOffsets
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log.group_log import EndMarker, TransactionalProducer
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.pending_offsets import PendingOffsets
 from kqueue.tests.groups.support import (
     PARTITIONS,
     World,

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.promise import Promise
-from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, JoinResultMember
-from kqueue.groups.classic_state import ClassicGroupState, GroupEvent, after
+from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinResult, JoinResultMember
+from kqueue.groups.classic.state import ClassicGroupState, GroupEvent, after
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
-from kqueue.groups.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
+from kqueue.groups.log.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
 
 
 class MemberDescription(NamedTuple):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
-from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest
+from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest
 from kqueue.groups.lazy_timer import LazyTimer
 
 JOINING = JoinRequest("g", "", None, "consumer", {"range": b"1", "rr": b"2"}, 10, 20, "c", "/h")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kqueue.base.coordinators import CoordinatorPartitions
-from kqueue.groups import records
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.group_log import Done, GroupLog, GroupRecords, TransactionalProducer
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.log import records
+from kqueue.groups.log.group_log import Done, GroupLog, GroupRecords, TransactionalProducer
 
 
 class GroupWriter(CoordinatorPartitions):

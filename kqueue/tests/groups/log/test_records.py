@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import parse_uuid
-from kqueue.groups import records
-from kqueue.groups.records import CommittedOffset
-from kqueue.groups.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kqueue.groups.log import records
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.golden import data_folder
 

@@ -29,14 +29,14 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, LeavingMember
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinResult, LeavingMember
+from kqueue.groups.classic.rebalancer import Rebalancer, SaveGroup, check_generation
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
-from kqueue.groups.rebalancer import Rebalancer, SaveGroup, check_generation
-from kqueue.groups.schemas import GroupMetadataValue
+from kqueue.groups.log.schemas import GroupMetadataValue
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
 """Session timeout of a new member's first join: it can't send heartbeats before it knows its id.

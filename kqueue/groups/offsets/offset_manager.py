@@ -23,14 +23,14 @@ from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.groups import records
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, GroupRecords, TransactionalProducer, Wake
-from kqueue.groups.group_writer import GroupWriter
 from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
-from kqueue.groups.offset_store import OffsetStore
-from kqueue.groups.pending_offsets import CompletedOffset, TopicPartition
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log import records
+from kqueue.groups.log.group_log import Done, GroupRecords, TransactionalProducer, Wake
+from kqueue.groups.log.group_writer import GroupWriter
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.offset_store import OffsetStore
+from kqueue.groups.offsets.pending_offsets import CompletedOffset, TopicPartition
 
 Outcomes = list[RequestRefused | None]
 """For each offset None, or why it was refused."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_state import ClassicGroupState
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.limits import GroupLimits, offsets_bytes
-from kqueue.groups.pending_offsets import CompletedOffset, PendingOffsets, TopicPartition
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.pending_offsets import CompletedOffset, PendingOffsets, TopicPartition
 
 TopicOffsets = dict[str, dict[int, CommittedOffset]]
 OffsetObserver = Callable[[str, str, int, int | None], None]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest
-from kqueue.groups.classic_state import ClassicGroupState, GroupEvent
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest
+from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.schemas import GroupMetadataValue, MemberMetadata
+from kqueue.groups.log.schemas import GroupMetadataValue, MemberMetadata
 from kqueue.tests.groups.support import RANGE, unlimited
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import UUID_ZERO
-from kqueue.groups.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kqueue.groups.log.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kqueue.schema import decode, encode
 
 OFFSET_KEYS = (0, 1)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.groups.group_log import EndMarker, LogEntry, TransactionalRecord
-from kqueue.groups.open_transactions import OpenTransactions
+from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalRecord
+from kqueue.groups.offsets.open_transactions import OpenTransactions
 
 
 class ReplayedPartition(NamedTuple):

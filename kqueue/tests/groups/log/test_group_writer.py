@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base.coordinators import coordinator_partition
-from kqueue.groups import records
+from kqueue.groups.log import records
 from kqueue.tests.groups.support import World, commit_simple
 
 

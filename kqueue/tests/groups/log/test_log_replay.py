@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kqueue.base.sliced_task import run_to_end
-from kqueue.groups.group_log import EndMarker, TransactionalRecord
-from kqueue.groups.log_replay import replay
+from kqueue.groups.log.group_log import EndMarker, TransactionalRecord
+from kqueue.groups.log.log_replay import replay
 
 
 def test_the_last_version_of_a_key_counts_in_the_order_of_the_log() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.groups.schemas import (
+from kqueue.groups.log.schemas import (
     VERSION,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kqueue.groups.classic_state import CAN_REBALANCE, TRANSITIONS, ClassicGroupState, GroupEvent, after
+from kqueue.groups.classic.state import CAN_REBALANCE, TRANSITIONS, ClassicGroupState, GroupEvent, after
 
 ALLOWED = {
     (ClassicGroupState.EMPTY, GroupEvent.REBALANCE): ClassicGroupState.PREPARING_REBALANCE,

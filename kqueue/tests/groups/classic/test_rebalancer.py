@@ -10,7 +10,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.promise import Promise
-from kqueue.groups.classic_member import JoinResult, LeavingMember
+from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.promise import Promise
-from kqueue.groups.classic_member import JoinResult, LeavingMember
+from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World, beat, stable_static
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")

@@ -22,13 +22,13 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
-from kqueue.groups.classic_group import ClassicGroup
-from kqueue.groups.classic_member import ClassicGroupMember, JoinRequest, JoinResult, SyncResult
-from kqueue.groups.classic_state import CAN_REBALANCE, ClassicGroupState, GroupEvent
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinResult, SyncResult
+from kqueue.groups.classic.state import CAN_REBALANCE, ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.group_log import Done, Wake
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits
+from kqueue.groups.log.group_log import Done, Wake
 
 SaveGroup = Callable[[ClassicGroup, Mapping[str, bytes], Done], None]
 """Appends a group's generation with these assignments (member id -> assignment)."""

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kqueue.base import errors
-from kqueue.groups.classic_member import LeavingMember
-from kqueue.groups.offset_manager import OffsetToCommit
-from kqueue.groups.records import CommittedOffset
+from kqueue.groups.classic.member import LeavingMember
+from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import World, commit_simple, committed_offsets, group_ids
 
 WEEK_MS = 7 * 24 * 3_600_000

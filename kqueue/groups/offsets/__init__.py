@@ -1,0 +1,1 @@
+"""Committed offsets of groups, and those of open transactions."""
