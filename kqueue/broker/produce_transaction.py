@@ -8,7 +8,6 @@ client did. Source: KIP-890, Kafka's AddPartitionsToTxnManager, ReplicaManager.h
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
@@ -32,7 +31,7 @@ from kqueue.base.settings import Config
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.log.transaction_verification import Verification
-from kqueue.records.batch import BATCH_OVERHEAD, MAGIC_POSITION, TRANSACTIONAL, BatchHeader
+from kqueue.records.batch import BATCH_OVERHEAD, HEADER, TRANSACTIONAL, BatchHeader
 from kqueue.transactions.marker_writer import TopicPartition
 
 VERSION_ADDS = 12
@@ -41,10 +40,6 @@ VERSION_ABORTABLE = 11
 """From this version of Produce on, clients know TRANSACTION_ABORTABLE."""
 TRANSACTION_VERSION_ADDS = 2
 TRANSACTION_VERSION_VERIFIED = 1
-_ATTRIBUTES = struct.Struct(">h")
-_ATTRIBUTES_POSITION = 21
-_PRODUCER = struct.Struct(">qhi")
-_PRODUCER_POSITION = 43
 _RETRIABLE = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 
@@ -102,10 +97,10 @@ class ProduceTransaction:
 
         Raises: InvalidProducerIdMapping: the request has batches of several producers.
         """
-        producer = _transactional_producer(records)
-        if producer is None:
+        header = _transactional_header(records)
+        if header is None:
             return
-        producer_id, epoch, sequence = producer
+        producer_id, epoch = header.producer_id, header.producer_epoch
         if self._producer is None:
             self._producer = producer_id, epoch
         elif self._producer != (producer_id, epoch):
@@ -114,7 +109,11 @@ class ProduceTransaction:
             return
         try:
             verification = partition.log.producers.start_verification(
-                producer_id, epoch, sequence, self._clock.wall_ms(), from_zero=self._version >= VERSION_ADDS
+                producer_id,
+                epoch,
+                header.base_sequence,
+                self._clock.wall_ms(),
+                from_zero=self._version >= VERSION_ADDS,
             )
         except KqueueError as error:
             self._errors[partition] = error
@@ -202,11 +201,11 @@ def _keep(keep: Callable[[], bool]) -> None:
         raise RequestTimedOut("the records of too many requests wait for the transaction coordinator")
 
 
-def _transactional_producer(records: memoryview | None) -> tuple[int, int, int] | None:
-    """Return producer id, epoch and sequence of a transactional batch; None: it is none."""
-    if records is None or len(records) < BATCH_OVERHEAD or records[MAGIC_POSITION] != 2:
+def _transactional_header(records: memoryview | None) -> BatchHeader | None:
+    """Return the header of a transactional batch, unchecked; None: it is none."""
+    if records is None or len(records) < BATCH_OVERHEAD:
         return None
-    if not _ATTRIBUTES.unpack_from(records, _ATTRIBUTES_POSITION)[0] & TRANSACTIONAL:
+    header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(records))
+    if header.magic != 2 or not header.attributes & TRANSACTIONAL or header.producer_id < 0:
         return None
-    producer: tuple[int, int, int] = _PRODUCER.unpack_from(records, _PRODUCER_POSITION)
-    return producer if producer[0] >= 0 else None
+    return header

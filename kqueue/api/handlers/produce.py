@@ -45,7 +45,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.base.settings import MiB
-from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
 from kqueue.broker.produce_transaction import ProduceTransaction
 from kqueue.broker.purgatory import DelayedOperation
@@ -100,7 +100,7 @@ def handle(
     if request.transactional_id is not None:
         return _handle_transactional(request, context, produce, request.transactional_id)
     if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and _partition_count(request) > SLICE_ITEMS:
-        response = _handle_in_turns(request, context, produce)
+        response = _handle_in_turns(request, context, produce, ())
         return None if response is NO_RESPONSE else response
     for data in topics:
         produce.append_topic(data)
@@ -120,33 +120,34 @@ def _handle_transactional(
     transaction = produce.transaction = ProduceTransaction(
         broker.config, broker.clock, broker.transactions, transactional_id, context.api_version
     )
+    adding = produce.add_to_transaction(request.topic_data, transaction)
     try:
         if _partition_count(request) <= SLICE_ITEMS:
-            for _ in produce.add_to_transaction(request.topic_data, transaction):
-                pass
+            run_to_end(adding)  # nothing of it remains for the turns
             if transaction.is_verified:  # as are all batches of a transaction but the first
                 for data in request.topic_data:
                     produce.append_topic(data)
                 return _respond(request, context, produce)
-        response = _handle_in_turns(request, context, produce)
+        response = _handle_in_turns(request, context, produce, adding)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     return None if response is NO_RESPONSE else response
 
 
 def _handle_in_turns(
-    request: ProduceRequest, context: RequestContext, produce: DelayedProduce
+    request: ProduceRequest, context: RequestContext, produce: DelayedProduce, adding: SlicedWork[None] | tuple[()]
 ) -> ProduceResponse | DelayedOperation[ProduceResponse]:
     """Append in slices, after the answer of the transaction coordinator.
 
     Records that the first slice leaves are copied, within `KEPT_BYTES_MAX`.
+    Args: adding: what remains of `DelayedProduce.add_to_transaction`.
     """
     broker, kept_bytes, is_kept = context.broker, 0, False
 
     def append_all() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
         try:
+            yield from adding
             if produce.transaction is not None:
-                yield from produce.add_to_transaction(request.topic_data, produce.transaction)
                 yield from produce.transaction.verify(keep)
             yield from produce.append_in_slices(request.topic_data)
             response = _respond(request, context, produce)

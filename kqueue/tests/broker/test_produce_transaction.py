@@ -19,6 +19,8 @@ from kqueue.base.errors import (
     TransactionAbortable,
 )
 from kqueue.base.promise import Promise
+from kqueue.broker.partition import Partition
+from kqueue.broker.produce_transaction import ProduceTransaction
 from kqueue.tests.api.harness import ErrorCode, PendingRequest, SimulatedClient, batch, produce_request, values
 from kqueue.transactions.marker_writer import TopicPartition, TransactionMarker
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -124,6 +126,26 @@ def test_the_coordinator_is_asked_once_per_transaction(
     assert (question.verify_only, question.version) == ((False, 2) if version >= 12 else (True, 1))
     partition = client.sim.broker.topics.partition("t", 0)
     assert (partition.last_stable_offset, partition.high_watermark) == (0, 3)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_request_that_waits_looks_at_each_batch_once(
+    client: SimulatedClient, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    looked_at: list[int] = []
+    add = ProduceTransaction.add
+
+    def counting(self: ProduceTransaction, partition: Partition, records: memoryview | None) -> None:
+        looked_at.append(partition.index)
+        add(self, partition, records)
+
+    monkeypatch.setattr(ProduceTransaction, "add", counting)
+    coordinator.holds = True
+    pending = client.start(_request([records()] * partitions), 12)
+    assert pending.response is None
+    coordinator.answer()
+    assert code(pending) == 0
+    assert looked_at == list(range(partitions))
 
 
 @pytest.mark.parametrize("version", [3, 11, 12])
