@@ -8,10 +8,11 @@ from typing import Any, Protocol, TypeVar
 
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import in_slices
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
 
 WAIT_MS = 30_000

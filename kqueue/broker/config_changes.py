@@ -5,32 +5,15 @@ Source: KIP-133 (replace all), KIP-339 (incremental changes).
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest
 from kqueue.base.settings import Setting, SettingType, format_value
 
 RESOURCE_BYTES_MAX = 256 * 1024
 """Size of all names and values of one resource, in characters; a metadata value is below 1 MiB."""
-
-
-class ConfigOperation(enum.IntEnum):
-    """What a change does to its setting; the number is its AlterConfigOp in requests."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
-    """One change of one setting. `value`: None only with DELETE, which ignores it."""
-
-    operation: ConfigOperation
-    name: str
-    value: str | None = None
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -10,16 +10,16 @@ ones are in force, never a part.
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, ConfigSource, Scope, format_value
-from kqueue.broker.config_changes import ConfigChange, changed_values, check_size, replaced_values
+from kqueue.broker.config_changes import changed_values, check_size, replaced_values
 from kqueue.broker.config_targets import (
     CLIENT_METRICS_PREFIX,
     CONFIGS_PREFIX,
@@ -41,16 +41,6 @@ ATTEMPTS_MAX = 5
 """Commits of one change; another change of the same key, as more partitions, may come between."""
 
 Values = Mapping[str, Any]
-
-
-class ResourceType(enum.Enum):
-    """What has dynamic settings; the number is its ConfigResource type in requests."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):

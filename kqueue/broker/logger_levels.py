@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest
 from kqueue.base.names import did_you_mean
-from kqueue.broker.config_changes import ConfigChange, ConfigOperation, check_names
+from kqueue.broker.config_changes import check_names
 
 ROOT = "root"
 PACKAGE = "kqueue"

@@ -11,7 +11,7 @@ from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
 from kqueue.cli.output import columns, counted, output_option, print_json
 
 if TYPE_CHECKING:
-    from kqueue.client import Client, ResourceKind, SettingChange, SettingRow
+    from kqueue.client import Client, ConfigChange, ResourceType, SettingRow
 
 ENTITY_TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics")
 DEFAULTS = "--default"
@@ -159,28 +159,28 @@ def alter(
 
 def _changes(
     added: Sequence[str], deleted: Sequence[str], appended: Sequence[str], subtracted: Sequence[str]
-) -> list[SettingChange]:
-    from kqueue.client import Operation, SettingChange
+) -> list[ConfigChange]:
+    from kqueue.client import ConfigChange, ConfigOperation
 
-    changes = [SettingChange(Operation.SET, *pair) for pair in parse_name_values(added, "--add")]
-    changes += [SettingChange(Operation.DELETE, name.strip()) for name in deleted]
-    changes += [SettingChange(Operation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
-    changes += [SettingChange(Operation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
+    changes = [ConfigChange(ConfigOperation.SET, *pair) for pair in parse_name_values(added, "--add")]
+    changes += [ConfigChange(ConfigOperation.DELETE, name.strip()) for name in deleted]
+    changes += [ConfigChange(ConfigOperation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
+    changes += [ConfigChange(ConfigOperation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
     return changes
 
 
-def _kind(entity_type: str) -> ResourceKind:
-    from kqueue.client import ResourceKind
+def _kind(entity_type: str) -> ResourceType:
+    from kqueue.client import ResourceType
 
     kinds = dict(
         zip(
             ENTITY_TYPES,
             (
-                ResourceKind.TOPIC,
-                ResourceKind.BROKER,
-                ResourceKind.BROKER_LOGGER,
-                ResourceKind.GROUP,
-                ResourceKind.CLIENT_METRICS,
+                ResourceType.TOPIC,
+                ResourceType.BROKER,
+                ResourceType.BROKER_LOGGER,
+                ResourceType.GROUP,
+                ResourceType.CLIENT_METRICS,
             ),
             strict=True,
         )
@@ -188,7 +188,7 @@ def _kind(entity_type: str) -> ResourceKind:
     return kinds[entity_type]
 
 
-def _resources(client: Client, kind: ResourceKind, entity_type: str, names: Sequence[str], defaults: bool) -> list[str]:
+def _resources(client: Client, kind: ResourceType, entity_type: str, names: Sequence[str], defaults: bool) -> list[str]:
     if defaults:
         if entity_type != "brokers" or names:
             raise click.UsageError("--default is for brokers, without a NAME")

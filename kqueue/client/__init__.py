@@ -11,6 +11,7 @@ sends partition requests to the leaders, and retries errors as `retry_policy` sa
 with a result or an error, before its timeout. It does not support group membership, TLS or SASL.
 """
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.client.calls.configs import ConfigEntry
 from kqueue.client.calls.create_topics import NewTopic
 from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
@@ -20,7 +21,7 @@ from kqueue.client.calls.list_groups import GroupListing
 from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
 from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
-from kqueue.client.calls.resource_configs import Operation, ResourceKind, SettingChange, SettingRow
+from kqueue.client.calls.resource_configs import SettingRow
 from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
 from kqueue.client.client import Client
 from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
@@ -36,20 +37,20 @@ __all__ = [
     "Client",
     "ClientOptions",
     "ClusterMetadata",
+    "ConfigChange",
     "ConfigEntry",
+    "ConfigOperation",
     "FetchedRecords",
     "GroupListing",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
-    "Operation",
     "PartitionMetadata",
     "ProduceResult",
     "ProducerIdAndEpoch",
     "ProducerState",
-    "ResourceKind",
-    "SettingChange",
+    "ResourceType",
     "SettingRow",
     "TopicMetadata",
     "TopicPartition",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeVar
 
+from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.calls.configs import ConfigEntry, DescribeTopics
 from kqueue.client.calls.contract import NodeCall
@@ -23,14 +24,7 @@ from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
-from kqueue.client.calls.resource_configs import (
-    AlterResource,
-    DescribeResource,
-    ListResources,
-    ResourceKind,
-    SettingChange,
-    SettingRow,
-)
+from kqueue.client.calls.resource_configs import AlterResource, DescribeResource, ListResources, SettingRow
 from kqueue.client.calls.transactions import (
     DescribeTransaction,
     FenceProducer,
@@ -372,7 +366,7 @@ class Client:
             return self._router.send_to_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
 
     def resource_configs(
-        self, kind: ResourceKind, name: str, names: Sequence[str] | None = None, *, timeout_ms: int | None = None
+        self, kind: ResourceType, name: str, names: Sequence[str] | None = None, *, timeout_ms: int | None = None
     ) -> list[SettingRow]:
         """Return the settings of a resource, with their sources.
 
@@ -386,9 +380,9 @@ class Client:
 
     def alter_configs(
         self,
-        kind: ResourceKind,
+        kind: ResourceType,
         name: str,
-        changes: Sequence[SettingChange],
+        changes: Sequence[ConfigChange],
         *,
         validate_only: bool = False,
         timeout_ms: int | None = None,
@@ -401,13 +395,13 @@ class Client:
             call = AlterResource(kind, name, changes, validate_only=validate_only)
             self._send_to_resource(kind, name, call, deadline)
 
-    def config_resources(self, kind: ResourceKind, *, timeout_ms: int | None = None) -> list[str]:
+    def config_resources(self, kind: ResourceType, *, timeout_ms: int | None = None) -> list[str]:
         """Return the names of the resources of a type that have settings, sorted."""
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(ListResources(kind), deadline)
 
-    def _send_to_resource(self, kind: ResourceKind, name: str, call: NodeCall[R], deadline: Deadline) -> R:
-        if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER) and name.isdecimal():
+    def _send_to_resource(self, kind: ResourceType, name: str, call: NodeCall[R], deadline: Deadline) -> R:
+        if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdecimal():
             return self._router.send_to_node(int(name), call, deadline)
         return self._router.send_to_any(call, deadline)
 

@@ -255,7 +255,8 @@ class Broker(InspectionMixin):
             no such setting. All settings stay as they were.
         """
 
-        from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+        from kqueue.base.config_resources import ResourceType
+        from kqueue.broker.dynamic_configs import ConfigResource
         from kqueue.embedded.inspection.topics import config_changes
 
         async def alter() -> None:

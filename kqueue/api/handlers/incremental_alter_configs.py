@@ -11,9 +11,9 @@ from __future__ import annotations
 from kqueue.api.altered_configs import alter_all
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
+from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidRequest
 from kqueue.base.promise import Promise
-from kqueue.broker.config_changes import ConfigChange, ConfigOperation
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.incremental_alter_configs import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.dynamic_configs import ResourceType
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.list_config_resources import (
     ConfigResource,

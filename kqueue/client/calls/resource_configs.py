@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.describe_configs import (
@@ -32,33 +32,6 @@ SOURCES = {
     8: "DYNAMIC_GROUP_CONFIG",
 }
 """Kafka's names of the sources of values."""
-
-
-class ResourceKind(enum.IntEnum):
-    """Types of resources that have settings."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Operation(enum.IntEnum):
-    """What a change does to a setting. APPEND and SUBTRACT are for lists."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class SettingChange(NamedTuple):
-    """One change. `value`: None only with DELETE."""
-
-    operation: Operation
-    name: str
-    value: str | None = None
 
 
 class SettingSynonym(NamedTuple):
@@ -88,7 +61,7 @@ class DescribeResource:
     versions = (1, 4)
     repeatable = True
 
-    def __init__(self, kind: ResourceKind, name: str, names: Sequence[str] | None = None) -> None:
+    def __init__(self, kind: ResourceType, name: str, names: Sequence[str] | None = None) -> None:
         self.kind = kind
         self.name = name
         self.names = names
@@ -133,7 +106,7 @@ class AlterResource:
     repeatable = True
 
     def __init__(
-        self, kind: ResourceKind, name: str, changes: Sequence[SettingChange], *, validate_only: bool = False
+        self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> None:
         self.kind = kind
         self.name = name
@@ -163,9 +136,9 @@ class ListResources:
     api = BY_MODULE["list_config_resources"]
     repeatable = True
 
-    def __init__(self, kind: ResourceKind) -> None:
+    def __init__(self, kind: ResourceType) -> None:
         self.kind = kind
-        self.versions = (0 if kind is ResourceKind.CLIENT_METRICS else 1, 1)
+        self.versions = (0 if kind is ResourceType.CLIENT_METRICS else 1, 1)
 
     def request(self, version: int) -> ListConfigResourcesRequest:
         return ListConfigResourcesRequest(resource_types=[self.kind] if version else [])
@@ -176,8 +149,8 @@ class ListResources:
         return sorted(row.resource_name for row in response.config_resources if row.resource_type == self.kind)
 
 
-def describe_resource(kind: ResourceKind, name: str) -> str:
+def describe_resource(kind: ResourceType, name: str) -> str:
     """Return a resource for messages: ``topic 'a'``, ``the defaults of all brokers``."""
-    if kind is ResourceKind.BROKER and not name:
+    if kind is ResourceType.BROKER and not name:
         return "the defaults of all brokers"
     return f"{kind.name.lower().replace('_', ' ')} {name!r}"

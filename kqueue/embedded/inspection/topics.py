@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.settings import format_value
-from kqueue.broker.config_changes import ConfigChange, ConfigOperation
-from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection import record_appender
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible

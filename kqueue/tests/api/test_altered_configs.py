@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.api.altered_configs import LATE, WAIT_MS, resource_type
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.dynamic_configs import ResourceType
 from kqueue.tests.api.handlers.test_incremental_alter_configs import SET, resource
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.error_codes import ErrorCode

@@ -6,17 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest, SettingError
 from kqueue.base.settings import ANY, Scope, Setting, SettingType
-from kqueue.broker.config_changes import (
-    RESOURCE_BYTES_MAX,
-    ConfigChange,
-    ConfigOperation,
-    changed_values,
-    check_names,
-    check_size,
-    replaced_values,
-)
+from kqueue.broker.config_changes import RESOURCE_BYTES_MAX, changed_values, check_names, check_size, replaced_values
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 ROWS = {

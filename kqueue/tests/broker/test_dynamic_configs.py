@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.errors import (
     Conflict,
     InvalidConfig,
@@ -17,8 +18,8 @@ from kqueue.base.errors import (
     StorageFailed,
 )
 from kqueue.base.promise import Promise
-from kqueue.broker.config_changes import RESOURCE_BYTES_MAX, ConfigChange, ConfigOperation
-from kqueue.broker.dynamic_configs import QUEUED_MAX, ConfigResource, ResourceType
+from kqueue.broker.config_changes import RESOURCE_BYTES_MAX
+from kqueue.broker.dynamic_configs import QUEUED_MAX, ConfigResource
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.broker.config_changes import ConfigChange, ConfigOperation
-from kqueue.broker.dynamic_configs import ConfigResource, ResourceType
+from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
+from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.topics import NewTopic
 from kqueue.records.batch import read_header
 from kqueue.storage import MemoryStorage

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest
-from kqueue.broker.config_changes import ConfigChange, ConfigOperation
 from kqueue.broker.logger_levels import LoggerLevels, level_name
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 import kqueue
-from kqueue.client import Client, Operation, ResourceKind, SettingChange, SettingRow
+from kqueue.client import Client, ConfigChange, ConfigOperation, ResourceType, SettingRow
 from kqueue.client.calls.resource_configs import AlterResource, DescribeResource, ListResources, describe_resource
 from kqueue.client.errors import BadAnswer, BrokerRefused, ClientError
 from kqueue.tests.client.serving import QUICK
 from kqueue.wire.messages import describe_configs, incremental_alter_configs, list_config_resources
 
-TOPIC, BROKER, LOGGER, METRICS, GROUP = ResourceKind
+TOPIC, BROKER, LOGGER, METRICS, GROUP = ResourceType
 
 
 def test_settings_of_every_type_are_described_and_changed() -> None:
@@ -21,14 +21,14 @@ def test_settings_of_every_type_are_described_and_changed() -> None:
             (GROUP, "g", "consumer.session.timeout.ms", "10"),
             (METRICS, "m", "interval.ms", "1000"),
         ]:
-            client.alter_configs(kind, name, [SettingChange(Operation.SET, setting, value)])
+            client.alter_configs(kind, name, [ConfigChange(ConfigOperation.SET, setting, value)])
             assert client.resource_configs(kind, name, [setting])[0].value == value
             if setting != "kqueue.server":
-                client.alter_configs(kind, name, [SettingChange(Operation.DELETE, setting)])
+                client.alter_configs(kind, name, [ConfigChange(ConfigOperation.DELETE, setting)])
                 assert client.resource_configs(kind, name, [setting])[0].value != value
-            client.alter_configs(kind, name, [SettingChange(Operation.SET, setting, value)], validate_only=True)
-        client.alter_configs(TOPIC, "t", [SettingChange(Operation.SET, "retention.ms", "7")])
-        client.alter_configs(BROKER, "", [SettingChange(Operation.SET, "log.retention.ms", "8")])
+            client.alter_configs(kind, name, [ConfigChange(ConfigOperation.SET, setting, value)], validate_only=True)
+        client.alter_configs(TOPIC, "t", [ConfigChange(ConfigOperation.SET, "retention.ms", "7")])
+        client.alter_configs(BROKER, "", [ConfigChange(ConfigOperation.SET, "log.retention.ms", "8")])
         [row] = client.resource_configs(TOPIC, "t", ["retention.ms"])
         assert (row.value, row.source, row.is_read_only) == ("7", "DYNAMIC_TOPIC_CONFIG", False)
         assert [synonym.source for synonym in row.synonyms] == [
@@ -44,7 +44,7 @@ def test_settings_of_every_type_are_described_and_changed() -> None:
         with pytest.raises(ClientError, match="the cluster has no broker 5, its brokers are 1"):
             client.resource_configs(BROKER, "5")
         with pytest.raises(BrokerRefused, match="IncrementalAlterConfigs of topic 't': INVALID_CONFIG") as caught:
-            client.alter_configs(TOPIC, "t", [SettingChange(Operation.APPEND, "retention.ms", "7")])
+            client.alter_configs(TOPIC, "t", [ConfigChange(ConfigOperation.APPEND, "retention.ms", "7")])
         assert caught.value.broker_message == "APPEND expects a list setting; retention.ms is LONG: use SET"
 
 
