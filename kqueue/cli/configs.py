@@ -83,14 +83,15 @@ def describe(
     with own_client(bootstrap) as client:
         kind = _kind(entity_type)
         resources = _resources(client, kind, entity_type, names, defaults)
-        described = {name: client.resource_configs(kind, name, wanted or None) for name in resources}
-    unknown = [
-        setting for setting in wanted if all(setting not in {row.name for row in rows} for rows in described.values())
-    ]
+        described = client.configs(kind, resources, wanted or None)
+    unknown = [setting for setting in wanted if all(setting not in rows for rows in described.values())]
     if unknown and described:
         raise click.ClickException(f"no setting of {entity_type} is called {', '.join(unknown)}; see `kqueue settings`")
     shows_all = everything or bool(wanted) or entity_type == "broker-loggers"
-    shown = {name: [row for row in rows if shows_all or row.source not in NOT_OWN] for name, rows in described.items()}
+    shown = {
+        name: [row for row in rows.values() if shows_all or row.source not in NOT_OWN]
+        for name, rows in described.items()
+    }
     if as_json:
         print_json([_as_dict(entity_type, name, rows) for name, rows in shown.items()])
     else:

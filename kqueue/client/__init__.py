@@ -12,7 +12,6 @@ with a result or an error, before its timeout. It does not support group members
 """
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
-from kqueue.client.calls.configs import ConfigEntry
 from kqueue.client.calls.create_topics import NewTopic
 from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
 from kqueue.client.calls.group_offsets import OffsetAndMetadata
@@ -38,7 +37,6 @@ __all__ = [
     "ClientOptions",
     "ClusterMetadata",
     "ConfigChange",
-    "ConfigEntry",
     "ConfigOperation",
     "FetchedRecords",
     "GroupListing",

@@ -11,7 +11,6 @@ from typing import Any, Literal, NoReturn, Self, TypeVar
 
 from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import CorruptBatch
-from kqueue.client.calls.configs import ConfigEntry, DescribeTopics
 from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
@@ -24,7 +23,7 @@ from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
-from kqueue.client.calls.resource_configs import AlterResource, DescribeResource, ListResources, SettingRow
+from kqueue.client.calls.resource_configs import AlterResource, DescribeResources, ListResources, SettingRow
 from kqueue.client.calls.transactions import (
     DescribeTransaction,
     FenceProducer,
@@ -41,6 +40,7 @@ from kqueue.records.batch import iter_batches
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: dict[str, int] = {"read_uncommitted": 0, "read_committed": 1}
+OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 R = TypeVar("R")
 PartitionOffsets = Mapping[TopicPartition, int]
 
@@ -354,29 +354,28 @@ class Client:
     # --- settings
 
     def configs(
-        self, topics: Iterable[str], names: Sequence[str] | None = None, *, timeout_ms: int | None = None
-    ) -> dict[str, dict[str, ConfigEntry]]:
-        """Return the effective settings of these topics.
+        self,
+        kind: ResourceType,
+        names: Iterable[str],
+        settings: Sequence[str] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> dict[str, dict[str, SettingRow]]:
+        """Return the effective settings of resources of one type, with their sources, by name.
 
         Args:
-            names: of settings; None: all. Settings that the broker does not know are omitted.
-        Raises: BrokerRefused: a topic does not exist. ClientError.
-        """
-        with self._call(timeout_ms) as deadline:
-            return self._router.send_to_any(DescribeTopics(list(dict.fromkeys(topics)), names), deadline)
-
-    def resource_configs(
-        self, kind: ResourceType, name: str, names: Sequence[str] | None = None, *, timeout_ms: int | None = None
-    ) -> list[SettingRow]:
-        """Return the settings of a resource, with their sources.
-
-        Args:
-            name: of brokers and loggers the broker's id; "": the defaults of all brokers.
-            names: of settings; None: all. Settings that the broker does not know are omitted.
+            names: of brokers and loggers the broker's id; "": the defaults of all brokers.
+            settings: None: all. Settings that the broker does not know are omitted.
         Raises: BrokerRefused: there is no such resource. ClientError.
         """
+        resources = list(dict.fromkeys(names))
+        # a broker answers for itself only
+        parts = [[name] for name in resources] if kind in OF_ONE_BROKER else [resources]
+        described: dict[str, dict[str, SettingRow]] = {}
         with self._call(timeout_ms) as deadline:
-            return self._send_to_resource(kind, name, DescribeResource(kind, name, names), deadline)
+            for part in filter(None, parts):
+                described |= self._send_to_resource(kind, part[0], DescribeResources(kind, part, settings), deadline)
+        return described
 
     def alter_configs(
         self,
@@ -401,7 +400,7 @@ class Client:
             return self._router.send_to_any(ListResources(kind), deadline)
 
     def _send_to_resource(self, kind: ResourceType, name: str, call: NodeCall[R], deadline: Deadline) -> R:
-        if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name.isdecimal():
+        if kind in OF_ONE_BROKER and name.isdecimal():
             return self._router.send_to_node(int(name), call, deadline)
         return self._router.send_to_any(call, deadline)
 

@@ -11,6 +11,7 @@ from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
 from kqueue.wire.messages.incremental_alter_configs import (
@@ -54,48 +55,54 @@ class SettingRow(NamedTuple):
     documentation: str | None
 
 
-class DescribeResource:
-    """DescribeConfigs of one resource. `names`: the settings to return; None: all."""
+class DescribeResources:
+    """DescribeConfigs of resources of one type. `settings`: those to return; None: all."""
 
     api = BY_MODULE["describe_configs"]
     versions = (1, 4)
     repeatable = True
 
-    def __init__(self, kind: ResourceType, name: str, names: Sequence[str] | None = None) -> None:
+    def __init__(self, kind: ResourceType, names: Sequence[str], settings: Sequence[str] | None = None) -> None:
         self.kind = kind
-        self.name = name
         self.names = names
+        self.settings = settings
 
     def request(self, version: int) -> DescribeConfigsRequest:
-        names = None if self.names is None else list(self.names)
-        resource = DescribeConfigsResource(resource_type=self.kind, resource_name=self.name, configuration_keys=names)
-        return DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=version >= 3)
-
-    def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> list[SettingRow]:
-        found = [resource for resource in response.results if resource.resource_name == self.name]
-        if len(found) != 1 or len(response.results) != 1:
-            raise bad_answer(self.api.name, broker, f"is not about {describe_resource(self.kind, self.name)}")
-        resource = found[0]
-        if resource.error_code:
-            about = describe_resource(self.kind, self.name)
-            raise response_error(
-                resource.error_code, self.api.name, broker, message=resource.error_message, about=about
-            )
-        return [
-            SettingRow(
-                row.name,
-                row.value,
-                SOURCES.get(row.config_source, "UNKNOWN"),
-                row.read_only,
-                row.is_sensitive,
-                [
-                    SettingSynonym(synonym.name, synonym.value, SOURCES.get(synonym.source, "UNKNOWN"))
-                    for synonym in row.synonyms
-                ],
-                row.documentation,
-            )
-            for row in resource.configs
+        keys = None if self.settings is None else list(self.settings)
+        resources = [
+            DescribeConfigsResource(resource_type=self.kind, resource_name=name, configuration_keys=keys)
+            for name in self.names
         ]
+        return DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=version >= 3)
+
+    def result(self, version: int, response: DescribeConfigsResponse, broker: str) -> dict[str, dict[str, SettingRow]]:
+        described = {}
+        for resource in response.results:
+            if resource.error_code:
+                about = describe_resource(self.kind, resource.resource_name)
+                raise response_error(
+                    resource.error_code, self.api.name, broker, message=resource.error_message, about=about
+                )
+            described[resource.resource_name] = {row.name: _setting_row(row) for row in resource.configs}
+        if described.keys() != set(self.names) or len(response.results) != len(self.names):
+            about = ", ".join(describe_resource(self.kind, name) for name in self.names)
+            raise bad_answer(self.api.name, broker, f"is not about {about}")
+        return described
+
+
+def _setting_row(row: DescribeConfigsResourceResult) -> SettingRow:
+    return SettingRow(
+        row.name,
+        row.value,
+        SOURCES.get(row.config_source, "UNKNOWN"),
+        row.read_only,
+        row.is_sensitive,
+        [
+            SettingSynonym(synonym.name, synonym.value, SOURCES.get(synonym.source, "UNKNOWN"))
+            for synonym in row.synonyms
+        ],
+        row.documentation,
+    )
 
 
 class AlterResource:

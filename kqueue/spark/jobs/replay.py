@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.names import did_you_mean
 from kqueue.client import Client, NewTopic
 from kqueue.spark.errors import OptionError, PipelineFailed
@@ -113,7 +114,8 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
                 f"topic {name!r} has {found} partitions, and the archive's records come from {count}: send "
                 f"them to a topic with {count}"
             )
-    for name, settings in client.configs([name for name in wanted if name in there], [TIMESTAMP_TYPE]).items():
+    existing = [name for name in wanted if name in there]
+    for name, settings in client.configs(ResourceType.TOPIC, existing, [TIMESTAMP_TYPE]).items():
         if TIMESTAMP_TYPE in settings and settings[TIMESTAMP_TYPE].value == "LogAppendTime":
             what = f"topic {name!r} gives records the time of their arrival ({TIMESTAMP_TYPE}=LogAppendTime)"
             raise PipelineFailed(

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import PluginError
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.client import Client, TopicPartition
@@ -74,7 +75,7 @@ class TargetTopics:
             if error.code not in _NOT_THERE:
                 raise
             raise RowRefused(missing_topic(self._client, name)) from None
-        values = self._client.configs([name], [PARTITIONER, MAX_BATCH, COMPRESSION]).get(name, {})
+        values = self._client.configs(ResourceType.TOPIC, [name], [PARTITIONER, MAX_BATCH, COMPRESSION])[name]
         settings = {key: one.value for key, one in values.items() if one.value is not None}
         partitioner_name, partitioner = self._partitioner(name, settings.get(PARTITIONER))
         codec = settings.get(COMPRESSION, "producer")

@@ -18,6 +18,7 @@ from kqueue.client import (
     ClientOptions,
     NewTopic,
     OffsetAndMetadata,
+    ResourceType,
     TopicPartition,
 )
 from kqueue.client.errors import BrokerRefused, FetchOutOfRange, IncompatibleBroker
@@ -228,14 +229,20 @@ def test_topics_are_made_and_their_settings_told(client: Client) -> None:
         [NewTopic("made", 4, settings={"max.message.bytes": "1234567"}), NewTopic("by-default")]
     )
     assert (len(result.topics["made"].partitions), len(result.topics["by-default"].partitions)) == (4, 1)
-    settings = client.configs(["made", "three"], ["max.message.bytes", "kqueue.partitioner", "no.such"])
-    assert settings["made"]["max.message.bytes"] == ("1234567", True)
-    assert settings["three"] == {"max.message.bytes": ("100000", True), "kqueue.partitioner": ("murmur2", False)}
-    assert len(client.configs(["made"])["made"]) > 20
+    names = ["max.message.bytes", "kqueue.partitioner", "no.such"]
+    settings = client.configs(ResourceType.TOPIC, ["made", "three"], names)
+    own, default = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
+    assert settings["made"]["max.message.bytes"][:3] == ("max.message.bytes", "1234567", own)
+    assert {name: row[1:3] for name, row in settings["three"].items()} == {
+        "max.message.bytes": ("100000", own),
+        "kqueue.partitioner": ("murmur2", default),
+    }
+    assert len(client.configs(ResourceType.TOPIC, ["made"])["made"]) > 20
+    assert client.configs(ResourceType.TOPIC, []) == {}
     with pytest.raises(BrokerRefused, match=r"'made': TOPIC_ALREADY_EXISTS \(.*another name"):
         client.create_topics([NewTopic("made")])
     with pytest.raises(BrokerRefused, match=r"'nowhere': UNKNOWN_TOPIC"):
-        client.configs(["nowhere"])
+        client.configs(ResourceType.TOPIC, ["made", "nowhere"])
 
 
 def test_topics_are_deleted(client: Client) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.broker.kafka_metadata import METADATA_TOPIC, read_topics
 from kqueue.broker.topics import PREFIX
@@ -47,7 +48,7 @@ def compaction(reader: RecordReader, topics: Collection[str]) -> CompactionState
 
 def _of_brokers(reader: BrokerReader, topics: Collection[str]) -> dict[str, str]:
     try:
-        found = reader.client.configs(topics, [POLICY]) if topics else {}
+        found = reader.client.configs(ResourceType.TOPIC, topics, [POLICY])
     except BrokerRefused:  # who may read may not be allowed to see settings
         return {}
     return {topic: values[POLICY].value or DEFAULT for topic, values in found.items() if POLICY in values}

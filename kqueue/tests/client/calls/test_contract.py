@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.client import NewTopic, TopicPartition
-from kqueue.client.calls.configs import DescribeTopics
+from kqueue.client import NewTopic, ResourceType, TopicPartition
 from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics
 from kqueue.client.calls.delete_topics import DeleteTopics
@@ -12,12 +11,14 @@ from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, Fin
 from kqueue.client.calls.init_producer_id import InitProducerId
 from kqueue.client.calls.list_groups import ListGroups
 from kqueue.client.calls.metadata import GetMetadata
+from kqueue.client.calls.resource_configs import DescribeResources
 from kqueue.client.calls.transactions import DescribeTransaction, FenceProducer, ListTransactions
 from kqueue.client.deadline import Deadline
 from kqueue.schema import decode, encode
 
 CALLS: list[NodeCall[object]] = [
-    DescribeTopics(["t"], None), CreateTopics([NewTopic("t")], Deadline(1_000)), DeleteTopics(["t"], Deadline(1_000)),
+    DescribeResources(ResourceType.TOPIC, ["t"]), CreateTopics([NewTopic("t")], Deadline(1_000)),
+    DeleteTopics(["t"], Deadline(1_000)),
     FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True),
     FindPending("g", [TopicPartition("t", 0)]), InitProducerId(),
     ListGroups(), ListTransactions(["Ongoing"], [7], 1_000), DescribeTransaction("x"), FenceProducer("x"),
