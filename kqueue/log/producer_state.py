@@ -25,10 +25,9 @@ from kqueue.log.transaction_verification import Verification, Verifications
 from kqueue.records.batch import ABORT, COMMIT, TRANSACTIONAL, BatchHeader, Record, decode_control
 
 BATCHES_KEPT = 5
-REORDER_MS = 60_000
-"""A producer moves behind the others when it was idle for longer than this, not with each batch."""
 SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
+LOOKS_PER_REMOVAL = 10
 RAISED_EPOCH_VERSION = 2
 """From this transaction version on, a marker's epoch is above that of its transaction (KIP-890)."""
 NONE = -1
@@ -65,9 +64,12 @@ class ProducerStateEntry:
         transaction_offset: first offset of the open transaction; -1: none is open.
         last_timestamp: time of its last batch or marker, in ms, as the batch says.
         seen_ms: wall clock when that arrived, in ms; -1: before this start.
+        wrote_again: it wrote since its place among the others was last looked at by `forget_idle`.
     """
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset")
+    __slots__ = (
+        "batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset", "wrote_again",
+    )  # fmt: skip
 
     def __init__(self, epoch: int = NONE) -> None:
         self.epoch = epoch
@@ -76,6 +78,7 @@ class ProducerStateEntry:
         self.seen_ms = NONE
         self.coordinator_epoch = NONE
         self.transaction_offset = NONE
+        self.wrote_again = False
 
     def set_epoch(self, epoch: int) -> None:
         """Start a new epoch: its sequence restarts; batches of old epochs cannot be repeated."""
@@ -251,8 +254,8 @@ class ProducerStateManager:
         is_new = producer is None
         if producer is None:
             producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
-        elif seen_ms - producer.seen_ms > REORDER_MS:
-            self.by_id[header.producer_id] = self.by_id.pop(header.producer_id)
+        else:
+            producer.wrote_again = True
         producer.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         batch = BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
@@ -343,14 +346,32 @@ class ProducerStateManager:
         return self._forget(gone)
 
     def forget_idle(self, count: int) -> int:
-        """Remove the `count` producers that were idle longest, except those with an open
+        """Remove `count` producers that have not written for long, except those with an open
         transaction.
 
+        One that wrote since it was last looked at moves behind the others, so that those that write
+        all the time outlive any number of others that write once. Looks at `LOOKS_PER_REMOVAL`
+        producers for each to remove; beyond, it takes the first ones as they come. Source: the
+        algorithm CLOCK of page replacement.
         Returns: how many were removed.
         """
-        return self._forget(
-            list(islice((id for id, producer in self.by_id.items() if producer.transaction_offset < 0), count))
-        )
+        gone: list[int] = []
+        kept: list[tuple[int, ProducerStateEntry]] = []
+        for producer_id, producer in islice(self.by_id.items(), count * LOOKS_PER_REMOVAL):
+            if producer.transaction_offset >= 0 or producer.wrote_again:
+                kept.append((producer_id, producer))
+            else:
+                gone.append(producer_id)
+                if len(gone) == count:
+                    break
+        for producer_id, producer in kept:
+            producer.wrote_again = False
+            del self.by_id[producer_id]
+            self.by_id[producer_id] = producer
+        if not gone:
+            idle = (id for id, producer in self.by_id.items() if producer.transaction_offset < 0)
+            gone = list(islice(idle, count))
+        return self._forget(gone)
 
     def _forget(self, gone: list[int]) -> int:
         for producer_id in gone:
@@ -360,7 +381,7 @@ class ProducerStateManager:
         return len(gone)
 
     def sort_by_idleness(self) -> None:
-        """Sort the producers, longest idle first; `update` keeps the order, to `REORDER_MS`."""
+        """Sort the producers, longest idle first, as `forget_idle` looks at them."""
         self.by_id = dict(sorted(self.by_id.items(), key=lambda item: max(item[1].last_timestamp, item[1].seen_ms)))
 
     def items(self) -> Iterator[tuple[int, ProducerStateEntry]]:

@@ -9,7 +9,6 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
-from kqueue.log.producer_state import REORDER_MS
 from kqueue.storage import MemoryStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch
@@ -43,7 +42,6 @@ def test_the_longest_idle_are_forgotten_and_live_ones_keep_their_sequence(caplog
     desk = Desk()
     for producer in range(10):
         desk.write(producer)
-        desk.clock.advance(REORDER_MS + 1)
     desk.write(0, sequence=1)  # it is not the longest idle any more
     for producer in range(100, 105):
         desk.write(producer)
@@ -54,6 +52,26 @@ def test_the_longest_idle_are_forgotten_and_live_ones_keep_their_sequence(caplog
     assert not desk.write(1, sequence=5), "one that was forgotten goes on with any sequence, as after it has expired"
     lines = [record for record in caplog.records if "kqueue.max.producer.ids" in record.getMessage()]
     assert len(lines) == 1
+
+
+def test_a_producer_that_writes_all_the_time_outlives_a_flood_of_others() -> None:
+    """Its duplicates are recognized, however many producer ids another client makes up."""
+    desk = Desk()
+    desk.write(1)
+    for number in range(1, 200):
+        desk.write(1000 + number)
+        assert not desk.write(1, sequence=number)
+        assert desk.write(1, sequence=number), f"the repetition of {number} is recognized"
+    assert len(desk.known()) == 10
+
+
+def test_producers_that_all_write_again_give_way_too() -> None:
+    desk = Desk()
+    for number in range(100):
+        desk.write(number)
+        desk.write(number, sequence=1)
+    assert len(desk.known()) == 10
+    assert 99 in desk.known()
 
 
 def test_the_bound_holds_over_all_logs_and_the_largest_gives_way() -> None:
