@@ -12,6 +12,8 @@ from kqueue.base.errors import InvalidTopic
 
 TOPIC_LENGTH_MAX = 249
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC = "__cluster_metadata"
+"""Kafka's log of the cluster's metadata: in a data folder of Kafka, never a topic of ours."""
 NEAREST_LENGTH_MAX = 1000
 UUID_ZERO = bytes(16)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z", re.ASCII)

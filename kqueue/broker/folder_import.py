@@ -12,9 +12,9 @@ import logging
 from collections.abc import Mapping
 
 from kqueue.base.errors import SettingError, StorageFailed
-from kqueue.base.names import INTERNAL_TOPICS, uuid_text
+from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, uuid_text
 from kqueue.base.settings import Config
-from kqueue.broker.kafka_metadata import METADATA_TOPIC, KafkaTopic, log_fingerprint, read_topics
+from kqueue.broker.kafka_metadata import KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
 from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, TRANSACTIONS_TOPIC, Topics

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.base.names import METADATA_TOPIC
 from kqueue.log.formats.filenames import LOG, parse_file_name
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.records.batch import BatchHeader, iter_records
@@ -30,7 +31,6 @@ from kqueue.records.varints import read_raw
 from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.broker")
-METADATA_TOPIC = "__cluster_metadata"
 FRAME_VERSION = 1
 TOPIC, PARTITION, SETTING, REMOVED, BEGIN, ABORT = 2, 3, 4, 9, 23, 25
 OWNED_BY_TOPIC = 2

@@ -25,7 +25,15 @@ from kqueue.base.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from kqueue.base.names import INTERNAL_TOPICS, check_topic, collision_key, parse_uuid, random_uuid, uuid_text
+from kqueue.base.names import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    check_topic,
+    collision_key,
+    parse_uuid,
+    random_uuid,
+    uuid_text,
+)
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.base.sliced_task import SlicedWork
@@ -211,10 +219,12 @@ class Topics:
         be created.
         """
         name = check_topic(new.name)
-        if name in INTERNAL_TOPICS and not internal:
-            raise InvalidTopic(f"topic {name} is internal: the broker creates it when it needs it")
+        if name == METADATA_TOPIC:
+            raise InvalidRequest(f"topic {name} is Kafka's log of metadata: its folder is never opened as a topic")
         if name in self._topics or name in self._creating:
             raise TopicAlreadyExists(f"topic {name!r} already exists")
+        if name in INTERNAL_TOPICS and not internal:
+            raise InvalidTopic(f"topic {name} is internal: the broker creates it when it needs it")
         other = self._collisions.get(collision_key(name))
         if other is not None:
             raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are the same in metric names")

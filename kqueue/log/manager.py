@@ -15,7 +15,7 @@ from functools import partial
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FolderLost, StorageFailed
 from kqueue.base.jobs import Jobs
-from kqueue.base.names import random_uuid, uuid_text
+from kqueue.base.names import METADATA_TOPIC, random_uuid, uuid_text
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.log.checkpoint_writer import LogCheckpoints, checkpoint_of, lower_recovery_point
@@ -38,7 +38,7 @@ from kqueue.storage import Storage
 logger = logging.getLogger("kqueue.log")
 PRODUCER_IDS_MAX_DEFAULT = 100_000
 FOLDER_STRAY = "-stray"
-NOT_OURS = {"__cluster_metadata"}
+NOT_OURS = {METADATA_TOPIC}
 """Logs that are never opened: Kafka recovers its own one whenever it starts."""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
-from kqueue.base.names import INTERNAL_TOPICS, did_you_mean, parse_partition_folder
+from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, did_you_mean, parse_partition_folder
 from kqueue.log_tools.arrow import ROWS_MAX, batches_of_logs, require_pyarrow, schema
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder, open_log
@@ -39,7 +39,7 @@ SUFFIXES: dict[str, Format] = {
 }
 PARTIAL = ".partial"
 STANDARD_OUTPUT = "-"
-HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}
+HIDDEN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
 
 
 @dataclass(slots=True)

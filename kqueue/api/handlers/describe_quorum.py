@@ -17,7 +17,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import UnknownTopicOrPartition
-from kqueue.base.names import parse_uuid
+from kqueue.base.names import METADATA_TOPIC, parse_uuid
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.describe_quorum import (
@@ -33,7 +33,6 @@ from kqueue.wire.messages.describe_quorum import (
 
 VERSIONS = (0, 2)
 VERSION_NODES = 2
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = 0
 
 

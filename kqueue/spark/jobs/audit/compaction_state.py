@@ -10,7 +10,8 @@ from pathlib import Path
 
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import CorruptIndex, StorageFailed
-from kqueue.broker.kafka_metadata import METADATA_TOPIC, read_topics
+from kqueue.base.names import METADATA_TOPIC
+from kqueue.broker.kafka_metadata import read_topics
 from kqueue.broker.topics import PREFIX
 from kqueue.client.errors import BrokerRefused
 from kqueue.client.topic_partition import TopicPartition

@@ -142,6 +142,20 @@ def test_validate_only_returns_the_result_without_creating(version: int) -> None
     assert len(client.sim.store.read("/topics/")) == 0
 
 
+def test_kafkas_metadata_log_is_never_a_topic() -> None:
+    client = SimulatedClient()
+    assert create(client, topic("__cluster_metadata"))["__cluster_metadata"].error_code == ErrorCode.INVALID_REQUEST
+    assert client.sim.broker.topics.names() == []
+
+
+def test_an_internal_topic_is_refused_and_one_that_is_there_already_exists() -> None:
+    client = SimulatedClient()
+    name = "__consumer_offsets"
+    assert create(client, topic(name))[name].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    client.sim.broker.topics.create_on_demand(name)
+    assert create(client, topic(name))[name].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
 def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
     client = SimulatedClient()
     client.sim.jobs.submit = lambda job: None
