@@ -277,7 +277,7 @@ class CleanupScheduler:
         """
         view = self._view(partition, topic, partition.log)
         plans: list[tuple[str, Plan]] = []
-        for name in topic.config["cleanup.policy"]:
+        for name in dict.fromkeys(topic.config["cleanup.policy"]):  # one may be named twice
             title = f"cleanup policy {name!r}"
             try:
                 entry = POLICIES.entry(name)

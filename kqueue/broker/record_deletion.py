@@ -54,7 +54,7 @@ class RecordDeletion:
         partition = topic.partition(index)
         if topic.is_internal:
             raise InvalidTopic(f"topic {topic.name} is internal: its records can't be deleted")
-        if list(topic.config["cleanup.policy"]) == ["compact"]:
+        if set(topic.config["cleanup.policy"]) == {"compact"}:
             raise PolicyViolation(
                 f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted"
             )

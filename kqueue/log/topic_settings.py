@@ -40,7 +40,7 @@ def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str,
 
 
 def _policies(value: list[str]) -> bool:
-    """Return whether the names are distinct cleanup policies.
+    """Check that there are cleanup policies of these names.
 
     Raises: SettingError: names the unknown policy and lists the known ones.
     """
@@ -49,7 +49,7 @@ def _policies(value: list[str]) -> bool:
             POLICIES.get(name)
         except PluginError as error:
             raise SettingError(f"cleanup.policy={','.join(value)}: {error}") from None
-    return bool(value) and len(set(value)) == len(value)
+    return True
 
 
 def _gzip_level(value: int) -> bool:
@@ -207,7 +207,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         Validator("names of cleanup policies", _policies),
         "delete: delete old segments. compact: keep the last value of each key and require keys. "
         "consumed: delete what the groups of kqueue.consumed.groups have consumed. Several policies can "
-        "be named, including those of plugins.",
+        "be named, including those of plugins. Without any, all records stay (KIP-1161).",
         "log.cleanup.policy",
     ),
     _row(

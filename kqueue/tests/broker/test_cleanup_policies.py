@@ -28,6 +28,19 @@ from kqueue.tests.broker.cleanup_broker import (
 )
 
 
+def test_without_a_policy_only_deleted_records_go() -> None:
+    """KIP-1161: an empty list keeps all records."""
+    sim = Simulation(SETTINGS)
+    topic = sim.topic("kept", cleanup_policy="", **{**SEGMENT, "retention_ms": "1", "retention_bytes": "1"})
+    partition = topic.partition(0)
+    fill(sim, partition, 10)
+    sim.advance(10 * CHECK_MS)
+    assert (partition.log_start_offset, len(records(partition))) == (0, 10)
+    sim.broker.deletion.delete_before(topic, 0, 5)
+    sim.advance(CHECK_MS)
+    assert (partition.log_start_offset, bases(partition)[0]) == (5, 4)
+
+
 def test_what_all_groups_have_consumed_goes() -> None:
     """S5.4"""
     sim = Simulation(SETTINGS)

@@ -104,7 +104,7 @@ def test_the_strongest_source_of_a_topics_value_counts() -> None:
         (TOPIC, ConfigChange(SET, "retention.mss", "1"), InvalidConfig, "Unknown topic config name: retention.mss"),
         (TOPIC, ConfigChange(SET, "retention.ms", "-5"), InvalidConfig, "retention.ms='-5': expected.*at least -1"),
         (TOPIC, ConfigChange(SET, "retention.ms", "x"), InvalidConfig, "expected a 64-bit number"),
-        (TOPIC, ConfigChange(SUBTRACT, "cleanup.policy", "delete"), InvalidConfig, "cleanup.policy"),
+        (TOPIC, ConfigChange(APPEND, "cleanup.policy", "shred"), InvalidConfig, "cleanup.policy"),
         (TOPIC, ConfigChange(SET, "kqueue.partitioner", "nope"), InvalidConfig, "nope"),
         (TOPIC, ConfigChange(SET, "max.compaction.lag.ms", "5"), InvalidConfig, "min.compaction.lag.ms"),
         (BROKER, ConfigChange(SET, "log.retention.mss", "1"), SettingError, "no broker setting is called"),
