@@ -346,10 +346,12 @@ class GroupCoordinator:
     def delete_offsets(self, group_id: str, keys: Sequence[TopicPartition]) -> Promise[Outcomes]:
         """Delete committed offsets. Source: KIP-496, Kafka OffsetMetadataManager.deleteOffsets.
 
-        Returns: a promise with an outcome for each of `keys`: None, also where nothing was
-            committed, or why it was refused. It fails as `OffsetManager.commit` does.
-        Raises: GroupIdNotFound, NotCoordinator. NonEmptyGroup: the members are no consumers.
+        Returns: an outcome per key: None, also where nothing was committed, or why it was refused.
+            The promise fails as `OffsetManager.commit` does.
+        Raises: InvalidGroupId, GroupIdNotFound, NotCoordinator. NonEmptyGroup: of other members.
         """
+        if not group_id:
+            raise InvalidGroupId("a group id must not be empty")
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None or group.state is ClassicGroupState.DEAD:

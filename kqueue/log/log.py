@@ -158,9 +158,8 @@ class Log(FailableLog):
         if header.producer_id >= 0:
             duplicate = self.producers.check(header, client=client)
             if duplicate is not None:
-                append_time_ms = duplicate.timestamp if self.config.log_append_time else -1
-                first_offset, last_offset = duplicate.first_offset, duplicate.last_offset
-                return AppendResult(first_offset, last_offset, append_time_ms, self.start_offset, True, self.end_offset)
+                offsets_and_time = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
+                return AppendResult(*offsets_and_time, self.start_offset, True, self.end_offset)
         space = self.space
         if space is not None and space.refusal is not None and client:
             space.check()

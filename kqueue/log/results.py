@@ -14,8 +14,8 @@ class AppendResult(NamedTuple):
     """The offsets of an appended batch. Kafka's LogAppendInfo.
 
     log_append_time_ms: -1 unless the topic stamps times. next_offset: the log end after the append.
-    duplicate: a producer repeated the batch; nothing was written, and the offsets are the original
-    ones.
+    duplicate: a producer repeated the batch; nothing was written, the offsets are the original
+    ones, and the time is the greatest of the original batch, as Kafka answers.
     """
 
     base_offset: int

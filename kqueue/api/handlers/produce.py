@@ -81,6 +81,16 @@ ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1
 NO_OFFSET = -1
+WITHOUT_START_OFFSET = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Errors of an append that Kafka answers without the log start offset."""
 
 
 def handle(
@@ -318,6 +328,9 @@ class DelayedProduce:
             transaction = self.transaction
             if transaction is not None:
                 transaction.raise_error(partition)
+        except KqueueError as error:
+            return partition_error(data.index, error)
+        try:
             appended = topic.appender.append(
                 partition,
                 data.records,
@@ -326,12 +339,12 @@ class DelayedProduce:
                 transaction=transaction,
             )
         except NotLeader as error:
-            return self._not_leader(topic.partition(data.index), error)
+            return self._not_leader(partition, error)
         except TooManyOpenFiles as error:
             self.no_file = True
             return partition_error(data.index, error)
         except KqueueError as error:
-            return partition_error(data.index, error)
+            return _with_start_offset(partition_error(data.index, error), partition)
         if partition.backlog is not None and (throttle_ms := partition.backlog.throttle_ms()):
             self.response.throttle_time_ms = max(self.response.throttle_time_ms, throttle_ms)
             self.context.throttle(throttle_ms)
@@ -397,6 +410,7 @@ class DelayedProduce:
             _set_error(response, error)
             response.base_offset = NO_OFFSET
             response.record_errors = _record_errors(error)
+            _with_start_offset(response, deferred.partition)
             return True
         response.base_offset = appended.base_offset
         response.log_append_time_ms = appended.log_append_time_ms
@@ -439,6 +453,13 @@ def partition_error(index: int, error: BaseException) -> PartitionProduceRespons
         index=index, error_code=code_of(error), base_offset=NO_OFFSET, error_message=message_of(error)
     )
     response.record_errors = _record_errors(error)
+    return response
+
+
+def _with_start_offset(response: PartitionProduceResponse, partition: Partition) -> PartitionProduceResponse:
+    """Set the log start offset of a refused append, if clients get it with this error."""
+    if partition.is_open and response.error_code not in WITHOUT_START_OFFSET:
+        response.log_start_offset = partition.log_start_offset
     return response
 
 

@@ -50,6 +50,7 @@ def test_offsets_of_a_group_without_members_go() -> None:
 
 def test_a_group_that_is_not_there() -> None:
     assert delete(world(), {"t": [0]}) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(world(), {"t": [0]}, group_id="") == ErrorCode.INVALID_GROUP_ID
 
 
 def test_what_members_may_read_stays() -> None:

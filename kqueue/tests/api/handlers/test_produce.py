@@ -208,16 +208,17 @@ def test_clients_do_not_write_to_internal_topics(version: int) -> None:
 
 def test_a_repeated_batch_is_answered_like_the_first_and_appended_once(client: SimulatedClient) -> None:
     first = batch(b"a", b"b", producer_id=9, epoch=0, base_sequence=0)
-    for _ in range(2):
+    for time_ms in (-1, NOW_MS + 1):  # Kafka answers a repetition with the time of the batch
         partition_response = client.produce("t", first)
         assert (partition_response.error_code, partition_response.base_offset) == (0, 0)
+        assert partition_response.log_append_time_ms == time_ms
     assert values(client) == [b"a", b"b"]
 
 
 def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(client: SimulatedClient) -> None:
     client.produce("t", batch(b"a", producer_id=9, epoch=1, base_sequence=0))
     gap = client.produce("t", batch(b"b", producer_id=9, epoch=1, base_sequence=5))
-    assert gap.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (gap.error_code, gap.base_offset, gap.log_start_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 0)
     old = client.produce("t", batch(b"c", producer_id=9, epoch=0, base_sequence=0))
     assert old.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert values(client) == [b"a"]
