@@ -383,7 +383,7 @@ class Config:
                 observer.check(changed)
 
     def set_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> set[str]:
-        """Replace the values of a dynamic source and tell the observers.
+        """Replace the values of a dynamic source and call the observers.
 
         Args:
             values: parsed, by name.

@@ -384,7 +384,7 @@ class Backlogs:
             backlog.partitions[partition].commit(group, offset)
 
     def _open_logs(self, backlog: TopicBacklog) -> SlicedWork[None]:
-        """Open the logs whose ends are unknown: opening tells their backlog (`opened`)."""
+        """Open the logs whose ends are unknown: opening counts their backlog (`opened`)."""
         for one in backlog.partitions:
             partition = one.partition
             if self._topics.get(backlog.name) is not backlog:

@@ -1,7 +1,7 @@
 """Feature levels of the cluster: which formats and protocols are in use (KIP-584).
 
-A level that nobody changed is the default of this build. A changed one is stored, in one entry of
-the metadata store, and outlives a newer build with another default. The table is `FEATURES`; a
+A level that was never changed is the default of this build. A changed one is stored, in one entry
+of the metadata store; a newer build with another default keeps it. The table is `FEATURES`; a
 feature enters it once its level is true.
 Source: Kafka's FeatureControlManager.
 """

@@ -176,7 +176,7 @@ class LogMover:
         """Bring a partition's log to a data folder; no effect where it is there, or on its way.
 
         A partition without a folder is created there.
-        Raises: StorageFailed: a data folder is offline, so nobody knows what it holds.
+        Raises: StorageFailed: a data folder is offline, and may hold the partition.
         """
         move = self._moves.get(key)
         if move is not None and move.target is not target:
@@ -443,7 +443,7 @@ class LogMover:
     def resume(self) -> None:
         """Begin the moves again that the last stop has interrupted. Call it once, after the start.
 
-        Their copies are removed: after a crash nobody can tell what of them is on disk.
+        Their copies are removed: after a crash it is unknown which of their bytes are on disk.
         """
         for target in self._folders:
             for key in target.moved.entries:

@@ -298,7 +298,7 @@ class LogManager:
         """Use what a `RecoveryTask` has found, from now on: `open` then reads almost nothing.
 
         The next checkpoints have it, so a crash before the log is opened costs no second recovery
-        of what lies below.
+        below them.
         """
         folder = self._folder_of(key)
         assert folder is not None, f"{key} is there until it is recovered"

@@ -126,7 +126,7 @@ def _numeric_overrides(entries: Sequence[str]) -> dict[str, int]:
 def _check_change(config: Config, overrides: Mapping[str, int]) -> None:
     """Raise SettingError for limits that would admit no client, not even one to change them."""
     if config["max.connections"] == 0:
-        raise SettingError("max.connections=0: expected at least 1 at run time, nobody could connect to raise it again")
+        raise SettingError("max.connections=0: expected at least 1 at run time, or no client could connect to raise it again")
     _check_addresses(config, overrides)
 
 

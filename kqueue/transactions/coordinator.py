@@ -212,7 +212,7 @@ class TransactionCoordinator:
             EndRequest(transactional_id, ProducerIdAndEpoch(producer_id, epoch), commit, transaction_version)
         )
 
-    # --- what there is
+    # --- descriptions
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
         """Return what is known of a transactional id. Raises: TransactionalIdNotFound,

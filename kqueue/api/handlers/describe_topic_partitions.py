@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75): topics and partitions, page by page (KIP-966).
 
-Version 0: topics in the order of their names; no topic stands for all. A page holds at most
+Version 0: topics in the order of their names; no topic means all. A page holds at most
 `response_partition_limit` partitions, and at most `max.request.partition.size.limit`. Its cursor
 is where the next page begins.
 

@@ -1,6 +1,6 @@
 """Offsets that were committed in transactions which have not ended yet (KIP-447).
 
-A pending offset is no committed one: it is fetched by nobody. A consumer that asks for stable
+A pending offset is not committed: no OffsetFetch returns it. A consumer that asks for stable
 offsets is refused while one is pending for its partition, and retries. Source: Kafka
 OffsetMetadataManager.
 """

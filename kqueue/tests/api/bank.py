@@ -2,7 +2,7 @@
 
 `Teller` is the usual consume-transform-produce loop, by bare requests: it reads an order, writes
 both new balances, and stores its position, in one transaction. The sum of all balances never
-changes, and each order is carried out once, whoever is killed when.
+changes, and each order is carried out once, also if a teller or the broker is killed.
 """
 
 from __future__ import annotations

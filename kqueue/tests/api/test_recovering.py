@@ -86,7 +86,7 @@ def test_requests_for_the_partition_are_refused_with_an_error_that_clients_retry
 
 def test_a_fetch_gets_what_is_ready_and_does_not_wait_for_the_rest() -> None:
     client = crashed()
-    client.sim.jobs.pending.clear()  # recovery stands still
+    client.sim.jobs.pending.clear()  # recovery does not go on
     client.sim.topic("new")
     client.produce("new", batch(b"x"))
     both = request(client, 12, want(offset=0), max_wait_ms=5000)

@@ -66,7 +66,7 @@ def test_a_check_of_an_observer_refuses_values(target: BrokerTarget, config: Con
     assert target.check("7", {"own": 3, "all": 2})
     with pytest.raises(InvalidRequest, match="too much"):
         target.check("7", {"own": 3, "all": 3})
-    assert target.check("7", {"own": 9, "all": 1})  # `all` does not change, so nobody looks
+    assert target.check("7", {"own": 9, "all": 1})  # `all` does not change, so it is not checked
 
 
 def test_a_damaged_record_fails_the_start() -> None:

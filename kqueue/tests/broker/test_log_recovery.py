@@ -101,7 +101,7 @@ def test_internal_topics_come_first_then_those_written_last(monkeypatch: pytest.
     kill(before)
     sim = started(before)
     order = []
-    sim.jobs.step()  # lists what there is
+    sim.jobs.step()  # lists the files
     while not sim.broker.recovery.is_done:
         order += [name for name in job_names(sim) if name.startswith("recover ")]
         sim.jobs.step()

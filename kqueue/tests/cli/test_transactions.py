@@ -67,7 +67,7 @@ def producer(broker: kqueue.Broker, topic: str) -> Iterator[KafkaProducer]:
 
 
 class ProduceAlone(Produce):
-    """A batch in a transaction that the coordinator never hears of."""
+    """A batch in a transaction that the coordinator does not know."""
 
     def versions(self, cluster: MetadataCache, topics: Any) -> tuple[int, int]:
         return 3, 9

@@ -219,7 +219,7 @@ def test_the_brokers_own_batches_have_an_epoch_but_no_sequence() -> None:
 
 
 def test_ended_transactions_are_forgotten_below_the_high_watermark() -> None:
-    """Also where nobody reads: a partition without consumers has no other caller."""
+    """Also without a read: a partition without consumers has no other caller."""
     producers = fed(header(0, transactional=True), header(0, producer_id=2, transactional=True))
     for offset, producer_id in ((2, 1), (3, 2)):
         producers.end_transaction(header(0, producer_id=producer_id), EndTransactionMarker(COMMIT, 0), offset)

@@ -67,7 +67,7 @@ def test_quotas_follow_the_settings() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"max.connections": 0}, "nobody could connect to raise it again"),
+        ({"max.connections": 0}, "no client could connect to raise it again"),
         ({"max.connections.per.ip": 0}, "which names none"),
         ({"max.connections.per.ip.overrides": ["localhost:5"]}, "expected address:number, found 'localhost:5'"),
         ({"max.connections.per.ip.overrides": ["127.0.0.1"]}, "expected address:number"),

@@ -86,7 +86,7 @@ def test_a_later_plain_commit_is_not_taken_back_by_the_marker() -> None:
     world = World()
     commit_transactional(world, 5)
     commit_simple(world, 9)
-    assert is_pending(world), "until the marker nobody who asks for stable offsets reads it"
+    assert is_pending(world), "until the marker a consumer that asks for stable offsets does not get it"
     end_transaction(world)
     assert committed_offsets(world) == committed_offsets(world.restarted()) == {("t", 0): 9}
 
