@@ -20,6 +20,7 @@ from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
+from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.purgatory import DelayedOperation
@@ -380,4 +381,4 @@ class Server:
         while (unsent := self.connections.unsent()) and loop.time() < deadline:
             await asyncio.sleep(STOP_POLL_S)
         if unsent:
-            logger.warning("closing %d connections that did not take their answers", unsent)
+            logger.warning("closing %s that did not take all responses", counted(unsent, "connection"))

@@ -14,3 +14,8 @@ def size_text(size: float) -> str:
         size /= 1000
         unit = larger
     return f"{size:,.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 record``, ``1,234 records``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

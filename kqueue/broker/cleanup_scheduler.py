@@ -19,6 +19,7 @@ from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX, Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.text import counted
 from kqueue.base.timers import PeriodicTimer, Timers
 from kqueue.broker.partition import Partition
 from kqueue.broker.pre_delete import PreDeleteTasks
@@ -204,9 +205,9 @@ class CleanupScheduler:
         dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)
         if dropped is not None:
             logger.info(
-                "%s-%d: dropped %d segments, offsets %d to %d, %d bytes: %s",
-                topic.name, partition.index, dropped.count, dropped.base_offset, dropped.end_offset - 1,
-                dropped.size, drop.why,
+                "%s-%d: dropped %s, offsets %d to %d, %d bytes: %s",
+                topic.name, partition.index, counted(dropped.count, "segment"), dropped.base_offset,
+                dropped.end_offset - 1, dropped.size, drop.why,
             )  # fmt: skip
             self._deleter.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
             partition.log_start_moved()

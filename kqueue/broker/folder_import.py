@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, uuid_text
 from kqueue.base.settings import Config
+from kqueue.base.text import counted
 from kqueue.broker.kafka_metadata import KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
@@ -64,9 +65,7 @@ def import_folders(metadata: MetadataCache, logs: LogManager, config: Config) ->
         _topics_of_folders(logs, config, kafkas) if stored is None else _topics_of_kafka(metadata, logs, config, kafkas)
     )
     if imported or deleted_ids:
-        logger.warning(
-            "the data folder was used by another broker: imported %d topics from their folders", len(imported)
-        )
+        logger.warning("the data folder was used by another broker: imported %s", counted(len(imported), "topic"))
         puts[EPOCH_KEY] = json.dumps(
             max(logs.highest_epoch() + 1, json.loads(metadata.get(EPOCH_KEY) or b"0"))
         ).encode()

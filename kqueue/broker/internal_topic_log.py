@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RecordTooLarge
+from kqueue.base.text import counted
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.broker.topics import Topic, Topics
@@ -130,7 +131,7 @@ class InternalTopicLog:
         header = read_header(batch)
         try:
             if limited and len(batch) > size_max:
-                what = f"{header.record_count} records of {len(batch)} bytes"
+                what = f"{counted(header.record_count, 'record')} of {len(batch)} bytes"
                 raise RecordTooLarge(f"{what}, where max.message.bytes of {self._topic} is {size_max}")
             end = partition.append(memoryview(batch), header, client=False).next_offset
         except KqueueError as error:

@@ -29,6 +29,7 @@ from kqueue.base.errors import JobCancelled, JobFailed, LogRecovering, ProcessDi
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.settings import KiB, MiB
+from kqueue.base.text import counted
 from kqueue.broker.partition import Partition
 from kqueue.log.folders.partition_folders import TopicPartition
 from kqueue.log.formats.filenames import LOG, file_name, parse_file_name
@@ -192,8 +193,8 @@ class LogRecovery:
             folder.is_measured = True
             total = sum(folder.sizes.get(key, 0) for key in folder.waiting)
             logger.info(
-                "%s: recovering %d logs, reading %.1f MB; each is served when it is ready",
-                folder.storage.location, len(folder.waiting), total / MiB,
+                "%s: recovering %s, reading %.1f MB; each is served when it is ready",
+                folder.storage.location, counted(len(folder.waiting), "log"), total / MiB,
             )  # fmt: skip
             self._start_jobs(folder)
 
@@ -309,8 +310,8 @@ class LogRecovery:
         seconds = (now_ms - self._began_ms) / 1000
         if not self._pending and self._count:
             logger.info(
-                "recovered %d logs in %.1f s, %d have failed",
-                self._count_settled - self._count_failed, seconds, self._count_failed,
+                "recovered %s in %.1f s, %d failed",
+                counted(self._count_settled - self._count_failed, "log"), seconds, self._count_failed,
             )  # fmt: skip
             self._count = 0
         elif self._count and now_ms - self._reported_ms >= PROGRESS_MS:

@@ -37,6 +37,7 @@ from kqueue.base.names import (
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.text import counted
 from kqueue.broker import deleted_topics
 from kqueue.broker.append_path import ProduceAppender
 from kqueue.broker.config_changes import check_size
@@ -327,10 +328,10 @@ class Topics:
         if topic.is_internal:
             raise InvalidTopic(f"topic {name} is internal: its number of partitions is fixed")
         if count <= have:
-            raise InvalidPartitions(f"topic {name} has {have} partitions; {count} is not more")
+            raise InvalidPartitions(f"topic {name} has {counted(have, 'partition')}; {count} is not more")
         if assignments is not None and len(assignments) != count - have:
             raise InvalidReplicaAssignment(
-                f"{count - have} new partitions need as many assignments, found {len(assignments)}"
+                f"expected {counted(count - have, 'assignment')} for as many new partitions, found {len(assignments)}"
             )
         for brokers in assignments or ():
             check_replicas(brokers, self._host.node_id)
@@ -437,7 +438,7 @@ class Topics:
         have = self._partition_count + self._growing
         if have + count > limit:
             raise PolicyViolation(
-                f"topic {name}: {count} more partitions than the existing {have} "
+                f"topic {name}: {counted(count, 'more partition')} than the existing {have:,} "
                 f"would exceed kqueue.max.partitions={limit}"
             )
 

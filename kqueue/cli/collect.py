@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.base.text import counted
 from kqueue.cli.connect import (
     BrokerNotFound,
     addresses,
@@ -23,7 +24,7 @@ from kqueue.cli.connect import (
     find_broker,
     require_client,
 )
-from kqueue.cli.output import Counter, counted
+from kqueue.cli.output import Counter
 from kqueue.cli.signals import stop_on_signal
 from kqueue.cli.topic_creation import TopicCreationNotice
 

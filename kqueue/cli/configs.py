@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
-from kqueue.cli.output import columns, counted, output_option, print_json
+from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
     from kqueue.client import Client, ConfigChange, ResourceType, SettingRow

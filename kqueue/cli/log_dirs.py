@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.base.text import size_text
+from kqueue.base.text import counted, size_text
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
-from kqueue.cli.output import counted, output_option, print_json, table_console
+from kqueue.cli.output import output_option, print_json, table_console
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

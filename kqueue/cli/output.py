@@ -61,11 +61,6 @@ def table_console() -> Console:
     return console if console.is_terminal else Console(width=PIPE_WIDTH)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 record``, ``1,234 records``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 class Counter:
     """A counter on standard error while a command works; silent unless `shown`."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kqueue.base.errors import PluginError
+from kqueue.base.text import counted
 from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
 from kqueue.cli.connect import (
     addresses,
@@ -21,7 +22,7 @@ from kqueue.cli.connect import (
     require_client,
 )
 from kqueue.cli.formats import RecordToSend, parse_json, parse_line
-from kqueue.cli.output import Counter, counted
+from kqueue.cli.output import Counter
 from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
 from kqueue.cli.topic_creation import TopicCreationNotice
 from kqueue.client.kafka_python import flush

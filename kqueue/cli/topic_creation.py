@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from kqueue.base.names import did_you_mean
+from kqueue.base.text import counted
 from kqueue.cli.connect import own_client
-from kqueue.cli.output import counted
 
 ANSWER_TIMEOUT_MS = 5_000
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.names import uuid_text
+from kqueue.base.text import counted
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values
-from kqueue.cli.output import counted, output_option, print_json
+from kqueue.cli.output import output_option, print_json
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client
-from kqueue.cli.output import columns, counted, output_option, print_json
+from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
     from kqueue.client import AbortMarker, Client, ProducerState, TopicPartition, TransactionDescription

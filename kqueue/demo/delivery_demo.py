@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from kqueue.base.text import size_text
+from kqueue.base.text import counted, size_text
 from kqueue.demo import clients
 from kqueue.demo.clients import CONSUMERS, GROUP, PARTITIONS, TOPIC, GroupRead
 from kqueue.demo.delivery_tracker import DeliveryTracker
@@ -41,9 +41,10 @@ class DeliveryResult:
         if tracker.sent != self.flights:
             found.append(f"{tracker.sent:,} of {self.flights:,} flights were sent")
         if self.stored != tracker.sent:
-            found.append(f"the topic held {self.stored:,} records after {tracker.sent:,} were sent")
+            found.append(f"the topic held {counted(self.stored, 'record')} after {tracker.sent:,} were sent")
         if self.stored_after != self.stored:
-            found.append(f"the topic held {self.stored_after:,} records after the restart, {self.stored:,} before")
+            records = counted(self.stored_after, "record")
+            found.append(f"the topic held {records} after the restart, {self.stored:,} before")
         if self.after.began_at != self.before.count:
             found.append(
                 f"the group went on at {self.after.began_at:,} after the restart, "

@@ -13,6 +13,7 @@ from kqueue.api.request_topics import RequestTopic, find_api, topic_name_of, top
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB
+from kqueue.base.text import counted
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.network.contract import Chunks
 from kqueue.network.interception import RequestObserver
@@ -59,7 +60,7 @@ class RecordedRequest(RequestObserver):
     def __str__(self) -> str:
         """Return one line: time, API, client, topics and errors."""
         named = self.named
-        more = f" and {len(named) - TOPICS_SHOWN} topics more" if len(named) > TOPICS_SHOWN else ""
+        more = f" and {counted(len(named) - TOPICS_SHOWN, 'more topic')}" if len(named) > TOPICS_SHOWN else ""
         about = f" about {'; '.join(map(_told, named[:TOPICS_SHOWN]))}{more}" if named else ""
         errors = f" -> {', '.join(self.errors)}" if self.errors else ""
         who = f"{legible(self.client_id)} ({self.address})" if self.client_id else self.address
@@ -218,7 +219,7 @@ class RequestLog:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return listing(f"<{len(self)} requests of clients>", list(self))
+        return listing(f"<{counted(len(self), 'request')} of clients>", list(self))
 
     def clear(self) -> None:
         """Remove all requests."""

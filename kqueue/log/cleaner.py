@@ -18,6 +18,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptData, JobCancelled, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
 from kqueue.base.settings import Config, TopicConfig
+from kqueue.base.text import counted
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.compaction_task import CompactionTask
 from kqueue.log.compaction.model import CompactionConfig, CompactionResult, SegmentGroup, SegmentSource
@@ -128,9 +129,8 @@ class LogCleaner:
         self._not_before.pop(candidate.key, None)
         run = self._busy[candidate.key] = _CompactionRun(candidate, segments, self._task(candidate, sources), self)
         self.deleter.pause(candidate.log.folder)
-        logger.info(
-            "%r: compacting %d segments%s", candidate.log, len(segments), f", {candidate.why}" if candidate.why else ""
-        )
+        why = f", {candidate.why}" if candidate.why else ""
+        logger.info("%r: compacting %s%s", candidate.log, counted(len(segments), "segment"), why)
         run.begin()
         return True
 

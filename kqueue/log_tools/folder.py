@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import parse_partition_folder
+from kqueue.base.text import counted
 from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets, decode_partition_metadata
 from kqueue.log.formats.filenames import CLEANED, DELETED, LOG, PARTITION_METADATA, SWAP, parse_file_name
 from kqueue.log.recovery.damage import Damage
@@ -86,7 +87,7 @@ class LogFolder:
             raise NotALogFolder(f"{self.location} holds no log: expected files such as 00000000000000000000{LOG}")
 
     def __repr__(self) -> str:
-        return f"<log {self.location}, {len(self.segments)} segments>"
+        return f"<log {self.location}, {counted(len(self.segments), 'segment')}>"
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()

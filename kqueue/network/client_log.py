@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 
 from kqueue.base.clock import Clock
+from kqueue.base.text import counted
 from kqueue.network.rate_limiter import RateLimiter
 
 
@@ -36,8 +37,8 @@ class ClientLog:
         limiter.count()
         self._all.count()
         if self._left_out:
-            message += " (%d lines like this were left out)"
-            args = (*args, self._left_out)
+            message += " (%s like this left out)"
+            args = (*args, counted(self._left_out, "line"))
             self._left_out = 0
         self._logger.log(level, message, *args, exc_info=error)
 

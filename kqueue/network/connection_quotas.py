@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
+from kqueue.base.text import counted
 
 FILES_RESERVED_MIN = 64
 PER_ADDRESS = "max.connections.per.ip"
@@ -82,12 +83,11 @@ class ConnectionQuotas:
     def admit(self, address: str) -> str | None:
         """Count one more connection and return None, or return which limit it exceeds, as text."""
         if self.total >= self.total_max:
-            return f"there are {self.total} connections already (max.connections)"
+            return f"the broker has {counted(self.total, 'connection')} already (max.connections)"
         allowed = self._overrides.get(address, self._per_address_max)
         if self._by_address[address] >= allowed:
-            return (
-                f"there are {self._by_address[address]} connections from its address already (max.connections.per.ip)"
-            )
+            have = counted(self._by_address[address], "connection")
+            return f"its address has {have} already (max.connections.per.ip)"
         self._by_address[address] += 1
         self.total += 1
         return None
@@ -126,7 +126,7 @@ def _numeric_overrides(entries: Sequence[str]) -> dict[str, int]:
 def _check_change(config: Config, overrides: Mapping[str, int]) -> None:
     """Raise SettingError for limits that would admit no client, not even one to change them."""
     if config["max.connections"] == 0:
-        raise SettingError("max.connections=0: expected at least 1 at run time, or no client could connect to raise it again")
+        raise SettingError("max.connections=0: expected at least 1 at run time: no client could connect to raise it")
     _check_addresses(config, overrides)
 
 

@@ -71,9 +71,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def _request_section(broker: Broker) -> str:
     """Return the requests of the failed test; the broker's log is in pytest's own section."""
+    from kqueue.base.text import counted
+
     requests = list(broker.requests)
     shown = requests[-REQUESTS_SHOWN:]
-    title = f"{broker!r} had {len(requests)} requests" + (f", the last {len(shown)}:" if shown else "")
+    title = f"{broker!r} had {counted(len(requests), 'request')}" + (f", the last {len(shown)}:" if shown else "")
     return "\n".join([title, *(f"  {request}" for request in shown)])
 
 

@@ -178,7 +178,7 @@ def test_client_that_does_not_read_delays_a_stop_up_to_a_limit(caplog: pytest.Lo
             await asyncio.wait_for(server.stop(), 5)
 
     asyncio.run(test())
-    assert "closing 1 connections that did not take their answers" in caplog.text
+    assert "closing 1 connection that did not take all responses" in caplog.text
 
 
 def test_a_stopped_server_leaves_no_thread_port_or_lock(tmp_path: Path) -> None:

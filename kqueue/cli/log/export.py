@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from kqueue.base.errors import ExtraNeeded, KqueueError
-from kqueue.base.text import size_text
+from kqueue.base.text import counted, size_text
 from kqueue.cli.formats import parse_time
-from kqueue.cli.output import counted
 from kqueue.log_tools.errors import NotALogFolder
 
 FORMATS = ("parquet", "arrow", "jsonl")

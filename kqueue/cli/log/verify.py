@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.base.text import size_text
-from kqueue.cli.output import counted, output_option
+from kqueue.base.text import counted, size_text
+from kqueue.cli.output import output_option
 from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:

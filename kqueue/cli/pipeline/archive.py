@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
-from kqueue.cli.output import counted
 from kqueue.cli.pipeline.spark_command import (
     absolute,
     master_option,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.base.text import size_text
+from kqueue.base.text import counted, size_text
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.output import counted, output_option, table_console
+from kqueue.cli.output import output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
     master_option,
     path_option,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.output import columns, counted, output_option, print_json
+from kqueue.cli.output import columns, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
     absolute,
     hide_progress,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client
-from kqueue.cli.output import columns, counted, output_option
+from kqueue.cli.output import columns, output_option
 
 if TYPE_CHECKING:
     from kqueue.client import Client

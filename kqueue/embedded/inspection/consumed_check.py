@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
+from kqueue.base.text import counted
 from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
 from kqueue.embedded.inspection.groups import committed, names
 
@@ -118,6 +119,6 @@ def _problem(topic: str, group: str, seen: ConsumedState) -> str | None:
         sum(numbers) for numbers in zip(*((one.consumed, one.expected) for one in seen.partitions), strict=True)
     )
     if len(behind) > SHOWN_MAX:
-        behind = [*behind[:SHOWN_MAX], f"and {len(behind) - SHOWN_MAX} partitions more"]
-    records = f"{expected} record{'s' * (expected != 1)}"
+        behind = [*behind[:SHOWN_MAX], f"and {counted(len(behind) - SHOWN_MAX, 'more partition')}"]
+    records = counted(expected, "record")
     return f"group {group} has consumed {consumed} of {records} of {topic}: {', '.join(behind)} ({seen.group})"

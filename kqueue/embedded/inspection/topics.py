@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.settings import format_value
+from kqueue.base.text import counted
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection import record_appender
@@ -59,7 +60,7 @@ class Topic:
             sizes = self._of_partitions(lambda one: one.high_watermark - one.log_start_offset)
         except (KeyError, RuntimeError) as error:
             return f"<topic {self._name}: {error}>"
-        return f"<topic {self._name}: {len(sizes)} partition{'s' * (len(sizes) != 1)}, {sum(sizes.values())} offsets>"
+        return f"<topic {self._name}: {counted(len(sizes), 'partition')}, {counted(sum(sizes.values()), 'offset')}>"
 
     @property
     def partitions(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kqueue.base.text import counted
 from kqueue.log.formats.filenames import (
     CLEANED,
     DELETED,
@@ -89,7 +90,7 @@ def _report_leftovers(leftovers: dict[str, list[str]], report: ReportFile) -> No
         for name in names[:LEFTOVERS_NAMED]:
             report(name, None, "nothing left over", LEFTOVERS[kind], NOTE)
         if len(names) > LEFTOVERS_NAMED:
-            report("", None, "nothing left over", f"{len(names) - LEFTOVERS_NAMED} more {kind} files", NOTE)
+            report("", None, "nothing left over", f"{counted(len(names) - LEFTOVERS_NAMED, f'more {kind} file')}", NOTE)
 
 
 def _report_orphans(files: PartitionFiles, report: ReportFile, severity: str) -> None:

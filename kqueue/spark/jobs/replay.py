@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.names import did_you_mean
+from kqueue.base.text import counted
 from kqueue.client import Client, NewTopic
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.jobs.archive import SCHEMA
@@ -106,12 +107,13 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
         also = f" (and {len(missing) - 1} more are missing)" if len(missing) > 1 else ""
         near = did_you_mean(missing[0], [name for name, one in there.items() if not one.is_internal])
         what = f"there is no topic {missing[0]!r} on {client.options.bootstrap}{near}{also}"
-        raise PipelineFailed(f"{what}: make it with {wanted[missing[0]]} partitions, or have it made with --create")
+        partitions = counted(wanted[missing[0]], "partition")
+        raise PipelineFailed(f"{what}: make it with {partitions}, or have it made with --create")
     for name, count in wanted.items():
         if name in there and len(there[name].partitions) != count:
             found = len(there[name].partitions)
             raise PipelineFailed(
-                f"topic {name!r} has {found} partitions, and the archive's records come from {count}: send "
+                f"topic {name!r} has {counted(found, 'partition')}, and the archive's records come from {count}: send "
                 f"them to a topic with {count}"
             )
     existing = [name for name in wanted if name in there]

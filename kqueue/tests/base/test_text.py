@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.text import size_text
+from kqueue.base.text import counted, size_text
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,8 @@ def test_size_text(size: float, text: str) -> None:
 def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> None:
     number, unit = size_text(size).split()
     assert unit == "GB" or float(number.replace(",", "")) < 1000
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
+def test_counted(count: int, text: str) -> None:
+    assert counted(count, "record") == text

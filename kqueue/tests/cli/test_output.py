@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.cli.output import PIPE_WIDTH, Counter, columns, counted, table_console
+from kqueue.cli.output import PIPE_WIDTH, Counter, columns, table_console
 
 
 def test_columns_are_aligned_and_end_without_blanks() -> None:
@@ -19,11 +19,6 @@ def test_tables_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert table_console().width == PIPE_WIDTH, "nobody sees how wide it is"
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
     assert table_console().width == 91
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
-def test_counted(count: int, text: str) -> None:
-    assert counted(count, "record") == text
 
 
 def test_a_hidden_counter_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,8 @@ def test_nothing_to_complain_of() -> None:
     ("change", "words"),
     [
         ({"flights": 3}, "2 of 3 flights were sent"),
-        ({"stored": 1, "stored_after": 1}, "the topic held 1 records after 2 were sent"),
-        ({"stored_after": 1}, "the topic held 1 records after the restart, 2 before"),
+        ({"stored": 1, "stored_after": 1}, "the topic held 1 record after 2 were sent"),
+        ({"stored_after": 1}, "the topic held 1 record after the restart, 2 before"),
         ({"after": GroupRead([0, 2], 0)}, "the group went on at 0 after the restart, but had committed 1"),
         ({"tracker": DeliveryTracker()}, "0 of 2 flights were sent"),
     ],

@@ -57,7 +57,7 @@ def test_each_request_is_listed_with_its_fields(broker: kqueue.Broker) -> None:
         r"\d+ bytes -> UNKNOWN_TOPIC_OR_PARTITION>"
     )
     assert re.fullmatch(line, repr(one))
-    assert repr(broker.requests) == f"<1 requests of clients>\n{one}"
+    assert repr(broker.requests) == f"<1 request of clients>\n{one}"
 
 
 def test_requests_are_selected_by_api_topic_and_client(broker: kqueue.Broker) -> None:
@@ -133,7 +133,7 @@ def test_lines_are_readable_whatever_clients_send(broker: kqueue.Broker) -> None
     line = str(broker.requests("Produce")[0])
     assert " of '\\x1b[2Jxxxx" in line
     assert "x..." in line
-    assert "about t[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]; u0[0]; u1[0]; u2[0]; u3[0] and 3 topics more," in line
+    assert "about t[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]; u0[0]; u1[0]; u2[0]; u3[0] and 3 more topics," in line
     assert repr(broker.requests).splitlines()[:2] == ["<61 requests of clients>", "(11 before these)"]
     assert len(repr(broker.requests).splitlines()) == 52
 

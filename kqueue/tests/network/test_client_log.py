@@ -22,7 +22,7 @@ def test_lines_of_one_noisy_client_are_suppressed_and_counted(
         "noise 0",
         "noise 1",
         "noise 2",
-        "quiet (7 lines like this were left out)",
+        "quiet (7 lines like this left out)",
         "again",
     ]
 

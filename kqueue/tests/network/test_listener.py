@@ -30,7 +30,7 @@ def test_connection_over_the_limit_is_closed_with_one_line(caplog: pytest.LogCap
             await fourth.ask("ApiVersions", 0)
 
     asyncio.run(test())
-    assert len(lines(caplog, "there are 2 connections already (max.connections)")) == 1
+    assert len(lines(caplog, "the broker has 2 connections already (max.connections)")) == 1
 
 
 def test_connections_are_limited_by_address_with_overrides(
@@ -46,8 +46,8 @@ def test_connections_are_limited_by_address_with_overrides(
             assert await clients[2].closed() == b""
 
     asyncio.run(test())
-    assert len(lines(caplog, "1 connections from its address already")) == 1
-    assert len(lines(caplog, "2 connections from its address already")) == 1
+    assert len(lines(caplog, "its address has 1 connection already")) == 1
+    assert len(lines(caplog, "its address has 2 connections already")) == 1
 
 
 def test_connections_above_the_rate_are_accepted_later() -> None:

@@ -66,7 +66,7 @@ def test_partitions_without_a_commit_are_nowhere(broker: kqueue.Broker, commit: 
     assert text.startswith(
         "group mail has consumed 3 of 24 records of wide: partition 1 at 1 of 2, partition 2 nowhere of 2, "
     )
-    assert text.endswith("partition 10 nowhere of 2, and 1 partitions more (Empty, 0 members)")
+    assert text.endswith("partition 10 nowhere of 2, and 1 more partition (Empty, 0 members)")
     broker.assert_consumed("wide", group="mail", upto={0: 2, 1: 1})
     commit("wide", dict.fromkeys(range(12), 2))
     broker.assert_consumed("wide", group="mail")
