@@ -60,7 +60,7 @@ def _changed_list(
     row: Setting, operation: ConfigOperation, value: str, own: Any, in_force: Callable[[Setting], Any]
 ) -> list[str]:
     if row.kind is not SettingType.LIST:
-        raise InvalidConfig(f"{operation.name} expects a list setting; {row.name} is {row.kind.name}: use SET")
+        raise InvalidConfig(f"{operation.name} is for lists, and {row.name} has one value ({row.kind.name}): use SET")
     items = list((own if own is not None else in_force(row)) or [])
     named = [item.strip() for item in value.split(",") if item.strip()]
     if operation is ConfigOperation.SUBTRACT:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,9 +18,11 @@ if TYPE_CHECKING:
 
 ENTITY_TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics")
 DEFAULTS = "--default"
-VALUE_WIDTH = 60
-NOT_OWN = ("DEFAULT_CONFIG", "STATIC_BROKER_CONFIG")
-_SOURCE_WORDS = {
+VALUE_WIDTH = 40
+"""Longer values are cut in tables of many settings."""
+BROKER_SOURCES = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG")
+OF_BROKERS = ("brokers", "broker-loggers")
+SOURCE_WORDS = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
     "DYNAMIC_BROKER_CONFIG": "broker",
     "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers",
@@ -28,6 +32,9 @@ _SOURCE_WORDS = {
     "DYNAMIC_CLIENT_METRICS_CONFIG": "client-metrics",
     "DYNAMIC_GROUP_CONFIG": "group",
 }
+OPTIONS = {"SET": "--add", "DELETE": "--delete", "APPEND": "--append", "SUBTRACT": "--subtract"}
+"""Of `alter`, by the operation that messages of brokers name."""
+_OPERATION = re.compile(r"(?<!['\w])(SET|DELETE|APPEND|SUBTRACT)(?!['\w])")
 
 
 @click.group()
@@ -52,7 +59,7 @@ def configs() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--default", "defaults", is_flag=True, help="Of brokers: the defaults of all brokers.")
 @click.option("-s", "--setting", "wanted", multiple=True, metavar="SETTING", help="Only this setting; may be repeated.")
-@click.option("--all", "everything", is_flag=True, help="Also settings that have their default, or the broker's value.")
+@click.option("--all", "everything", is_flag=True, help="Also settings with their default, or the broker's value.")
 @output_option
 @bootstrap_option
 def describe(
@@ -65,6 +72,9 @@ def describe(
     bootstrap: str,
 ) -> None:
     """Show settings, where each value comes from, and whether it can change at run time.
+
+    Settings that are set on the topic, group or subscription itself are shown; of a broker those
+    that are set at run time, in its file or on its command line. --all shows the others too.
 
     TYPE is topics, brokers, broker-loggers, groups or client-metrics. Without a NAME the command
     shows all of them. The name of a broker, and of its loggers, is its id.
@@ -81,7 +91,8 @@ def describe(
     command line) or `default`. JSON has Kafka's names of the sources, all values that would count
     without the first, and the explanation of each setting.
     """
-    with own_client(bootstrap) as client:
+    _check_ids(entity_type, names)
+    with own_client(bootstrap) as client, _words_of_options(entity_type):
         kind = _kind(entity_type)
         resources = _resources(client, kind, entity_type, names, defaults)
         described = client.configs(kind, resources, wanted or None)
@@ -89,14 +100,15 @@ def describe(
     if unknown and described:
         raise click.ClickException(f"no setting of {entity_type} is called {', '.join(unknown)}; see `kqueue settings`")
     shows_all = everything or bool(wanted) or entity_type == "broker-loggers"
+    not_own = ("DEFAULT_CONFIG",) if entity_type == "brokers" else ("DEFAULT_CONFIG", *BROKER_SOURCES)
     shown = {
-        name: [row for row in rows.values() if shows_all or row.source not in NOT_OWN]
+        name: [row for row in rows.values() if shows_all or row.source not in not_own]
         for name, rows in described.items()
     }
     if as_json:
         print_json([_as_dict(entity_type, name, rows) for name, rows in shown.items()])
     else:
-        _print(entity_type, shown, everything=shows_all)
+        _print(entity_type, shown, everything=shows_all, value_width=None if wanted else VALUE_WIDTH)
 
 
 @configs.command()
@@ -152,7 +164,8 @@ def alter(
     changes = _changes(added, deleted, appended, subtracted)
     if not changes:
         raise click.UsageError("nothing to change: give --add, --delete, --append or --subtract")
-    with own_client(bootstrap) as client:
+    _check_ids(entity_type, () if defaults else (name or "",))
+    with own_client(bootstrap) as client, _words_of_options(entity_type):
         client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
     settings = ", ".join(change.name for change in changes)
     done = "The changes are valid" if validate_only else "Changed"
@@ -169,6 +182,29 @@ def _changes(
     changes += [ConfigChange(ConfigOperation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
     changes += [ConfigChange(ConfigOperation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
     return changes
+
+
+@contextlib.contextmanager
+def _words_of_options(entity_type: str) -> Iterator[None]:
+    """Turn a broker's refusal into what the user typed: options for the names of operations."""
+    from kqueue.client.errors import BrokerRefused
+
+    try:
+        yield
+    except BrokerRefused as error:
+        words = _OPERATION.sub(lambda match: OPTIONS[match[0]], error.broker_message or str(error))
+        if entity_type == "topics" and error.code_name == "UNKNOWN_TOPIC_OR_PARTITION":
+            words += "; `kqueue topics list` shows all topics"
+        raise click.ClickException(words) from None
+
+
+def _check_ids(entity_type: str, names: Sequence[str]) -> None:
+    """Raise BadParameter if the name of a broker is not an id."""
+    wrong = [name for name in names if entity_type in OF_BROKERS and not name.isdecimal()]
+    if wrong:
+        raise click.BadParameter(
+            f"{wrong[0]!r} is no broker's id; `kqueue cluster info` shows the brokers", param_hint="NAME"
+        )
 
 
 def _kind(entity_type: str) -> ResourceType:
@@ -199,7 +235,7 @@ def _resources(client: Client, kind: ResourceType, entity_type: str, names: Sequ
         return list(names)
     if entity_type == "topics":
         return sorted(client.metadata(None).topics)
-    if entity_type in ("brokers", "broker-loggers"):
+    if entity_type in OF_BROKERS:
         ids = [str(id) for id in sorted(client.metadata([]).brokers)]
         return ids if entity_type == "broker-loggers" else ["", *ids]
     return client.config_resources(kind)
@@ -213,28 +249,29 @@ def _title(entity_type: str, name: str) -> str:
     ) + f" {name}"
 
 
-def _print(entity_type: str, shown: dict[str, list[SettingRow]], *, everything: bool) -> None:
+def _print(entity_type: str, shown: dict[str, list[SettingRow]], *, everything: bool, value_width: int | None) -> None:
     if not shown:
         click.echo(f"No {entity_type} have settings.")
     for number, (name, rows) in enumerate(shown.items()):
         if number:
             click.echo()
         title = _title(entity_type, name)
+        hint = "" if everything or not name else " (--all shows all in force)"
         if not rows:
-            hint = "" if everything or not name else " (--all shows those in force)"
             click.echo(f"{title}: nothing is set{hint}")
             continue
-        click.echo(f"{title}: {counted(len(rows), 'setting')}")
+        click.echo(f"{title}: {counted(len(rows), 'setting')}{hint}")
         cells = [
-            (row.name, _value_text(row), _SOURCE_WORDS.get(row.source, row.source), _change_text(row)) for row in rows
+            (row.name, _value_text(row, value_width), SOURCE_WORDS.get(row.source, row.source), _change_text(row))
+            for row in rows
         ]
         click.echo(columns(("SETTING", "VALUE", "SOURCE", "CHANGES"), cells))
 
 
-def _value_text(row: SettingRow) -> str:
+def _value_text(row: SettingRow, width: int | None) -> str:
     if row.value is None:
         return "(hidden)" if row.is_sensitive else "(unset)"
-    return row.value if len(row.value) <= VALUE_WIDTH else f"{row.value[: VALUE_WIDTH - 1]}…"
+    return row.value if width is None or len(row.value) <= width else f"{row.value[: width - 1]}…"
 
 
 def _change_text(row: SettingRow) -> str:

@@ -59,7 +59,7 @@ def test_delete_unsets_also_what_is_unknown() -> None:
         ([ConfigChange(SET, "number", "1"), ConfigChange(DELETE, "number")], InvalidRequest, "twice"),
         ([ConfigChange(SET, "number", None)], InvalidRequest, "expects a value, found null"),
         ([ConfigChange(APPEND, "list", None)], InvalidRequest, "expects a value, found null"),
-        ([ConfigChange(APPEND, "number", "1")], InvalidConfig, "number is INT: use SET"),
+        ([ConfigChange(APPEND, "number", "1")], InvalidConfig, "number has one value \\(INT\\): use SET"),
         ([ConfigChange(SUBTRACT, "nope", "1")], SettingError, "no setting nope"),
     ],
 )

@@ -26,13 +26,13 @@ def alone(kq: Kq) -> Done:
 
 
 def test_a_topics_settings_are_changed_and_shown(topic: str, done: Done) -> None:
-    assert "nothing is set (--all shows those in force)" in done("configs", "describe", "topics", topic)
+    assert "nothing is set (--all shows all in force)" in done("configs", "describe", "topics", topic)
     changed = done(
         "configs", "alter", "topics", topic, "--add", "retention.ms=7", "--append", "cleanup.policy=compact",
     )  # fmt: skip
     assert changed == f"Changed: topic {topic}: retention.ms, cleanup.policy.\n"
     assert done("configs", "describe", "topics", topic).splitlines() == [
-        f"topic {topic}: 2 settings",
+        f"topic {topic}: 2 settings (--all shows all in force)",
         "SETTING         VALUE           SOURCE  CHANGES",
         "cleanup.policy  delete,compact  topic   at run time",
         "retention.ms    7               topic   at run time",
@@ -66,12 +66,41 @@ def test_brokers_have_their_own_values_and_defaults_of_all(alone: Done) -> None:
     alone("configs", "alter", "brokers", "1", "--add", "log.cleaner.threads=2")
     text = alone("configs", "describe", "brokers")
     assert "all brokers: 1 setting" in text
-    assert "broker 1: 2 settings" in text
+    assert "broker 1: " in text
+    shown = dict(line.split(maxsplit=1) for line in text[text.index("broker 1: ") :].splitlines()[2:])
+    assert shown["log.retention.ms"].split(maxsplit=1)[1] == "all brokers     at run time"
+    assert shown["log.cleaner.threads"].split(maxsplit=1)[1] == "broker          at run time"
     one = alone("configs", "describe", "brokers", "1", "-s", "log.retention.ms", "-s", "node.id").splitlines()[2:]
     assert [line.split(maxsplit=2) for line in one] == [
         ["log.retention.ms", "8", "all brokers  at run time"],
         ["node.id", "1", "default      at a restart"],
     ]
+
+
+def test_settings_of_the_brokers_start_are_shown(kq: Kq) -> None:
+    with kqueue.Broker(settings={"log.retention.ms": 3600000, "num.partitions": 2}) as broker:
+        broker.create_topic("t")
+        env = {"KQUEUE_BOOTSTRAP": broker.bootstrap}
+        text = kq("configs", "describe", "brokers", "1", env=env).stdout
+        rows = dict(line.split(maxsplit=1) for line in text.splitlines())
+        assert rows["log.retention.ms"].startswith("3600000 ")
+        assert "broker's start" in rows["log.retention.ms"]
+        assert "broker's start" in rows["num.partitions"]
+        assert "default" not in text
+        assert "(--all shows all in force)" in text
+        for source in ("--default", "1"):
+            kq("configs", "alter", "brokers", source, "--add", "log.segment.bytes=2000000", env=env)
+        topic = kq("configs", "describe", "topics", "t", env=env).stdout
+        assert topic == "topic t: nothing is set (--all shows all in force)\n"
+
+
+def test_long_values_are_cut_in_tables_of_many_settings(alone: Done) -> None:
+    name = "listener.security.protocol.map"
+    lines = alone("configs", "describe", "brokers", "1", "--all").splitlines()
+    assert max(map(len, lines)) < 135
+    assert any(line.startswith(name) and "…" in line for line in lines)
+    [*_, one] = alone("configs", "describe", "brokers", "1", "-s", name).splitlines()
+    assert "SASL_SSL:SASL_SSL" in one
 
 
 def test_groups_and_client_metrics(alone: Done) -> None:
@@ -94,8 +123,24 @@ def test_levels_of_loggers(alone: Done) -> None:
     [
         (["alter", "topics", "{topic}", "--add", "retention.mss=1"], 1, "did you mean 'retention.ms'"),
         (["alter", "topics", "{topic}", "--add", "retention.ms=x"], 1, "expected a 64-bit number"),
-        (["alter", "topics", "{topic}", "--append", "retention.ms=1"], 1, "APPEND expects a list"),
-        (["alter", "topics", "none", "--add", "retention.ms=1"], 1, "there is no topic 'none'"),
+        (
+            ["alter", "topics", "{topic}", "--append", "retention.ms=1"],
+            1,
+            "--append is for lists, and retention.ms has one value (LONG): use --add",
+        ),
+        (
+            ["alter", "broker-loggers", "1", "--append", "root=INFO"],
+            1,
+            "--append is not for loggers, expected --add or",
+        ),
+        (
+            ["alter", "topics", "none", "--add", "retention.ms=1"],
+            1,
+            "there is no topic 'none'; `kqueue topics list` shows",
+        ),
+        (["alter", "brokers", "x", "--add", "log.retention.ms=1"], 2, "'x' is no broker's id; `kqueue cluster info`"),
+        (["describe", "broker-loggers", "x"], 2, "'x' is no broker's id"),
+        (["alter", "topics", "{topic}", "--add", "cleanup.policy='SET'"], 1, "SET"),
         (["alter", "brokers", "1", "--add", "log.dirs=/x"], 1, "log.dirs can't be changed at run time"),
         (["alter", "brokers", "8", "--add", "log.retention.ms=1"], 1, "the cluster has no broker 8"),
         (["describe", "topics", "none"], 1, "there is no topic 'none'"),
