@@ -14,6 +14,7 @@ import click
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client
+from kqueue.cli.formats import time_text
 from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def transactions() -> None:
     "states",
     multiple=True,
     type=click.Choice(STATES, case_sensitive=False),
-    help="Only in this state; may be repeated.",
+    metavar="STATE",
+    help=f"Only in this state; may be repeated: {', '.join(STATES)}.",
 )
 @click.option(
     "--producer-id", "producer_ids", multiple=True, type=int, metavar="ID", help="Only of this; may be repeated."
@@ -109,6 +111,9 @@ def list_transactions(
     else:
         order = [(id, coordinator, producer, state) for id, producer, state, coordinator in rows]
         click.echo(columns(("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), order))
+        if not order:
+            is_filtered = states or producer_ids or running_ms is not None or pattern
+            click.echo(f"There is no transactional id{' that matches' if is_filtered else ''}.", err=True)
 
 
 @transactions.command()
@@ -142,9 +147,7 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
     else:
         click.echo("\n\n".join(_described_text(found, now_ms) for found in described), nl=bool(described))
     for transactional_id in failed:
-        click.echo(
-            f"Error: there is no transactional id {transactional_id!r}; `kqueue transactions list` shows all", err=True
-        )
+        click.echo(f"Error: {_missing_text(transactional_id)}", err=True)
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -174,7 +177,10 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
         *("TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "LAST-SEQUENCE", "LAST-TIMESTAMP"),
         *("COORDINATOR-EPOCH", "TRANSACTION-START-OFFSET"),
     )
-    click.echo(columns(head, [["-" if cell in (None, -1) else cell for cell in row] for row in rows]))
+    cells = [[*row[:5], time_text(row[5]), *row[6:]] for row in rows]
+    click.echo(columns(head, [["-" if cell in (None, -1) else cell for cell in row] for row in cells]))
+    if not rows:
+        click.echo(f"No producer with an id wrote to {counted(len(found), 'partition')} of late.", err=True)
 
 
 @transactions.command()
@@ -203,7 +209,7 @@ def abort(
       kqueue transactions abort --topic orders --partition 0 --start-offset 4711
 
     With --transactional-id the coordinator aborts the open transaction in all partitions, and
-    refuses the producer that began it. If there is no such id, it is created.
+    refuses the producer that began it; a new producer with this id can begin another.
 
     With --topic and --partition an abort marker is written to that partition, past the coordinator:
     only for hanging transactions, which `kqueue transactions find-hanging` shows. A transaction
@@ -215,8 +221,10 @@ def abort(
         if any(value is not None for value in (topic, partition, start_offset, *by_producer)):
             raise click.UsageError("--transactional-id stands alone: the coordinator knows the partitions")
         with own_client(bootstrap) as client:
+            was_open = _has_transaction(client, transactional_id)
             fenced = client.fence_producer(transactional_id)
-        click.echo(f"Aborted what was open of {transactional_id}; producer {fenced.id} is at epoch {fenced.epoch} now.")
+        done = f"Aborted the transaction of {transactional_id}" if was_open else f"{transactional_id} had none open"
+        click.echo(f"{done}; its producer is fenced: id {fenced.id}, epoch {fenced.epoch} now.")
         return
     if topic is None or partition is None:
         raise click.UsageError("say what to abort: --transactional-id, or --topic and --partition")
@@ -315,7 +323,7 @@ class HangingTransaction(NamedTuple):
     def cells(self, now_ms: int) -> list[object]:
         """Return it as cells of a table."""
         silent_minutes = (now_ms - self.producer.last_timestamp_ms) // MS_PER_MINUTE
-        return [*self.as_dict().values(), silent_minutes]
+        return [*list(self.as_dict().values())[:-1], time_text(self.producer.last_timestamp_ms), silent_minutes]
 
 
 def find_hanging_transactions(
@@ -378,9 +386,31 @@ def _partitions(client: Client, texts: Iterable[str]) -> list[TopicPartition]:
         existing = sorted(topics[name].partitions)
         chosen = numbers.split(",") if colon else [str(number) for number in existing]
         if not all(number.isdecimal() and int(number) in existing for number in chosen):
-            raise click.ClickException(f"{name} has the partitions 0 to {existing[-1]}, found {numbers!r}")
+            have = "only partition 0" if len(existing) == 1 else f"the partitions 0 to {existing[-1]}"
+            raise click.ClickException(f"{name} has {have}, found {numbers!r}")
         partitions += [TopicPartition(name, int(number)) for number in chosen]
     return list(dict.fromkeys(partitions))
+
+
+def _has_transaction(client: Client, transactional_id: str) -> bool:
+    """Return whether a transaction is open; also if the broker can't say (before Kafka 3.0).
+
+    Raises: ClickException: no such id. Fencing would create it.
+    """
+    from kqueue.client.errors import IncompatibleBroker
+
+    try:
+        return client.describe_transaction(transactional_id).state in OPEN_STATES
+    except IncompatibleBroker:
+        return True
+    except KqueueError as error:
+        if not _is_missing(error):
+            raise
+        raise click.ClickException(_missing_text(transactional_id)) from None
+
+
+def _missing_text(transactional_id: str) -> str:
+    return f"there is no transactional id {transactional_id!r}; `kqueue transactions list` shows all"
 
 
 def _marker(
@@ -419,9 +449,11 @@ def _description(found: TransactionDescription, now_ms: int) -> dict[str, Any]:
 
 def _described_text(found: TransactionDescription, now_ms: int) -> str:
     fields = _description(found, now_ms)
+    fields["start_ms"] = None if found.start_ms is None else time_text(found.start_ms)
     fields["partitions"] = ", ".join(map(str, found.partitions)) or "-"
-    width = max(map(len, fields))
-    return "\n".join(f"{name:<{width}}  {'-' if value is None else value}" for name, value in fields.items())
+    named = {"start" if name == "start_ms" else name: value for name, value in fields.items()}
+    width = max(map(len, named))
+    return "\n".join(f"{name:<{width}}  {'-' if value is None else value}" for name, value in named.items())
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 
 MINUTE_MS = 60_000
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 ZERO = TopicPartition("t", 0)
 ONE = TopicPartition("t", 1)
 
@@ -130,6 +132,8 @@ def test_filters(kq: Kq, producer: KafkaProducer, topic: str) -> None:
     assert topic in ids("--state", "ongoing", "--state", "Empty")
     assert ids("--pattern", topic) == ids("--transactional-id-pattern", topic) == [topic]
     assert ids("--pattern", topic[:-1]) == []
+    assert kq("list", "--pattern", topic[:-1]).stderr == "There is no transactional id that matches.\n"
+    assert "Empty, Ongoing, PrepareCommit" in " ".join(kq("list", "--help").stdout.split())
     assert topic not in ids("--duration-filter", "3600000")
     assert topic in ids("--duration-filter", "0")
 
@@ -137,6 +141,7 @@ def test_filters(kq: Kq, producer: KafkaProducer, topic: str) -> None:
 def test_describe_shows_producer_duration_and_partitions(kq: Kq, producer: KafkaProducer, topic: str) -> None:
     fields = {name: " ".join(value) for name, *value in lines(kq("describe", topic))}
     assert (fields["transactional_id"], fields["state"], fields["partitions"]) == (topic, "Ongoing", f"{topic}-1")
+    assert re.fullmatch(TIME, fields["start"])
     [described] = json.loads(kq("describe", "--transactional-id", topic, "-o", "json").stdout)
     assert described["partitions"] == [{"topic": topic, "partition": 1}]
     assert 0 <= described["duration_ms"] < 60_000
@@ -159,6 +164,9 @@ def test_describe_producers(kq: Kq, producer: KafkaProducer, topic: str) -> None
     head, row = lines(kq("describe-producers", topic))
     assert head[-1] == "TRANSACTION-START-OFFSET"
     assert (row[0], row[1], row[-1]) == (topic, "1", "0")
+    assert re.fullmatch(TIME, row[5])
+    none = kq("describe-producers", f"{topic}:0")
+    assert none.stderr == "No producer with an id wrote to 1 partition of late.\n"
     assert json.loads(kq("describe-producers", f"{topic}:0", "-o", "json").stdout) == []
     [found] = json.loads(kq("describe-producers", f"{topic}:0,1", "-o", "json").stdout)
     assert (found["partition"], found["transaction_start_offset"], found["last_sequence"]) == (1, 0, 0)
@@ -175,6 +183,7 @@ def test_a_hanging_transaction_is_found_and_aborted(kq: Kq, broker: kqueue.Broke
     head, row = lines(result)
     assert head[:3] == ["TOPIC", "PARTITION", "PRODUCER-ID"]
     assert row[:4] == [topic, "0", "70001", "0"]
+    assert re.fullmatch(TIME, row[-2])
     assert row[-1] == "21"
     remedy = f"kqueue transactions abort --topic {topic} --partition 0 --start-offset {start}"
     assert f"`{remedy}`" in result.stderr
@@ -218,11 +227,21 @@ def test_abort_by_producer(kq: Kq, broker: kqueue.Broker, topic: str) -> None:
 def test_abort_by_id_fences_the_producer(kq: Kq, producer: KafkaProducer, topic: str) -> None:
     result = kq("abort", "--transactional-id", topic)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith(f"Aborted what was open of {topic}; producer ")
+    assert result.stdout.startswith(f"Aborted the transaction of {topic}; its producer is fenced: id ")
     [described] = json.loads(kq("describe", topic, "-o", "json").stdout)
     assert described["partitions"] == []
+    assert kq("abort", "--transactional-id", topic).stdout.startswith(f"{topic} had none open; its producer is fenced")
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
         producer.commit_transaction()
+
+
+def test_abort_creates_no_id(kq: Kq, topic: str) -> None:
+    result = kq("abort", "--transactional-id", f"{topic}-mistyped")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: there is no transactional id '{topic}-mistyped'; `kqueue transactions list` shows all\n"
+    )
+    assert kq("describe", f"{topic}-mistyped").exit_code == 1
 
 
 @pytest.mark.parametrize(
