@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.clients import protocol_client
-from compat_tests.clients.adapters.contract import TRANSACTIONS, Client, Place, Record
+from compat_tests.clients.adapters.contract import RECONNECTING_TRANSACTIONS, TRANSACTIONS, Client, Place, Record
 from compat_tests.clients.brokers import DISK, EXTERNAL, SETTINGS
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.group_members import eventually
@@ -81,6 +81,7 @@ def test_money_transfers(
     pytestconfig: pytest.Config,
 ) -> None:
     needs(TRANSACTIONS)
+    needs(RECONNECTING_TRANSACTIONS)
     bootstrap, session_ms, process = bank
     if {END_TXN, TXN_OFFSET_COMMIT} - set(protocol_client.served_apis(bootstrap)):
         pytest.skip("the broker does not serve transactions")

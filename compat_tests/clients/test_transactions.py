@@ -11,6 +11,7 @@ from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import (
     INVALID_PRODUCER_EPOCH,
     PRODUCER_FENCED,
+    RECONNECTING_TRANSACTIONS,
     TRANSACTIONS,
     BrokerError,
     Consumer,
@@ -32,6 +33,11 @@ def _transactions(needs: Callable[[str], None], serves: Callable[[int], None]) -
     needs(TRANSACTIONS)
     serves(END_TXN)
     serves(TXN_OFFSET_COMMIT)
+
+
+@pytest.fixture
+def _reconnecting(needs: Callable[[str], None]) -> None:
+    needs(RECONNECTING_TRANSACTIONS)
 
 
 def values(consumer: Consumer, count: int) -> list[bytes | None]:
@@ -267,6 +273,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert values(committed, 1) == [b"successor"]
 
 
+@pytest.mark.usefixtures("_reconnecting")
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_a_transaction_continues_after_restarts(
     own_broker: RunningBroker, connect: ClientFactory, name: Name, commit: bool
@@ -295,6 +302,7 @@ def test_a_transaction_continues_after_restarts(
     assert committed_values(connect, own_broker.bootstrap, [place], len(expected)) == expected
 
 
+@pytest.mark.usefixtures("_reconnecting")
 def test_a_transaction_left_open_is_aborted_after_a_restart(
     own_broker: RunningBroker, connect: ClientFactory, name: Name
 ) -> None:
@@ -315,6 +323,7 @@ def test_a_transaction_left_open_is_aborted_after_a_restart(
     assert refusal.value.code in FENCED, refusal.value
 
 
+@pytest.mark.usefixtures("_reconnecting")
 def test_offsets_of_an_open_transaction_outlive_a_restart(
     own_broker: RunningBroker, connect: ClientFactory, name: Name
 ) -> None:

@@ -19,6 +19,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 ACKS_NONE = "acks=0 (kafka-python 2.3 leaves such a request in its buffer)"
 IDEMPOTENCE = "an idempotent producer"
 TRANSACTIONS = "transactions"
+RECONNECTING_TRANSACTIONS = "transactions over a reconnect (kafka-python 2.3 never reconnects to the coordinator)"
 STATIC_MEMBERS = "static group members"
 READ_COMMITTED = "isolation levels"
 NULL_HEADERS = "header values of None"
