@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from compat_tests.kafka.node import free_ports
+from compat_tests.kafka.serving import Process
+
 MEMORY, DISK, EXTERNAL = "memory", "disk", "external"
 
 SETTINGS = {
@@ -48,3 +51,12 @@ def serving(storage: str, folder: Path, session_ms: int) -> Iterator[RunningBrok
 
     with kqueue.Broker(folder if storage == DISK else None, settings=SETTINGS) as broker:
         yield RunningBroker(storage, broker.bootstrap, session_ms, broker)
+
+
+@contextmanager
+def killable(folder: Path) -> Iterator[Process]:
+    """Run kqueue in a process of its own, on a port that it keeps after a crash."""
+    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    address = f"PLAINTEXT://127.0.0.1:{free_ports(1)[0]}"
+    with Process(folder / "data", folder / "broker.log", listeners=address, **settings) as process:
+        yield process

@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
     )
     group.addoption("--transfer-seconds", type=int, default=8, help="how long the money-transfer test kills processes")
+    group.addoption("--exactly-once-seeds", type=int, default=1, help="how many runs the exactly-once tests make")
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
 

@@ -19,10 +19,9 @@ import pytest
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import RECONNECTING_TRANSACTIONS, TRANSACTIONS, Client, Place, Record
-from compat_tests.clients.brokers import DISK, EXTERNAL, SETTINGS
+from compat_tests.clients.brokers import DISK, EXTERNAL, killable
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.group_members import eventually
-from compat_tests.kafka.node import free_ports
 from compat_tests.kafka.serving import Process
 
 END_TXN, TXN_OFFSET_COMMIT = 26, 28
@@ -63,11 +62,7 @@ def bank(storage: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[
         return
     if storage != DISK:
         pytest.skip("a broker that is killed keeps nothing in memory")
-    own = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
-    port = free_ports(1)[0]
-    with Process(
-        tmp_path / "data", tmp_path / "broker.log", listeners=f"PLAINTEXT://127.0.0.1:{port}", **own
-    ) as process:
+    with killable(tmp_path) as process:
         yield process.bootstrap, 2_000, process
 
 
@@ -105,15 +100,13 @@ def test_money_transfers(
             placed = place_orders(connect, bootstrap, orders, placed, rng)
             time.sleep(rng.uniform(*PAUSE_S))
             if process is not None and rng.random() < 0.5:
-                process.kill()
-                process.__enter__()
+                process.crash()
             else:
                 rng.choice(tellers).restart()
         found = all_entries(connect, bootstrap, entries, 2 * placed)
     check(found, placed)
     if process is not None:
-        process.kill()
-        process.__enter__()
+        process.crash()
         check(all_entries(connect, bootstrap, entries, 2 * placed), placed)
 
 

@@ -84,5 +84,10 @@ class Process:
             self._process.wait()
             self._process = None
 
+    def crash(self) -> None:
+        """End it as kill -9 does, and start it again."""
+        self.kill()
+        self.__enter__()
+
     def said(self) -> str:
         return self._log_file.read_text("utf-8", "replace")

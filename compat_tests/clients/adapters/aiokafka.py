@@ -45,6 +45,7 @@ from compat_tests.clients.adapters.contract import (
 
 T = TypeVar("T")
 VERSION = tuple(int(part) for part in aiokafka.__version__.split(".")[:2])
+ABANDON_S = 1
 ASSIGNORS: dict[str, Any] = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -131,6 +132,11 @@ class _Producer:
 
     def abort_transaction(self) -> None:
         run(self._producer.abort_transaction())
+
+    def abandon(self) -> None:
+        # stop() waits for records that a fenced producer never sends
+        with suppress(TimeoutError):
+            run(self._producer.stop(), ABANDON_S)
 
     def close(self) -> None:
         run(self._producer.stop())

@@ -140,6 +140,10 @@ class _Producer:
         with refusals():
             self._producer.abort_transaction(CALL_TIMEOUT_S)
 
+    def abandon(self) -> None:
+        with contextlib.suppress(KafkaException):
+            self._producer.purge()
+
     def close(self) -> None:
         with contextlib.suppress(KafkaException):  # a fenced producer raises it at every call
             self._producer.flush(10)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from compat_tests.clients.adapters.contract import PRODUCER_FENCED, BrokerError
 
 CALL_TIMEOUT_S = 20
-QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 500}
+QUIET = {"log_level": 2, "reconnect.backoff.max.ms": 500, "metadata.recovery.strategy": "none"}
 
 
 def refuse(error: KafkaError) -> BrokerError:

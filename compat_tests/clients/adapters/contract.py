@@ -189,6 +189,10 @@ class Producer(Protocol):
 
     def abort_transaction(self) -> None: ...
 
+    def abandon(self) -> None:
+        """Stop without sending what waits; an open transaction stays open."""
+        ...
+
     def close(self) -> None: ...
 
 

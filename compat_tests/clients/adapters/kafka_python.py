@@ -143,6 +143,11 @@ class _Producer:
         with refusals():
             self._producer.abort_transaction()
 
+    def abandon(self) -> None:
+        # close(0) raises if records wait, and leaves its sender running
+        self._producer._sender.force_close()
+        self._producer.close(timeout=10)
+
     def close(self) -> None:
         self._producer.close(timeout=10)
 
