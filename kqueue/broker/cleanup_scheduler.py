@@ -33,6 +33,7 @@ from kqueue.log.log_state import LogState
 from kqueue.log.manager import LogManager
 from kqueue.log.policies import POLICIES, Compact, Drop, LogView
 from kqueue.log.policies.compact import find_log_to_clean
+from kqueue.log.start_snapshot import start_snapshot_job
 
 logger = logging.getLogger("kqueue.broker")
 FIRST_CHECK_MS = 30_000  # after the start, as Kafka's; then at the set interval
@@ -85,6 +86,7 @@ class CleanupScheduler:
         self._purgatory = purgatory
         self._timers = timers
         self._clock = clock
+        self._jobs = jobs
         self._deleter = AsyncDeleter(jobs, timers, clock, logs.checkpoints.save_log_starts)
         self._reported: dict[Key, set[str]] = {}
         self._round: deque[Partition] = deque()
@@ -192,14 +194,24 @@ class CleanupScheduler:
                 self._drop_now(partition, topic, drop, start)
             done()
 
-        def save() -> None:
-            if log.state is not LogState.OFFLINE and start <= log.readable_end:
+        def kept(error: BaseException | None) -> None:
+            if error is not None:
+                self._log_once(key, f"nothing is deleted, and it is tried again: its producers can't be kept: {error}")
+                done()
+            elif log.state is not LogState.OFFLINE and start <= log.readable_end:
                 log.announce_start(start)
                 self._logs.checkpoints.save_log_starts(key, saved)
             else:
                 done()
 
-        partition.after_flush(start, save)
+        def keep_producers() -> None:
+            job = start_snapshot_job(log, start, kept)
+            if job is None:
+                kept(None)
+            else:
+                self._jobs.submit(job)
+
+        partition.after_flush(start, keep_producers)
 
     def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
         dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)

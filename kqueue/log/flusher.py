@@ -64,6 +64,11 @@ class Flusher:
         """
         return not (self._files or self._in_flight or self._names or self._names_in_flight)
 
+    def has_flushed_roll(self, offset: int) -> bool:
+        """Whether what a roll at `offset` wrote is durable: sealed files, snapshot and names."""
+        # a flush up to a later offset began after the roll, one up to this offset maybe before
+        return self.flushed_offset > offset or (self.flushed_offset == offset and self.can_roll)
+
     def folder_changed(self, *, parent: bool = False) -> None:
         """Note that files were created in the folder; `parent`: the folder itself was."""
         self._names = True
@@ -103,8 +108,9 @@ class Flusher:
 
         def finish(_: None, error: BaseException | None) -> None:
             target, self._target = self._target, -1
-            self._names_in_flight = False
-            self._in_flight = []
+            if error is None or isinstance(error, StorageUnavailable):  # else they never become durable
+                self._names_in_flight = False
+                self._in_flight = []
             if error is None:
                 self.flushed_offset = max(self.flushed_offset, target)
             elif isinstance(error, StorageUnavailable):

@@ -397,13 +397,13 @@ class Log(FailableLog):
         """Remove the sealed segments that end at or below both offsets and raise the log start.
 
         Touches no file and never blocks; readers of the segments are not disturbed.
-        Returns: the files left to delete (see `deletion`); None: there is no such segment.
+        Returns: the files left to delete (see `deletion`); None: there is no such segment, or
+            `start_snapshot_job` has not run for the offset that would become the log start.
         Durability: after a crash the segments are back, unless the log start was checkpointed.
         """
         is_offline = self.state is LogState.OFFLINE
-        deleted = (
-            None if is_offline else self.segments.delete_below(min(offset, high_watermark, self.readable_end), why)
-        )
+        end = 0 if is_offline else min(offset, high_watermark, self.readable_end)
+        deleted = self.segments.delete_below(end, why, self.producers, self.flusher)
         self.advance_start(self.segments.base_offset)
         return deleted
 

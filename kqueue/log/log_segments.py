@@ -24,9 +24,11 @@ class LogSegments:
     """A sequence of segments, oldest first, never empty; `active` is the last one.
 
     The list object is shared with the log's reader.
+
+    Attributes: snapshots: the producer snapshots of the log.
     """
 
-    __slots__ = ("_folder", "_list", "_reader", "_snapshots", "_storage", "active")
+    __slots__ = ("_folder", "_list", "_reader", "_storage", "active", "snapshots")
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class LogSegments:
         self._storage = storage
         self._folder = folder
         self._reader = reader
-        self._snapshots = snapshots
+        self.snapshots = snapshots
         self._list = segments
         self.active = segments[-1]
 
@@ -110,7 +112,7 @@ class LogSegments:
 
     def take_snapshot(self, producers: ProducerStateManager, end_offset: int, flusher: Flusher) -> None:
         """Write the producer snapshot of the log end, unless it exists. Raises: StorageFailed."""
-        file = self._snapshots.take(producers, end_offset, {segment.base for segment in self._list})
+        file = self.snapshots.take(producers, end_offset, {segment.base for segment in self._list})
         if file is not None:
             flusher.add(file)
             flusher.folder_changed()
@@ -126,14 +128,26 @@ class LogSegments:
         except DiskFull as error:
             raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
 
-    def delete_below(self, offset: int, why: str) -> DeletedSegments | None:
+    def keeps_producers(self, offset: int, producers: ProducerStateManager, flusher: Flusher) -> bool:
+        """Whether the producers of the records below `offset`, where a segment begins, survive a
+        power cut without those records; see `start_snapshot`.
+        """
+        if not producers:
+            return True
+        snapshots = self.snapshots
+        is_durable = snapshots.durable_offset == offset or flusher.has_flushed_roll(offset)
+        return is_durable and offset in snapshots.offsets
+
+    def delete_below(
+        self, offset: int, why: str, producers: ProducerStateManager, flusher: Flusher
+    ) -> DeletedSegments | None:
         """Remove the sealed segments that end at or below `offset`; see `Log.delete_before`."""
         removed = self.sealed_below(offset)
-        if not removed:
+        if not removed or not self.keeps_producers(self._list[len(removed)].base, producers, flusher):
             return None
         del self._list[: len(removed)]
         size = sum(segment.size for segment in removed)
-        files = self._detach(removed) + self._snapshots.forget({segment.base for segment in removed})
+        files = self._detach(removed) + self.snapshots.forget({segment.base for segment in removed})
         return DeletedSegments(
             self._storage,
             self._folder,
@@ -154,7 +168,7 @@ class LogSegments:
         if number is None:
             return None
         modified_ms = old[-1].modified_ms(now_ms)  # before the file is renamed
-        files, snapshots = self._detach(old), self._snapshots.forget({segment.base for segment in old[1:]})
+        files, snapshots = self._detach(old), self.snapshots.forget({segment.base for segment in old[1:]})
         swap_files.install(self._storage, self._folder, group)
         for name in snapshots:
             self._storage.rename(f"{self._folder}/{name}", f"{self._folder}/{name}{DELETED}")
@@ -170,7 +184,7 @@ class LogSegments:
         while len(self._list) > 1 and self._list[-1].base > offset:
             self._list.pop().remove()
         self.active = self._list[-1]
-        self._snapshots.remove_above(offset)
+        self.snapshots.remove_above(offset)
         self._storage.sync_folder(
             self._folder
         )  # before the truncation, so that no later segment outlives an earlier one

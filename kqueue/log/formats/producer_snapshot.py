@@ -12,6 +12,7 @@ ProducerSnapshot.
 from __future__ import annotations
 
 import struct
+from bisect import insort
 from collections.abc import Collection
 
 from crc32c import crc32c
@@ -83,14 +84,16 @@ class ProducerSnapshotFiles:
 
     Attributes:
         offsets: offsets of the snapshots, ascending.
+        durable_offset: of the last snapshot that was synced on its own (`note_durable`); -1: none.
     """
 
-    __slots__ = ("_folder", "_storage", "offsets")
+    __slots__ = ("_folder", "_storage", "durable_offset", "offsets")
 
     def __init__(self, storage: Storage, folder: str, offsets: list[int]) -> None:
         self._storage = storage
         self._folder = folder
         self.offsets = offsets
+        self.durable_offset = -1
 
     def take(self, producers: ProducerStateManager, offset: int, bases: Collection[int]) -> File | None:
         """Write a snapshot of `producers` at the log end `offset`.
@@ -123,6 +126,12 @@ class ProducerSnapshotFiles:
         self.offsets.append(offset)
         return file
 
+    def note_durable(self, offset: int) -> None:
+        """Note that the snapshot at `offset` was written and synced, its name too."""
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+        self.durable_offset = offset
+
     def remove_above(self, offset: int) -> None:
         """Delete the snapshots above `offset`, the new log end.
 
@@ -131,6 +140,8 @@ class ProducerSnapshotFiles:
         """
         while self.offsets and self.offsets[-1] > offset:
             self._storage.remove(self._path(self.offsets.pop()))
+        if self.durable_offset > offset:
+            self.durable_offset = -1
 
     def forget(self, bases: Collection[int]) -> list[str]:
         """Remove the snapshots at these former segment bases from `offsets`, but not the newest.

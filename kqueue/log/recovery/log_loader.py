@@ -22,7 +22,7 @@ Source: Kafka LogLoader, LogSegment.recover.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +42,7 @@ from kqueue.log.formats.filenames import (
 )
 from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs, encode_epochs
 from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
+from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.recovery import quarantine, temp_files
@@ -150,7 +151,9 @@ class _LogLoader:
         self.epochs_error = self._read_epochs(loaded)
         self._check_presence(loaded, clean)
         if not bases:
-            self._begin_at(loaded, min(start_offset, self.checkpointed_end))
+            offset = min(start_offset, self.checkpointed_end)
+            loaded.producers = load_producers(self.storage, self.folder, snapshots, offset)
+            self._begin_at(loaded, offset)
             self._settle_epochs(loaded, [])
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
@@ -294,6 +297,8 @@ class _LogLoader:
             if gap is not None:
                 self._quarantine_from(loaded, number, gap)
                 break
+            if begin < segments[number].base <= loaded.start_offset:
+                self._use_snapshot(loaded, segments[number].base)
             why = self._rebuild(loaded, number)
             if why is not None:
                 self._quarantine_from(loaded, number + 1, why)
@@ -307,6 +312,13 @@ class _LogLoader:
         producers.end_offset = max(producers.end_offset, loaded.segments[0].base)
         replay(loaded.segments, producers, offset)
         return producers
+
+    def _use_snapshot(self, loaded: LoadedLog, offset: int) -> None:
+        """Use the snapshot at `offset`, if there is one: the batches before may be half deleted."""
+        if offset in loaded.snapshots:
+            producers = load_producers(self.storage, self.folder, loaded.snapshots, offset)
+            if offset in loaded.snapshots:  # it could be read
+                loaded.producers = producers
 
     def _gap_before(self, loaded: LoadedLog, number: int) -> str | None:
         """Why the last segment cannot follow: unflushed offsets before it are missing; None: it
@@ -355,7 +367,8 @@ class _LogLoader:
         del loaded.segments[number:]
 
     def _check_snapshots(self, loaded: LoadedLog, begin: int) -> None:
-        for offset in [offset for offset in loaded.snapshots if begin < offset <= loaded.end_offset]:
+        # also the one at `begin`: of a log whose records are all deleted it is all that is left
+        for offset in [offset for offset in loaded.snapshots if begin <= offset <= loaded.end_offset]:
             if read_snapshot(self.storage, self.folder, offset) is None:
                 loaded.snapshots.remove(offset)
             else:
@@ -422,6 +435,11 @@ class _LogLoader:
         loaded.segments.append(Segment(self.storage, self.folder, offset, self.now_ms, create=True))
         loaded.end_offset = loaded.producers.end_offset = offset
         self.changed = True
+        if loaded.producers and offset not in loaded.snapshots:
+            # the batches before may be lost or deleted, and snapshots elsewhere are removed in time
+            path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
+            self.storage.write_atomic(path, encode_snapshot(loaded.producers))
+            insort(loaded.snapshots, offset)
 
     def _continue_at(self, loaded: LoadedLog, offset: int) -> None:
         log_end = loaded.end_offset
@@ -430,11 +448,10 @@ class _LogLoader:
             self._quarantine_from(loaded, len(loaded.segments) - 1, "it holds no whole batch")
         else:
             last.seal()
-        self._begin_at(loaded, offset)
         later = load_producers(self.storage, self.folder, loaded.snapshots, offset)
         if later.end_offset > log_end:  # the snapshot includes batches that are lost
             loaded.producers = later
-            loaded.producers.end_offset = offset
+        self._begin_at(loaded, offset)
 
     def _trim(self, loaded: LoadedLog) -> None:
         """Drop epochs and snapshots of records that the log no longer has."""

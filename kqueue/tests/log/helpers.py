@@ -17,6 +17,7 @@ from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
 from kqueue.log.recovery.producer_replay import apply_batch
 from kqueue.log.results import AppendResult, ReadResult
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
+from kqueue.log.start_snapshot import start_snapshot_job
 from kqueue.records.batch import (
     BatchHeader,
     Record,
@@ -96,6 +97,15 @@ def flush(log: Log) -> None:
     job = log.flush_job()
     if job is not None:
         run_job(job)
+
+
+def keep_producers(log: Log, offset: int) -> bool:
+    """Run the job that has to come before `log.delete_before(offset)`; False: there is none."""
+    start = log.start_after_deletion(offset)
+    job = start_snapshot_job(log, start, lambda error: None) if start is not None else None
+    if job is not None:
+        run_job(job)
+    return job is not None
 
 
 def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> ReadResult:

@@ -16,7 +16,7 @@ from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
-from kqueue.tests.log.helpers import START_MS, append, check_log, flush, open_log, read_values
+from kqueue.tests.log.helpers import START_MS, append, check_log, flush, keep_producers, open_log, read_values
 
 SETTINGS = {"segment_bytes": 200, "index_interval_bytes": 0}
 
@@ -37,6 +37,7 @@ def names(storage: Storage) -> list[str]:
 
 
 def drop(log: Log, offset: int, high_watermark: int | None = None) -> DeletedSegments:
+    keep_producers(log, offset)
     dropped = log.delete_before(
         offset, high_watermark=log.end_offset if high_watermark is None else high_watermark, why="a test"
     )

@@ -27,6 +27,7 @@ from kqueue.tests.log.helpers import (
     check_log,
     end_transaction,
     flush,
+    keep_producers,
     open_log,
     read_records,
     stable_end,
@@ -246,6 +247,7 @@ class LogMachine(RuleBasedStateMachine):
         """S5.1: whole segments, never the active one."""
         offset = data.draw(st.integers(self.start, self.flushed))
         bases = [info.base for info in self.log.segments]
+        keep_producers(self.log, offset)
         dropped = self.log.delete_before(offset, high_watermark=self.flushed, why="test")
         first = max((base for base in bases if base <= offset), default=bases[0])
         assert self.log.segments.base_offset == first
