@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
-from kqueue.base.safe_pattern import SUBJECT_LENGTH_MAX
-from kqueue.broker.client_telemetry import ClientIdentity, identity_of
+from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
 
 if TYPE_CHECKING:

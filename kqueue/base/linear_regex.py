@@ -42,13 +42,15 @@ class _State(NamedTuple):
 
 
 class LinearRegex:
-    """A compiled pattern. `fullmatch` takes time proportional to pattern times text."""
+    """A compiled pattern. `fullmatch` takes time proportional to states times text."""
 
-    def __init__(self, pattern: str) -> None:
-        """Raises PatternError."""
+    def __init__(self, pattern: str, states_max: int = STATES_MAX) -> None:
+        """Raises PatternError: it is malformed, or needs more than `states_max` states. A character
+        needs one, a repetition as many as it repeats.
+        """
         if len(pattern) > PATTERN_LENGTH_MAX:
             raise PatternError(f"a pattern has at most {PATTERN_LENGTH_MAX} characters, this one has {len(pattern)}")
-        self._states, self._start, self._final = _Parser(pattern).parse()
+        self._states, self._start, self._final = _Parser(pattern, states_max).parse()
         self._cache: dict[tuple[frozenset[int], str, bool], frozenset[int]] = {}
 
     def fullmatch(self, text: str) -> bool:
@@ -105,8 +107,9 @@ _Node = Callable[[], _Fragment]
 class _Parser:
     """A recursive-descent parser, whose result adds states."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, states_max: int) -> None:
         self._pattern = pattern
+        self._states_max = states_max
         self._position = 0
         self._depth = 0
         self._states: list[_State] = []
@@ -125,8 +128,8 @@ class _Parser:
         return self._states, start, final
 
     def _add(self, test: CharTest | None, anchor: str, following: list[int]) -> int:
-        if len(self._states) >= STATES_MAX:
-            raise PatternError(f"the pattern needs more than {STATES_MAX} states")
+        if len(self._states) >= self._states_max:
+            raise PatternError(f"the pattern needs more than {self._states_max} states")
         self._states.append(_State(test, anchor, following))
         return len(self._states) - 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +27,12 @@ from kqueue.base.errors import (
     UnknownSubscriptionId,
     UnsupportedCodec,
 )
+from kqueue.base.linear_regex import LinearRegex
 from kqueue.base.names import UUID_ZERO, random_uuid, uuid_text
-from kqueue.base.safe_pattern import SUBJECT_LENGTH_MAX, compile_safe, matches
 from kqueue.base.settings import Config
 from kqueue.base.timers import Timers
 from kqueue.broker.client_metrics import SETTING, ClientMetricsPush, Receiver, open_receiver
+from kqueue.broker.config import MATCH_STATES_MAX
 from kqueue.broker.otlp_metrics import check_payload
 from kqueue.records.codecs import CODECS
 
@@ -41,6 +41,8 @@ ALL_METRICS = "*"
 INTERVAL_MS_DEFAULT = 300_000
 """Interval at which a client without a subscription asks again."""
 INSTANCES_MAX = 10_000
+SUBJECT_LENGTH_MAX = 64
+"""Parts of a client's identity are cut to so many characters."""
 SUBSCRIPTIONS_MAX = 50
 """Subscriptions that are compared with a client, by name; more are ignored."""
 EXPIRY_MS_MIN = 60_000
@@ -78,7 +80,7 @@ class SubscriptionSource(Protocol):
 class _Subscription(NamedTuple):
     metrics: Sequence[str]
     interval_ms: int
-    patterns: Sequence[tuple[str, re.Pattern[str]]]
+    patterns: Sequence[tuple[str, LinearRegex]]
 
 
 @dataclass(slots=True)
@@ -233,7 +235,7 @@ class ClientTelemetry:
     def _make(self, id: bytes, identity: ClientIdentity, now_ms: float) -> ClientInstance:
         values = {**identity._asdict(), "client_instance_id": uuid_text(id)}
         found = [
-            one for one in self._subscriptions if all(matches(pattern, values[key]) for key, pattern in one.patterns)
+            one for one in self._subscriptions if all(pattern.fullmatch(values[key]) for key, pattern in one.patterns)
         ]
         metrics = sorted({metric for one in found for metric in one.metrics})
         if ALL_METRICS in metrics:
@@ -280,9 +282,9 @@ def identity_of(client_id: str | None, software: tuple[str, str], address: str, 
     return ClientIdentity(*(part[:SUBJECT_LENGTH_MAX] for part in parts))
 
 
-def _match(item: str) -> tuple[str, re.Pattern[str]]:
+def _match(item: str) -> tuple[str, LinearRegex]:
     key, _, pattern = item.partition("=")
-    return key.strip(), compile_safe(pattern)
+    return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX)
 
 
 def _too_early(instance: ClientInstance) -> ThrottlingQuotaExceeded:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 
@@ -40,6 +41,12 @@ def test_matches_are_those_of_re(pattern: str, text: str) -> None:
         (r"[\]-]", "]", True),
         (r"\s\S", " x", True),
         ("grüße|größe", "größe", True),
+        ("kafka-.*", "kafka-python", True),
+        ("kafka-.*", "a kafka-python", False),
+        (r"1\.2(\.3)?", "1.2.3", True),
+        ("python|java|go|rust|js", "js", True),
+        ("[^*+?|{]x[]*]", "ax]", True),
+        (r"a\*\+\?\|\{", "a*+?|{", True),
     ],
 )
 def test_details(pattern: str, text: str, matches: bool) -> None:
@@ -54,6 +61,19 @@ def test_details(pattern: str, text: str, matches: bool) -> None:
 def test_what_is_malformed_or_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         LinearRegex(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["a" * 98, "(a?){20}", "(?:a|b){14}"])
+def test_states_are_limited(pattern: str) -> None:
+    LinearRegex(pattern, 100)
+    with pytest.raises(PatternError, match="needs more than 50 states"):
+        LinearRegex(pattern, 50)
+
+
+@given(st.text("ab.*+?|()[]{}\\^$1,", max_size=12))
+def test_any_text_is_compiled_or_refused(pattern: str) -> None:
+    with contextlib.suppress(PatternError):
+        LinearRegex(pattern).fullmatch("ab1")
 
 
 def test_a_pattern_that_is_exponential_for_re_is_not() -> None:

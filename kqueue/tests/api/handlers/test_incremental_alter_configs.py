@@ -92,7 +92,7 @@ def test_validate_only_answers_and_changes_nothing() -> None:
         (resource(TOPIC, "a", (9, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "unknown operation 9"),
         (resource(TOPIC, "a", (SET, "retention.ms", None)), ErrorCode.INVALID_REQUEST, "found null"),
         (resource(TOPIC, "a", (SET, "retention.ms", "1"), (DELETE, "retention.ms", "")), 42, "twice"),
-        (resource(TOPIC, "a", (APPEND, "retention.ms", "1")), ErrorCode.INVALID_CONFIG, "expects a list"),
+        (resource(TOPIC, "a", (APPEND, "retention.ms", "1")), ErrorCode.INVALID_CONFIG, "is for lists"),
         (resource(TOPIC, "", (SET, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "an empty name"),
         (resource(TOPIC, "a b", (SET, "retention.ms", "1")), ErrorCode.INVALID_TOPIC_EXCEPTION, "a b"),
         (resource(BROKER, "1", (SET, "node.id", "1")), ErrorCode.INVALID_REQUEST, "at run time"),
