@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from kqueue.collect.file_discovery import DiscoveredFile, FileId, find_files, is_rotated_name, siblings
@@ -300,8 +301,18 @@ class FileTailer:
         """
         self._old_patterns = frozenset(patterns)
         found = {file.id: file.path for file in find_files(self.patterns, self._ignored)}
-        for position in positions:
-            if self._reopen(position, found, since_ns):
+        ordered = list(positions)
+        reopened: dict[int, TailedFile] = {}
+        # A file with a position of its own is no copy of another, so copies come second.
+        for find in (partial(self._reopen, found=found), partial(self._reopen_copy, since_ns=since_ns)):
+            for number, position in enumerate(ordered):
+                tailed = None if number in reopened else find(position)
+                if tailed is not None:
+                    reopened[number] = tailed
+                    self.files.append(tailed)
+        self.files = [reopened[number] for number in sorted(reopened)]
+        for number, position in enumerate(ordered):
+            if number in reopened:
                 continue
             if not os.path.lexists(position.path):
                 self._missing[position.path] = position
@@ -311,34 +322,42 @@ class FileTailer:
                     f"read up to byte {position.print.offset:,}, was not found"
                 )
 
-    def _reopen(self, position: FilePosition, found: dict[FileId, str], since_ns: int) -> bool:
-        """Follow the file of a position again, under its present name.
-
-        Returns: whether it was found.
-        """
-        original = Path(position.path).name
-        beside = siblings(position.path)
+    def _reopen(self, position: FilePosition, found: dict[FileId, str]) -> TailedFile | None:
+        """Return the open file of a position, under its present name; None: it is not there."""
         paths = [found[position.id]] if position.id in found else []
-        paths += [position.path, *(file.path for file in beside if file.id == position.id)]
-        copies = [file for file in beside if file.id != position.id and is_rotated_name(Path(file.path).name, original)]
-        for path in dict.fromkeys([*paths, *(file.path for file in copies)]):
-            tailed = self._open(path, name=position.name)
-            if tailed is None:
-                continue
-            fresh = any(file.path == path and file.modified_ns >= since_ns for file in copies)
-            position_read = _position_in(tailed, position, short_too=fresh)
-            if position_read is not None:
-                tailed.path, tailed.source, tailed.position_read, tailed.confirmed = (
-                    path,
-                    position.source,
-                    position_read,
-                    position_read,
-                )
-                tailed.look(self._now_s())
-                self.files.append(tailed)
-                return True
+        paths += [position.path, *(file.path for file in siblings(position.path) if file.id == position.id)]
+        if not position.print.offset:  # no bytes to compare, and the inode may be that of a newer file
+            original = Path(position.path).name
+            paths = [path for path in paths if path == position.path or is_rotated_name(Path(path).name, original)]
+        for path in dict.fromkeys(paths):
+            tailed = self._open_at(path, position)
+            if tailed is not None:
+                return tailed
+        return None
+
+    def _reopen_copy(self, position: FilePosition, since_ns: int) -> TailedFile | None:
+        """Return the open copy of the file of a position, made by a rotation; None: none."""
+        original = Path(position.path).name
+        for file in siblings(position.path):
+            if is_rotated_name(Path(file.path).name, original):
+                tailed = self._open_at(file.path, position, short_too=file.modified_ns >= since_ns)
+                if tailed is not None:
+                    return tailed
+        return None
+
+    def _open_at(self, path: str, position: FilePosition, *, short_too: bool = False) -> TailedFile | None:
+        """Open a file at a position. None: it has another content, or is followed already."""
+        tailed = self._open(path, name=position.name)
+        if tailed is None:
+            return None
+        position_read = _position_in(tailed, position, short_too=short_too)
+        if position_read is None:
             tailed.close()
-        return False
+            return None
+        tailed.path, tailed.source = path, position.source
+        tailed.position_read = tailed.confirmed = position_read
+        tailed.look(self._now_s())
+        return tailed
 
 
 def _position_in(tailed: TailedFile, position: FilePosition, *, short_too: bool = False) -> ReadPosition | None:

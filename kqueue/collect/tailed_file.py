@@ -122,13 +122,19 @@ class TailedFile:
         return file.modified_ns >= self._modified_ns and is_rotated_name(other.name, mine.name)
 
     def begins_like(self, path: str) -> bool:
-        """Return whether one of the two files is the beginning of the other, by its fingerprint."""
+        """Return whether one of the two files is the beginning of the other, by its fingerprint.
+
+        An empty original has no copy with a content: it was emptied after the copy was made.
+        """
         try:
             other = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return False
         try:
-            size = min(os.fstat(other).st_size, os.fstat(self.file).st_size)
+            copied, size = os.fstat(other).st_size, os.fstat(self.file).st_size
+            if copied and not size:
+                return False
+            size = min(copied, size)
             return fingerprint_at(other, size) == fingerprint_at(self.file, size)
         finally:
             os.close(other)

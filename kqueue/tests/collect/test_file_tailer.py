@@ -161,6 +161,51 @@ def test_copies_that_a_pattern_matches_come_once(tmp_path: Path, log: Path) -> N
     assert harness.values() == [b"new"]
 
 
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_copy_of_lines_that_were_never_seen_is_read(tmp_path: Path, log: Path, count: int) -> None:
+    """The original was empty at the last scan before, and is empty again."""
+    harness = TailerHarness(tmp_path, "app.log*")
+    log.touch()
+    assert harness.values() == []
+    lines = [b"%050d" % number for number in range(count)]
+    write(log, b"".join(line + b"\n" for line in lines))
+    copy_and_truncate(log)
+    assert harness.values() == lines
+    harness.wait(COPY_GRACE_S + 1)
+    assert harness.values() == []
+
+
+def test_a_removed_empty_file_takes_no_position_of_another(tmp_path: Path, log: Path) -> None:
+    """Its saved position is 0, and every file has the bytes before that; a fresh rotated file may
+    be its copy, but not one with a position of its own.
+    """
+    harness = TailerHarness(tmp_path, "app.log")
+    log.touch()
+    harness.look()
+    log.unlink()
+    harness.look()
+    write(log, b"one\ntwo\n")
+    harness.scan()
+    rotate(log)
+    assert harness.values() == [b"one", b"two"]
+    os.utime(log.with_name("app.log.1"))  # no older than the saved state
+    harness.restart()
+    assert harness.values() == []
+
+
+@pytest.mark.parametrize(("name", "lines"), [("other.txt", []), ("app.log.1", [b"one"])])
+def test_another_file_with_the_inode_of_an_empty_one_is_not_followed(
+    tmp_path: Path, log: Path, name: str, lines: list[bytes]
+) -> None:
+    harness = TailerHarness(tmp_path, "app.log")
+    log.touch()
+    harness.look()
+    log.rename(log.with_name(name))  # as if it was removed and its inode used again
+    write(log.with_name(name), b"one\n")
+    harness.restart()
+    assert harness.values() == lines
+
+
 def test_a_copy_that_stays_is_not_read_again(tmp_path: Path, log: Path) -> None:
     harness = TailerHarness(tmp_path, "app.log*")
     write(log, text(*LONG))
