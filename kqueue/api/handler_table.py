@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,7 @@ from typing import Any
 from kqueue.api import handlers
 from kqueue.api.errors import code_of
 from kqueue.base.errors import UnsupportedVersion
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, BY_MODULE, Api
 
 
@@ -91,6 +93,14 @@ def lookup(api_key: int, api_version: int) -> ApiHandler:
         if handler.versions[0] <= api_version <= handler.versions[1]:
             _CACHE[api_key, api_version] = handler
     return handler
+
+
+def load_all() -> SlicedWork[None]:
+    """Import all handlers, yielding after each one that was not imported yet."""
+    for name in handler_names():
+        if f"{handlers.__name__}.{name}" not in sys.modules:
+            load(name)
+            yield None
 
 
 def all_handlers() -> list[ApiHandler]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from kqueue.api import handler_table
@@ -25,6 +27,28 @@ def test_returns_exactly_the_versions_in_the_handler_table(version: int) -> None
         (row.api.key, *row.versions) for row in handler_table.all_handlers() if row.api.key not in TELEMETRY
     ]
     assert (0, 0, 13) in advertised  # produce from version 0 on: librdkafka turns compression off otherwise
+
+
+def test_the_first_request_imports_the_handlers_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing all takes longer than one client may keep others waiting."""
+    client = SimulatedClient()
+    for name in handler_table.handler_names() - {"api_versions"}:
+        monkeypatch.delitem(sys.modules, f"kqueue.api.handlers.{name}")
+    imported: list[str] = []
+
+    def load(name: str) -> None:
+        imported.append(name)
+        client.sim.clock.advance(2)
+
+    rows = handler_table.all_handlers()
+    monkeypatch.setattr(handler_table, "all_handlers", lambda: rows)
+    monkeypatch.setattr(handler_table, "load", load)
+    started = client.start(request(), 4)
+    assert started.response is None
+    assert 0 < len(imported) < 20
+    client.sim.settle()
+    assert len(imported) == len(handler_table.handler_names()) - 1
+    assert started.response.error_code == ErrorCode.NONE  # type: ignore[attr-defined]
 
 
 def test_features_are_reported_from_version_3_on() -> None:
