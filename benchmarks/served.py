@@ -113,6 +113,10 @@ class OwnBroker(Served):
     ) -> None:
         self.stop()
 
+    def log(self) -> str:
+        """What it has logged so far."""
+        return (self.folder / "server.log").read_text()
+
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -130,7 +134,7 @@ class OwnBroker(Served):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the broker did not start:\n{(self.folder / 'server.log').read_text()}")
+                raise RuntimeError(f"the broker did not start:\n{self.log()}")
             time.sleep(0.02)
 
 
