@@ -107,7 +107,8 @@ class Broker:
             on_deleted=self._topic_deleted,
         )
         self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
-        self.telemetry = open_telemetry(config, self.configs.client_metrics, clock, rng, self.timers)
+        metrics, wake = self.configs.client_metrics, self.purgatory.wake
+        self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from crc32c import crc32c
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import (
-    CorruptData,
     InvalidRecord,
     InvalidRequest,
     KqueueError,
@@ -27,8 +27,10 @@ from kqueue.base.errors import (
     UnknownSubscriptionId,
     UnsupportedCodec,
 )
+from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.linear_regex import LinearRegex
 from kqueue.base.names import UUID_ZERO, random_uuid, uuid_text
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.timers import Timers
 from kqueue.broker.client_metrics import SETTING, ClientMetricsPush, Receiver, open_receiver
@@ -51,6 +53,7 @@ CODEC_IDS = (4, 3, 1, 2)
 """Accepted compression types, in the order of Kafka: zstd, lz4, gzip, snappy."""
 EXPANSION_MAX = 4
 """A payload may decompress to so many times `telemetry.max.bytes`."""
+JOB_QUEUE = "client metrics"
 
 
 class ClientIdentity(NamedTuple):
@@ -118,9 +121,15 @@ class ClientTelemetry:
         clock: Clock,
         rng: random.Random,
         timers: Timers,
+        jobs: Jobs,
+        wake: Callable[[Promise[None]], None],
     ) -> None:
-        """Take the parts. `bytes_max`: size of a compressed payload."""
+        """Take the parts. `bytes_max`: size of a compressed payload. `wake`: called with each
+        promise that `push` returned, when it is done.
+        """
         self.receiver = receiver
+        self._jobs = jobs
+        self._wake = wake
         self.bytes_max = bytes_max
         self._source = subscriptions
         self._clock = clock
@@ -156,11 +165,13 @@ class ClientTelemetry:
     def push(
         self, instance_id: bytes, identity: ClientIdentity, subscription_id: int, codec_id: int, data: bytes,
         *, terminating: bool,
-    ) -> None:  # fmt: skip
-        """Check a push and give it to the receiver.
+    ) -> Promise[None]:  # fmt: skip
+        """Check a push and give it to the receiver. A job reads the payload, for up to 20 ms.
 
+        Returns: a promise that is done when the receiver has it. It fails with InvalidRecord: the
+            payload can't be read, or the receiver failed.
         Raises: InvalidRequest, ThrottlingQuotaExceeded, UnknownSubscriptionId, UnsupportedCodec,
-            TelemetryTooLarge, InvalidRecord: the payload can't be read, or the receiver failed.
+            TelemetryTooLarge.
         """
         if instance_id == UUID_ZERO:
             raise InvalidRequest("a push needs the client instance id that GetTelemetrySubscriptions returned")
@@ -176,8 +187,30 @@ class ClientTelemetry:
         self._check(instance, subscription_id, codec_id, data)
         instance.may_get = False
         instance.terminating = terminating
+        promise: Promise[None] = Promise()
         if data:
-            self._receive(instance_id, identity, codec_id, data, terminating=terminating)
+            receive = partial(self._receive, instance_id, identity, terminating=terminating)
+            self._jobs.submit(self._reading(promise, codec_id, bytes(data), receive))
+        else:
+            promise.resolve(None)
+        return promise
+
+    def _reading(
+        self, promise: Promise[None], codec_id: int, data: bytes, receive: Callable[[bytes], None]
+    ) -> IoJob[bytes]:
+        def finish(payload: bytes | None, error: BaseException | None) -> None:
+            try:
+                if payload is None:
+                    raise InvalidRecord(f"the metrics can't be read: {error}")
+                receive(payload)
+            except KqueueError as failure:
+                promise.fail(failure)
+            else:
+                promise.resolve(None)
+            self._wake(promise)
+
+        run = partial(read_payload, codec_id, data, self.bytes_max * EXPANSION_MAX)
+        return IoJob("read metrics of a client", run, finish, JOB_QUEUE)
 
     def _check(self, instance: ClientInstance, subscription_id: int, codec_id: int, data: bytes) -> None:
         if subscription_id != instance.subscription_id:
@@ -188,15 +221,8 @@ class ClientTelemetry:
             instance.may_get = False
             raise TelemetryTooLarge(f"metrics have at most {self.bytes_max} bytes, found {len(data)}")
 
-    def _receive(
-        self, instance_id: bytes, identity: ClientIdentity, codec_id: int, data: bytes, *, terminating: bool
-    ) -> None:
+    def _receive(self, instance_id: bytes, identity: ClientIdentity, payload: bytes, *, terminating: bool) -> None:
         assert self.receiver is not None
-        try:
-            payload = self._decompress(codec_id, data)
-            check_payload(payload)
-        except (CorruptData, KqueueError) as error:
-            raise InvalidRecord(f"the metrics can't be read: {error}") from None
         push = ClientMetricsPush(
             uuid_text(instance_id),
             identity.client_id,
@@ -212,13 +238,6 @@ class ClientTelemetry:
         except Exception as error:  # a program's own code may raise anything
             logger.warning("the receiver of client metrics failed: %r", error)
             raise InvalidRecord("the receiver of client metrics failed; the broker's log says why") from None
-
-    def _decompress(self, codec_id: int, data: bytes) -> bytes:
-        if codec_id == 0:
-            return bytes(data)
-        codec = CODECS.by_id(codec_id)
-        assert codec is not None, "all of CODEC_IDS are built in"
-        return codec.decompress(data, self.bytes_max * EXPANSION_MAX)
 
     def _instance(self, id: bytes, identity: ClientIdentity, now_ms: float) -> ClientInstance:
         """Return the client, a new one if it is unknown or its subscriptions have changed."""
@@ -266,14 +285,34 @@ class ClientTelemetry:
             del self._instances[id]
 
 
+def read_payload(codec_id: int, data: bytes, bytes_max: int) -> bytes:
+    """Return the decompressed payload of a push, checked. Thread: any.
+
+    Raises: CorruptData, DecompressedTooLarge.
+    """
+    codec = CODECS.by_id(codec_id) if codec_id else None
+    payload = data if codec is None else codec.decompress(data, bytes_max)
+    check_payload(payload)
+    return payload
+
+
 def open_telemetry(
-    config: Config, subscriptions: SubscriptionSource, clock: Clock, rng: random.Random, timers: Timers
+    config: Config,
+    subscriptions: SubscriptionSource,
+    clock: Clock,
+    rng: random.Random,
+    timers: Timers,
+    jobs: Jobs,
+    wake: Callable[[Promise[None]], None],
 ) -> ClientTelemetry:
     """Return the telemetry of a broker with these settings. Raises SettingError: its receiver can't
     be used.
     """
     receiver = open_receiver(config[SETTING])
-    return ClientTelemetry(subscriptions, receiver, config["telemetry.max.bytes"], clock=clock, rng=rng, timers=timers)
+    bytes_max = config["telemetry.max.bytes"]
+    return ClientTelemetry(
+        subscriptions, receiver, bytes_max, clock=clock, rng=rng, timers=timers, jobs=jobs, wake=wake
+    )
 
 
 def identity_of(client_id: str | None, software: tuple[str, str], address: str, port: str) -> ClientIdentity:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kqueue.api.request_context import RequestContext
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import UnsupportedVersion
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
@@ -23,12 +27,17 @@ def is_served(broker: Broker) -> bool:
     return broker.telemetry.is_enabled
 
 
-def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
-    """Check the push and give it to the receiver. Raises RequestRefused: why it was not taken."""
+def handle(
+    request: PushTelemetryRequest, context: RequestContext
+) -> PushTelemetryResponse | DelayedOperation[PushTelemetryResponse]:
+    """Check the push and respond when the receiver has it.
+
+    Raises: RequestRefused: why it was not taken.
+    """
     telemetry = context.broker.telemetry
     if not telemetry.is_enabled:
         raise UnsupportedVersion("this broker has no receiver of client metrics")
-    telemetry.push(
+    pushed = telemetry.push(
         bytes(request.client_instance_id),
         context.client_identity(),
         request.subscription_id,
@@ -36,4 +45,8 @@ def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTeleme
         request.metrics,
         terminating=request.terminating,
     )
-    return PushTelemetryResponse()
+    return wait_for(pushed, _respond)
+
+
+def _respond(pushed: Promise[None]) -> PushTelemetryResponse:
+    return PushTelemetryResponse(error_code=code_of(pushed.error) if pushed.error else ErrorCode.NONE)

@@ -16,6 +16,7 @@ from kqueue.base.errors import (
     UnsupportedCodec,
 )
 from kqueue.base.names import UUID_ZERO
+from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
 from kqueue.broker import client_telemetry
 from kqueue.broker.client_metrics import MemoryReceiver
@@ -28,6 +29,7 @@ from kqueue.broker.client_telemetry import (
 )
 from kqueue.records.codecs import CODECS
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.broker.otlp_payload import gauge, payload
 
 PYTHON = ClientIdentity("orders-1", "kafka-python", "3.0", "127.0.0.1", "5000")
@@ -62,6 +64,8 @@ class World:
         self.timers = Timers(self.clock)
         self.subscriptions = Subscriptions()
         self.receiver = MemoryReceiver()
+        self.jobs = SteppedJobs()
+        self.woken: list[Promise[None]] = []
         self.telemetry = ClientTelemetry(
             self.subscriptions,
             self.receiver,
@@ -69,6 +73,8 @@ class World:
             clock=self.clock,
             rng=random.Random(1),
             timers=self.timers,
+            jobs=self.jobs,
+            wake=self.woken.append,
         )
 
     def advance(self, ms: float) -> None:
@@ -78,7 +84,12 @@ class World:
     def push(self, instance: ClientInstance, data: bytes = DATA, codec_id: int = 0, **given: Any) -> None:
         subscription_id = given.pop("subscription_id", instance.subscription_id)
         terminating = given.pop("terminating", False)
-        self.telemetry.push(instance.id, PYTHON, subscription_id, codec_id, data, terminating=terminating)
+        promise = self.telemetry.push(instance.id, PYTHON, subscription_id, codec_id, data, terminating=terminating)
+        assert promise.done is not bool(data), "a payload is read in a job"
+        self.jobs.run_all()
+        assert self.woken == [promise] * bool(data)
+        self.woken.clear()
+        promise.result()
 
 
 def test_a_client_without_a_subscription_asks_again_later() -> None:

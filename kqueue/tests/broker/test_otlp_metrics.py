@@ -60,7 +60,7 @@ def test_damaged_payloads_are_reported(data: bytes, message: str) -> None:
 
 def test_a_payload_of_very_many_fields_is_refused_soon() -> None:
     check_payload(b"\x0a\x00" * TOP_FIELDS_MAX)
-    with pytest.raises(CorruptData, match="more than 10000 fields"):
+    with pytest.raises(CorruptData, match="more than 1000 fields"):
         check_payload(b"\x0a\x00" * (TOP_FIELDS_MAX + 1))
 
 
