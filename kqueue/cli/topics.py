@@ -189,9 +189,11 @@ def alter(
     """
     if partitions is None and not settings and not removed:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
-    changes: dict[str, tuple[str, str | None]] = {
-        key: ("SET", value) for key, value in parse_name_values(settings, "--config")
-    }
+    values = parse_name_values(settings, "--config")
+    named = [*(key for key, _ in values), *removed]
+    if twice := [key for key in dict.fromkeys(named) if named.count(key) > 1]:
+        raise click.UsageError(f"{twice[0]} is named more than once: give each setting once")
+    changes: dict[str, tuple[str, str | None]] = {key: ("SET", value) for key, value in values}
     changes |= dict.fromkeys(removed, ("DELETE", None))
     with admin(bootstrap) as client:
         if partitions is not None:

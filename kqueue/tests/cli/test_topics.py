@@ -119,6 +119,11 @@ def test_a_bad_setting_is_refused_with_the_brokers_words(kq: Kq, fresh: str) -> 
         (["create", "a", "-p", "0"], "0 is not in the range"),
         (["create", "a", "-c", "x"], "write NAME=VALUE"),
         (["alter", "a"], "nothing to change"),
+        (
+            ["alter", "a", "-c", "retention.ms=1", "--delete-config", "retention.ms"],
+            "retention.ms is named more than once",
+        ),
+        (["alter", "a", "-c", "retention.ms=1", "-c", "retention.ms=2"], "retention.ms is named more than once"),
         (["creat", "a"], "No such command"),
     ],
 )
