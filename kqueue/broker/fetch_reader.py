@@ -207,7 +207,7 @@ def _divergence(partition: Partition, fetch: PartitionFetch) -> DivergingEpoch |
 
     None: they agree. Raises OffsetOutOfRange: no common epoch. Source: KIP-595.
     """
-    epoch, end_offset = partition.log.epochs.end_offset_for(fetch.last_fetched_epoch, partition.log.end_offset)
+    epoch, end_offset = partition.epoch_end(fetch.last_fetched_epoch)
     if epoch == NO_EPOCH or end_offset == NO_OFFSET:
         raise OffsetOutOfRange(
             f"{partition!r} knows no epoch up to {fetch.last_fetched_epoch}, which the client fetched last"

@@ -27,6 +27,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
 from kqueue.broker.append_queue import AppendQueue, AppendScheduler
 from kqueue.log.config import LogConfig
+from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
 from kqueue.log.log_state import LogState
 from kqueue.log.recovery.read_verification import VerificationTask
@@ -247,6 +248,20 @@ class Partition:
             return
         message = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
         raise FencedLeaderEpoch(message) if epoch < self.leader_epoch else UnknownLeaderEpoch(message)
+
+    def epoch_end(self, epoch: int) -> EpochEndOffset:
+        """Return where `epoch` ends, as `LeaderEpochCache.end_offset_for`.
+
+        The current epoch counts as begun at the log end until its first append. So an older epoch
+        has an end even if the log has no epoch left, because all its records are deleted: else
+        clients would reset their positions. Source: Kafka's Partition.makeLeader.
+        """
+        log = self.log
+        latest = log.epochs.latest
+        if not latest < epoch <= self.leader_epoch:
+            return log.epochs.end_offset_for(epoch, log.end_offset)
+        is_known = epoch < self.leader_epoch and latest >= 0
+        return EpochEndOffset(latest if is_known else epoch, log.end_offset)
 
     def append(
         self, batch: memoryview, header: BatchHeader, *, client: bool = True, admitted: bool = False

@@ -72,12 +72,7 @@ def _end(topic: str, context: RequestContext, requested: OffsetForLeaderPartitio
     try:
         partition = context.broker.topics.partition(topic, requested.partition)
         partition.check_leader_epoch(requested.current_leader_epoch)
-        if requested.leader_epoch == partition.leader_epoch:
-            # before the first append of this epoch the log does not have it
-            return EpochEndOffset(
-                partition=requested.partition, leader_epoch=requested.leader_epoch, end_offset=partition.log_end_offset
-            )
-        epoch, end_offset = partition.log.epochs.end_offset_for(requested.leader_epoch, partition.log.end_offset)
+        epoch, end_offset = partition.epoch_end(requested.leader_epoch)
         return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)
     except KqueueError as error:
         return EpochEndOffset(error_code=code_of(error), partition=requested.partition)

@@ -283,6 +283,27 @@ def test_a_copy_of_the_logs_has_the_producers_of_deleted_records() -> None:
     world.check(copy)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_epoch_whose_records_are_all_deleted_still_has_an_end(clean: bool) -> None:
+    """Else a consumer at the log end would reset its position."""
+    world, sim, partition = all_expired()
+    sim.advance(5000)
+    end, epoch = partition.log_end_offset, partition.leader_epoch
+    assert partition.log_start_offset == end
+    assert partition.epoch_end(epoch) == (epoch, end)
+    for seed in range(3):
+        if clean:
+            sim.stop()
+        else:
+            world.storage = world.storage.after_cut(Remains.TORN, random.Random(seed))
+        sim = world.start()
+        partition = sim.broker.topics.partition("t", 0)
+        assert partition.leader_epoch == (epoch if clean else epoch + seed + 1)
+        for older in range(epoch, partition.leader_epoch + 1):
+            assert partition.epoch_end(older).end_offset == end
+        assert partition.epoch_end(partition.leader_epoch + 1) == (-1, -1)
+
+
 # --- what it costs, and what stops it
 
 

@@ -53,7 +53,8 @@ def test_returns_the_end_offset_of_an_epoch(
 
 def test_an_empty_partition_ends_where_it_begins(client: SimulatedClient) -> None:
     assert end(client, 6, index=1) == (0, 6, 0)
-    assert end(client, 5, index=1) == UNKNOWN
+    assert end(client, 5, index=1) == (0, 5, 0)
+    assert end(client, 7, index=1) == UNKNOWN
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
