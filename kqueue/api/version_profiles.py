@@ -8,7 +8,8 @@ Users test a client upgrade with it. The table is from the ApiVersions responses
     4.3    Kafka 4.3.0, likewise
 
 Their features are those that kqueue has too: 2.8 has none, 3.9 has `metadata.version` alone, and
-4.3 those of the broker. `kraft.version` is not among them: there is no Raft log.
+4.3 those of the broker; 2.8 and 3.9 refuse to change them. `kraft.version` is not among them: there
+is no Raft log.
 
 None of them had a receiver of client metrics, without which GetTelemetrySubscriptions and
 PushTelemetry are not advertised: they have a table of their own. A profile never advertises more
@@ -23,13 +24,14 @@ from functools import cache
 from typing import NamedTuple
 
 from kqueue.api import handler_table
-from kqueue.api.handlers import api_versions
+from kqueue.api.handlers import api_versions, update_features
 from kqueue.api.handlers.api_versions import Advertised
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.broker.features import METADATA_VERSION, Feature, FeatureLevels
-from kqueue.wire.apis import API_VERSIONS, BY_KEY
+from kqueue.wire.apis import API_VERSIONS, BY_KEY, UPDATE_FEATURES
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kqueue.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 Range = tuple[int, int]
 VERSIONS = ("2.8", "3.9", "4.3")
@@ -188,6 +190,8 @@ class VersionProfile:
             return replace(
                 row, versions=(advertised_range.low, advertised_range.high), handle=self._handle_api_versions
             )
+        if api_key == UPDATE_FEATURES and self.version in FEATURES:
+            row = replace(row, handle=self._handle_update_features)
         low = max(advertised_range.low, ACCEPTED_FROM.get((self.version, row.api.name), advertised_range.low))
         if not low <= api_version <= advertised_range.high:
             served = f"from version {low} to {advertised_range.high} as version {self.version}"
@@ -197,6 +201,11 @@ class VersionProfile:
     def _handle_api_versions(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
         features = FEATURES.get(self.version, context.broker.features.levels)
         return api_versions.respond(request, context, self.advertised, features)
+
+    def _handle_update_features(
+        self, request: UpdateFeaturesRequest, context: RequestContext
+    ) -> UpdateFeaturesResponse:
+        return update_features.refuse_changes(request, context, FEATURES[self.version])
 
 
 def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:

@@ -104,7 +104,7 @@ class Features:
         """Check `updates`, each after those before it. Raises InvalidUpdateVersion: the first that
         is refused, and why.
         """
-        self._after(updates)
+        levels_after(self._levels, updates)
 
     def update(self, updates: Sequence[FeatureUpdate]) -> Promise[None]:
         """Apply all of `updates` or none. Raises as `check`; the promise: StorageFailed, Conflict.
@@ -112,7 +112,7 @@ class Features:
         Durability: on disk when the promise is done. A crash before keeps the old levels, or has
         all of the new ones.
         """
-        levels = self._after(updates)
+        levels = levels_after(self._levels, updates)
         promise: Promise[None] = Promise()
         stored = {**self._stored, **{update.name: levels[update.name] for update in updates}}
         if stored == self._stored:
@@ -138,34 +138,40 @@ class Features:
         epoch = self._change_count + sum(feature.level_default for feature in FEATURES)
         return FeatureLevels(FEATURES, {name: level for name, level in levels.items() if level}, epoch)
 
-    def _after(self, updates: Sequence[FeatureUpdate]) -> dict[str, int]:
-        levels = {feature.name: self.level(feature.name) for feature in FEATURES}
-        for update in updates:
-            reason = self._refusal(update, levels.get(update.name, 0))
-            if reason is not None:
-                raise InvalidUpdateVersion(PREFIX + reason)
-            levels[update.name] = update.level
-        return levels
 
-    def _refusal(self, update: FeatureUpdate, current: int) -> str | None:
-        """Why `update` is refused, in the order of Kafka's checks; None: it is not."""
-        invalid = f"Invalid update version {update.level} for feature {update.name}. "
-        if update.upgrade_type not in tuple(UpgradeType):
-            return f"{invalid}Upgrade type {update.upgrade_type} is unknown."
-        if update.level < 0:
-            return f"{invalid}A level is not negative."
-        feature = self._supported.get(update.name)
-        if feature is None:
-            return f"{invalid}This broker does not know the feature."
-        if not _supports(feature, update.level):
-            return f"{invalid}This broker supports levels {feature.level_min} to {feature.level_max}."
-        if update.level > current and update.upgrade_type != UpgradeType.UPGRADE:
-            return f"{invalid}The level is {current}, so this is no downgrade."
-        if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
-            return f"{invalid}The level is {current}; a lower one needs a safe or an unsafe downgrade."
-        if update.level < current and update.name == METADATA_VERSION:
-            return f"{invalid}The level is {current}; the metadata can't be written in an older format."
-        return None
+def levels_after(levels: FeatureLevels, updates: Sequence[FeatureUpdate]) -> dict[str, int]:
+    """Return the level of every feature after `updates`, each checked after those before it.
+
+    Raises: InvalidUpdateVersion: the first that is refused, and why.
+    """
+    supported = {feature.name: feature for feature in levels.supported}
+    after = {name: levels.finalized.get(name, 0) for name in supported}
+    for update in updates:
+        reason = _refusal(update, supported.get(update.name), after.get(update.name, 0))
+        if reason is not None:
+            raise InvalidUpdateVersion(PREFIX + reason)
+        after[update.name] = update.level
+    return after
+
+
+def _refusal(update: FeatureUpdate, feature: Feature | None, current: int) -> str | None:
+    """Why `update` is refused, in the order of Kafka's checks; None: it is not."""
+    invalid = f"Invalid update version {update.level} for feature {update.name}. "
+    if update.upgrade_type not in tuple(UpgradeType):
+        return f"{invalid}Upgrade type {update.upgrade_type} is unknown."
+    if update.level < 0:
+        return f"{invalid}A level is not negative."
+    if feature is None:
+        return f"{invalid}This broker does not know the feature."
+    if not _supports(feature, update.level):
+        return f"{invalid}This broker supports levels {feature.level_min} to {feature.level_max}."
+    if update.level > current and update.upgrade_type != UpgradeType.UPGRADE:
+        return f"{invalid}The level is {current}, so this is no downgrade."
+    if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
+        return f"{invalid}The level is {current}; a lower one needs a safe or an unsafe downgrade."
+    if update.level < current and update.name == METADATA_VERSION:
+        return f"{invalid}The level is {current}; the metadata can't be written in an older format."
+    return None
 
 
 def _supports(feature: Feature, level: int) -> bool:

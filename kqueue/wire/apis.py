@@ -54,6 +54,7 @@ class Api:
 
 
 API_VERSIONS = 18
+UPDATE_FEATURES = 57
 
 ALL = (
     Api(0, "Produce", (0, 13), 9),

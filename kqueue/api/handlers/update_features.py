@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from kqueue.api.errors import CodedError, code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
-from kqueue.base.errors import InvalidRequest, KqueueError, StorageFailed
-from kqueue.broker.features import FeatureUpdate, UpgradeType
+from kqueue.base.errors import InvalidRequest, InvalidUpdateVersion, KqueueError, StorageFailed
+from kqueue.broker.features import PREFIX, FeatureLevels, FeatureUpdate, UpgradeType, levels_after
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.update_features import (
@@ -37,13 +37,7 @@ def handle(
     request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse | DelayedOperation[UpdateFeaturesResponse]:
     """Respond when the levels are stored, or after `timeout_ms`."""
-    if len(request.feature_updates) > UPDATES_MAX:
-        raise InvalidRequest(f"{len(request.feature_updates)} updates in one request, at most {UPDATES_MAX} are taken")
-    typed = context.api_version >= VERSION_UPGRADE_TYPES
-    updates = [
-        FeatureUpdate(row.feature, row.max_version_level, row.upgrade_type if typed else UpgradeType.UPGRADE)
-        for row in request.feature_updates
-    ]
+    updates = _updates(request, context.api_version)
     features = context.broker.features
     try:
         if request.validate_only:
@@ -57,6 +51,29 @@ def handle(
         lambda stored: _respond(request, error_of(stored, LATE)),
         context.change_deadline_ms(request.timeout_ms),
     )
+
+
+def refuse_changes(
+    request: UpdateFeaturesRequest, context: RequestContext, levels: FeatureLevels
+) -> UpdateFeaturesResponse:
+    """Respond as a broker whose features have these levels, where nothing may change them."""
+    updates = _updates(request, context.api_version)
+    try:
+        if levels_after(levels, updates).items() - levels.finalized.items():
+            raise InvalidUpdateVersion(f"{PREFIX}Levels can't be changed while the broker serves as an older Kafka.")
+    except KqueueError as error:
+        return _respond(request, error)
+    return _respond(request, None)
+
+
+def _updates(request: UpdateFeaturesRequest, api_version: int) -> list[FeatureUpdate]:
+    if len(request.feature_updates) > UPDATES_MAX:
+        raise InvalidRequest(f"{len(request.feature_updates)} updates in one request, at most {UPDATES_MAX} are taken")
+    typed = api_version >= VERSION_UPGRADE_TYPES
+    return [
+        FeatureUpdate(row.feature, row.max_version_level, row.upgrade_type if typed else UpgradeType.UPGRADE)
+        for row in request.feature_updates
+    ]
 
 
 def error_response(request: UpdateFeaturesRequest, version: int, error: BaseException) -> UpdateFeaturesResponse:

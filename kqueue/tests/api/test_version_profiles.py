@@ -10,6 +10,7 @@ from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.apis import ALL, BY_KEY
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
+from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 NAMED = ApiVersionsRequest(client_software_name="t", client_software_version="1")
 
@@ -105,6 +106,41 @@ def test_a_profile_has_the_features_of_its_kafka(version: str, api_version: int,
     assert {row.name: row.max_version_level for row in response.finalized_features} == finalized
     assert {row.name for row in response.supported_features} == set(finalized)
     assert (response.finalized_features_epoch >= 0) is bool(finalized)
+
+
+@pytest.mark.parametrize("version", ["2.8", "3.9"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_an_older_kafka_does_not_know_transaction_versions(version: str, level: int) -> None:
+    error, message = _update(version, "transaction.version", level)
+    assert error == ErrorCode.INVALID_UPDATE_VERSION
+    assert "does not know the feature" in message
+
+
+@pytest.mark.parametrize(
+    ("level", "refusal"),
+    [(21, ""), (22, "levels 1 to 21"), (30, "levels 1 to 21"), (20, "an older format"), (0, "levels 1 to 21")],
+)
+def test_an_older_kafka_keeps_its_metadata_version(level: int, refusal: str) -> None:
+    error, message = _update("3.9", "metadata.version", level)
+    assert (error == ErrorCode.NONE) is (not refusal)
+    assert refusal in message
+
+
+def test_the_newest_kafka_changes_its_levels() -> None:
+    assert _update("4.3", "transaction.version", 1) == (ErrorCode.NONE, "")
+
+
+def _update(version: str, feature: str, level: int) -> tuple[int, str]:
+    """Return the error code and the message of a change of a level."""
+    client = SimulatedClient()
+    before = client.sim.broker.features.levels
+    row = VersionProfile(version).lookup(57, 0 if version == "2.8" else 1)
+    kind = 1 if version == "2.8" or level > 21 else 2
+    update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+    context = RequestContext(client.sim.broker, 0 if version == "2.8" else 1)
+    response = client.sim.answer(row.handle(UpdateFeaturesRequest(feature_updates=[update]), context))
+    assert (client.sim.broker.features.levels == before) is (version != "4.3")
+    return response.error_code, response.error_message or ""
 
 
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.tests.api.harness import versions_of
+from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
 from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.transactions.completion import WAIT_MS_MAX
 from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.end_txn import EndTxnRequest
 
 
 @pytest.mark.parametrize("version", versions_of("end_txn"))
@@ -39,3 +41,21 @@ def test_nothing_to_commit(version: int) -> None:
     assert client.end(version).error_code == ErrorCode.INVALID_TXN_STATE
     code = ErrorCode.NONE if version >= 5 else ErrorCode.INVALID_TXN_STATE
     assert client.end(version, commit=False).error_code == code
+
+
+def test_others_are_served_while_markers_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TransactionClient()
+    client.add(("t", 0))
+    monkeypatch.setattr(client.sim.broker.transaction_markers, "write", lambda marker, done: None)
+    message = EndTxnRequest(
+        transactional_id="tx", producer_id=client.producer_id, producer_epoch=client.epoch, committed=True
+    )
+    ending = client.start(message, 5)
+    client.sim.settle()
+    other = SimulatedClient(sim=client.sim)
+    assert other.produce("t", batch(b"meanwhile")).error_code == ErrorCode.NONE
+    client.sim.advance(WAIT_MS_MAX - 1)
+    assert not ending.response
+    client.sim.advance(1)
+    assert (ending.response.error_code, ending.response.producer_epoch) == (ErrorCode.NONE, client.epoch + 1)
+    assert client.add(("t", 0)) == {("t", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
