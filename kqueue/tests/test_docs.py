@@ -6,6 +6,7 @@ free port.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -206,11 +207,20 @@ def test_the_table_has_the_clients_of_the_suite() -> None:
     tox.read(ROOT / "tox.ini")
     suites = set(re.findall(r"--client=(\S+)", (ROOT / "tox.ini").read_text()))
     told = re.findall(r"^\| (\w+-?\w*)(?: \(librdkafka\))? \| ((?:\d|$).*) \|$", README.read_text(), re.MULTILINE)
-    assert {client for client, versions in told} == suites
-    pins = " ".join(value for section in tox.sections() for value in [tox[section].get("deps", "")])
+    others = clients_of_other_languages()
+    assert {client.lower() for client, versions in told} == suites | others.keys()
+    pins = " ".join([*others.values(), *(tox[section].get("deps", "") for section in tox.sections())])
     for _, versions in told:
         for version in re.findall(r"\d+\.\d+(?:\.\d+)?", versions.replace("(Python 3.11)", "")):
             assert version in pins or version == newest(versions), f"{version} is not what tox runs"
+
+
+def clients_of_other_languages() -> dict[str, str]:
+    """The clients that the suites in Go and JavaScript use, and their versions."""
+    folder = ROOT / "compat_tests" / "languages"
+    go = re.findall(r"^\tgithub\.com/\w+/([\w-]+) v([\d.]+)$", (folder / "go" / "go.mod").read_text(), re.MULTILINE)
+    js: dict[str, str] = json.loads((folder / "js" / "package.json").read_text())["dependencies"]
+    return {**dict(go), **js}
 
 
 def newest(versions: str) -> str:
