@@ -75,7 +75,8 @@ async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> 
     end.
     """
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks)
-    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None)
+    # its other requests wait behind a fetch
+    consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None, fetch_max_wait_ms=5)
     found = []
     partition = AioTopicPartition("orders", 0)
     await producer.start()
