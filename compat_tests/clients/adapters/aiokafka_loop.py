@@ -15,6 +15,7 @@ from compat_tests.clients.adapters.contract import PRODUCER_FENCED, BrokerError,
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 40
+_starting = threading.Lock()
 
 
 @contextmanager
@@ -35,5 +36,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def run(coroutine: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+    with _starting:  # two threads that call first would start a loop each
+        loop = _loop()
     with refusals():
-        return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result(timeout_s)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout_s)
