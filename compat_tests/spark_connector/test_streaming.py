@@ -12,14 +12,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
 import kqueue
-from compat_tests.kafka.serving import on_partition
 from compat_tests.spark_connector.stock import Stock, offsets_json, rows_by_batch, until
-from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
-from kqueue.records.builder import BatchBuilder
 from kqueue.testing import faults
 from kqueue.tests import golden
 
-START_MS = 1_700_000_000_000
 EARLIEST = {"subscribe": "orders", "startingOffsets": "earliest"}
 
 
@@ -245,50 +241,3 @@ def test_read_committed_skips_aborted_records(stock: Stock, tmp_path: Path) -> N
         assert [row[1:] for row in own.table("found")] == expected
         own.drain(own.stream(options), "found")
         assert len(own.table("found")) == len(expected)
-
-
-def test_read_committed_waits_for_open_transaction(stock: Stock) -> None:
-    """read_committed ends at the last stable offset until the transaction has ended."""
-    stock.broker.create_topic("orders")
-    options = {**EARLIEST, "kafka.isolation.level": "read_committed"}
-    query = stock.to_table(stock.stream(options), "found").start()
-    add(stock.broker, "orders", 0, 2)
-    begin_transaction(stock.broker, 11, b"is committed")
-    begin_transaction(stock.broker, 12, b"is aborted")
-    add(stock.broker, "orders", 2, 2)
-    query.processAllAvailable()
-    assert [value for *_, value in stock.table("found")] == ["orders 0", "orders 1"]
-    end_transaction(stock.broker, 12, ABORT)
-    query.processAllAvailable()
-    assert len(stock.table("found")) == 2
-    end_transaction(stock.broker, 11, COMMIT)
-    query.processAllAvailable()
-    assert [value for *_, value in stock.table("found")] == [
-        "orders 0",
-        "orders 1",
-        "is committed",
-        "orders 2",
-        "orders 3",
-    ]
-
-
-def begin_transaction(broker: kqueue.Broker, producer_id: int, value: bytes) -> None:
-    """Append one record of a transaction that stays open."""
-    builder = BatchBuilder(producer_id=producer_id, epoch=0, base_sequence=0, transactional=True)
-    builder.append(START_MS, b"key", value)
-    append(broker, builder, client=True)
-
-
-def end_transaction(broker: kqueue.Broker, producer_id: int, kind: int) -> None:
-    """Append the marker that a transaction coordinator writes."""
-    marker = BatchBuilder(producer_id=producer_id, epoch=0, transactional=True, control=True)
-    marker.append(START_MS, *control_key_value(kind, 0))
-    append(broker, marker, client=False)
-
-
-def append(broker: kqueue.Broker, builder: BatchBuilder, *, client: bool) -> None:
-    """Append to the log directly, because the broker has no transactions for clients yet."""
-    batch = builder.build()
-    on_partition(
-        broker, "orders", 0, lambda partition: partition.append(memoryview(batch), read_header(batch), client=client)
-    )
