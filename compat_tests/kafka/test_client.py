@@ -5,12 +5,14 @@ stock client finds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from compat_tests.kafka import clients
-from compat_tests.kafka.clients import START_MS, Writer, sample
+from compat_tests.kafka.clients import START_MS, Sent, Writer, sample
 from compat_tests.kafka.node import NODE_ID, Kafka
+from compat_tests.kafka.serving import serving
 from kqueue.client import (
     EARLIEST,
     LATEST,
@@ -19,6 +21,7 @@ from kqueue.client import (
     FetchedRecords,
     NewTopic,
     OffsetAndMetadata,
+    OffsetAndTimestamp,
     ResourceType,
     TopicPartition,
 )
@@ -113,6 +116,36 @@ def test_offsets(running: Kafka, client: Client) -> None:
     assert [one.offset for one in found.values()] == [0, 100, times[2, START_MS + 60_000]]
     assert client.offsets({PLACES[0]: MAX_TIMESTAMP})[PLACES[0]].timestamp > START_MS
     assert client.offsets({PLACES[0]: START_MS + 10**9})[PLACES[0]].offset is None
+
+
+def test_offsets_beside_an_open_transaction_are_those_of_kafka(running: Kafka, tmp_path: Path) -> None:
+    """S4.2: also where the greatest time is that of a record beyond the last stable offset."""
+    with serving(tmp_path) as broker:
+        own = offsets_beside_a_transaction(broker.bootstrap)
+    assert own == offsets_beside_a_transaction(running.bootstrap)
+    assert own["read_uncommitted", MAX_TIMESTAMP].offset == 3
+    assert own["read_committed", MAX_TIMESTAMP].offset is None
+
+
+def offsets_beside_a_transaction(bootstrap: str) -> dict[tuple[str, int], OffsetAndTimestamp]:
+    """Offsets by isolation level and time, in a topic of 5 records whose third is in a transaction
+    that is open.
+    """
+    topic, place = "open", TopicPartition("open", 0)
+    clients.create_topic(bootstrap, topic)
+    plain = Writer(bootstrap)
+    transactional = Writer(bootstrap, **{"transactional.id": "open"}).init()
+    for writer, after_ms in ((plain, 100), (plain, 50), (transactional, 500), (plain, 900), (plain, 300)):
+        if writer is transactional:
+            writer.begin()
+        writer.write(topic, [Sent(b"value", timestamp=START_MS + after_ms)])
+    found: dict[tuple[str, int], OffsetAndTimestamp] = {}
+    with Client(bootstrap) as client:
+        for level in ("read_uncommitted", "read_committed"):
+            for query in (EARLIEST, LATEST, MAX_TIMESTAMP, *(START_MS + after_ms for after_ms in (0, 101, 600, 901))):
+                found[level, query] = client.offsets({place: query}, isolation=level)[place]
+    transactional.end(commit=False)
+    return found
 
 
 def test_fetches_find_what_a_stock_client_finds(running: Kafka, client: Client) -> None:

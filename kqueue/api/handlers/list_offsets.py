@@ -182,9 +182,16 @@ def _find_offset(partition: Partition, timestamp: int, end_offset: int, version:
     if version < version_min:
         raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {version}")
     if timestamp == GREATEST_TIME:
-        entry = yield from partition.log.latest_timestamp(end_offset)
-        return TimestampAndOffset(*entry) if entry is not None else TimestampAndOffset()
+        return (yield from _greatest_time(partition, end_offset))
     return position(partition, end_offset)
+
+
+def _greatest_time(partition: Partition, end_offset: int) -> SlicedWork[TimestampAndOffset]:
+    """Return the record with the greatest time; none, as in Kafka, if a transaction keeps it from
+    read_committed clients, even where they could read others.
+    """
+    entry = yield from partition.log.latest_timestamp(partition.high_watermark)
+    return TimestampAndOffset(*entry) if entry is not None and entry.offset < end_offset else TimestampAndOffset()
 
 
 def _latest(partition: Partition, end_offset: int) -> TimestampAndOffset:
