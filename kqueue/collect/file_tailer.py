@@ -303,9 +303,11 @@ class FileTailer:
         found = {file.id: file.path for file in find_files(self.patterns, self._ignored)}
         ordered = list(positions)
         reopened: dict[int, TailedFile] = {}
-        # A file with a position of its own is no copy of another, so copies come second.
+        # A file with a position of its own is no copy of another, so copies come second. Positions
+        # with more bytes to compare come first: position 0 fits every copy.
+        by_offset = sorted(enumerate(ordered), key=lambda numbered: -numbered[1].print.offset)
         for find in (partial(self._reopen, found=found), partial(self._reopen_copy, since_ns=since_ns)):
-            for number, position in enumerate(ordered):
+            for number, position in by_offset:
                 tailed = None if number in reopened else find(position)
                 if tailed is not None:
                     reopened[number] = tailed

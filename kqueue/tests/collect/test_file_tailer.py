@@ -193,6 +193,19 @@ def test_a_removed_empty_file_takes_no_position_of_another(tmp_path: Path, log: 
     assert harness.values() == []
 
 
+def test_a_copy_belongs_to_the_position_whose_bytes_it_has(tmp_path: Path, log: Path) -> None:
+    harness = TailerHarness(tmp_path, "app.log")
+    log.touch()
+    harness.look()
+    log.unlink()
+    write(log, b"one\n")
+    assert harness.values() == [b"one"]
+    copy_and_truncate(log)
+    os.utime(log.with_name("app.log.1"))
+    harness.restart()
+    assert harness.values() == []
+
+
 @pytest.mark.parametrize(("name", "lines"), [("other.txt", []), ("app.log.1", [b"one"])])
 def test_another_file_with_the_inode_of_an_empty_one_is_not_followed(
     tmp_path: Path, log: Path, name: str, lines: list[bytes]
