@@ -17,6 +17,8 @@ from compat_tests.clients.calls.contract import Calls
 VERSION = tuple(int(part) for part in aiokafka.__version__.split(".")[:2])
 TESTED_VERSION = (0, 14)
 OLDEST_VERSION = (0, 14)
+NAMESPACES = (aiokafka, aiokafka.admin)
+OTHER_CLASSES: dict[str, str] = {}
 
 
 def made(make: Callable[[], Any]) -> Any:
@@ -276,6 +278,3 @@ class Admin(Calls):
 
     def call_close(self) -> None:
         run(self.admin.close())
-
-
-CALLS = (Producer, Consumer, Admin)

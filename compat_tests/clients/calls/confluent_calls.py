@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import confluent_kafka
+import confluent_kafka.admin
+import confluent_kafka.aio
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -29,11 +31,19 @@ from confluent_kafka.admin import (
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.confluent_errors import QUIET
-from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
+from compat_tests.clients.calls.blocking import Blocking
+from compat_tests.clients.calls.contract import GROUPS, NO_REQUEST, SECURITY, Calls
 
 VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
 TESTED_VERSION = (2, 16)
 OLDEST_VERSION = (2, 16)
+NAMESPACES = (confluent_kafka, confluent_kafka.admin, confluent_kafka.aio)
+OTHER_CLASSES = {
+    "ShareConsumer": GROUPS,
+    "DeserializingShareConsumer": GROUPS,
+    "AsyncSerializingProducer": "an AIOProducer with serializers of the schema registry",
+    "AsyncDeserializingConsumer": "an AIOConsumer with deserializers of the schema registry",
+}
 WAIT_S = 20
 
 
@@ -52,8 +62,11 @@ class Producer(Calls):
         self.topic = name("topic")
         protocol_client.create_topic(bootstrap, self.topic, 2)
         settings = {**QUIET, "bootstrap.servers": bootstrap, "transactional.id": name("txn")}
-        self.producer = confluent_kafka.Producer(settings)
+        self.producer = self._make(settings)
         self.delivered: list[KafkaError | None] = []
+
+    def _make(self, settings: dict[str, Any]) -> Any:
+        return self.CLIENT(settings)
 
     def call_cluster_id(self) -> None:
         self.producer.cluster_id(timeout=WAIT_S)
@@ -126,7 +139,10 @@ class Consumer(Calls):
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
         }
-        self.consumer = confluent_kafka.Consumer(self.settings)
+        self.consumer = self._make(self.settings)
+
+    def _make(self, settings: dict[str, Any]) -> Any:
+        return self.CLIENT(settings)
 
     def _partition(self, offset: int = -1001) -> TopicPartition:
         return TopicPartition(self.topic, 0, offset)
@@ -197,7 +213,7 @@ class Consumer(Calls):
     def call_incremental_assign(self) -> None:
         self.consumer.close()
         settings = {**self.settings, "partition.assignment.strategy": "cooperative-sticky"}
-        self.consumer = confluent_kafka.Consumer(settings)
+        self.consumer = self._make(settings)
         self.consumer.incremental_assign([self._partition(2)])
         assert self.consumer.poll(WAIT_S).offset() == 2
 
@@ -206,6 +222,58 @@ class Consumer(Calls):
 
     def call_close(self) -> None:
         self.consumer.close()
+
+
+class SerializingProducer(Producer):
+    CLIENT = confluent_kafka.SerializingProducer
+
+
+class DeserializingConsumer(Consumer):
+    CLIENT = confluent_kafka.DeserializingConsumer
+    LEFT_OUT: ClassVar[dict[str, str]] = {**Consumer.LEFT_OUT, "consume": "not implemented by the client"}
+    call_consume = None
+
+    def call_poll(self) -> None:
+        for offset in range(5):
+            message = self.consumer.poll(WAIT_S)
+            assert (message.error(), message.offset()) == (None, offset)
+
+
+class AIOProducer(Producer):
+    CLIENT = confluent_kafka.aio.AIOProducer
+    call_produce_batch = None
+
+    def _make(self, settings: dict[str, Any]) -> Blocking:
+        return Blocking(lambda: self.CLIENT(settings))
+
+    def call_produce(self) -> None:
+        self.future = self.producer.produce(self.topic, b"value", partition=0)
+
+    def call_poll(self) -> None:
+        self.producer.poll(0)
+
+    def call_flush(self) -> None:
+        self.producer.flush()
+        assert self.producer.result(self.future).offset() == 0
+
+    def call_purge(self) -> None:
+        self.producer.begin_transaction()
+        self.producer.produce(self.topic, b"purged", partition=0)
+        self.producer.purge()
+
+    def close(self) -> None:
+        self.producer.end()
+
+
+class AIOConsumer(Consumer):
+    CLIENT = confluent_kafka.aio.AIOConsumer
+    call_memberid = None
+
+    def _make(self, settings: dict[str, Any]) -> Blocking:
+        return Blocking(lambda: self.CLIENT(settings))
+
+    def close(self) -> None:
+        self.consumer.end()
 
 
 class Admin(Calls):
@@ -314,6 +382,3 @@ class Admin(Calls):
 
     def call_delete_topics(self) -> None:
         only(self.admin.delete_topics([self.topic]))
-
-
-CALLS = (Producer, Consumer, Admin)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 CALL = "call_"
 SECURITY = "needs security, which is not served yet"
+GROUPS = "needs the new group protocols, which are not served yet"
 NO_REQUEST = "sends no request"
 
 
@@ -34,8 +35,12 @@ class Calls:
 
     @classmethod
     def called(cls) -> list[str]:
-        """Return the names of the called methods, in order."""
-        return [name.removeprefix(CALL) for name in vars(cls) if name.startswith(CALL)]
+        """Return the names of the called methods, in order.
+
+        A table for a subclass inherits the calls, and sets those that it does not have to None.
+        """
+        names = dict.fromkeys(name for one in reversed(cls.__mro__) for name in vars(one) if name.startswith(CALL))
+        return [name.removeprefix(CALL) for name in names if getattr(cls, name) is not None]
 
     def steps(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield each call of a method that this version of the client has."""

@@ -17,6 +17,8 @@ from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 TESTED_VERSION = (3, 0, 12)
 OLDEST_VERSION = (3, 0, 12)
+NAMESPACES = (kafka,)
+OTHER_CLASSES: dict[str, str] = {}
 WAIT_S = 20
 
 
@@ -367,6 +369,3 @@ class Admin(Calls):
     def close(self) -> None:
         if self.producer is not None:
             self.producer.close(timeout=0)
-
-
-CALLS = (Producer, Consumer, Admin)
