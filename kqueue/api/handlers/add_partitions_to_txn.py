@@ -7,7 +7,7 @@ Versions 0 to 5:
     2       PRODUCER_FENCED is known (KIP-588)
     3       flexible encoding (KIP-482); the last that producers send
     4       several transactions, and verification, for brokers and tools (KIP-890)
-    5       TRANSACTION_ABORTABLE is known (KIP-890)
+    5       clients know TRANSACTION_ABORTABLE (KIP-890); version 4, of brokers alone, gets it too
 
 Producers of transactions V2 do not send it: Produce adds its partitions.
 """
@@ -42,7 +42,6 @@ from kqueue.wire.messages.add_partitions_to_txn import (
 VERSIONS = (0, 5)
 VERSION_FENCED = 2
 VERSION_BATCHES = 4
-VERSION_ABORTABLE = 5
 
 
 class RequestedTransaction(NamedTuple):
@@ -195,6 +194,4 @@ def _error(added: AddedPartitions, partition: TopicPartition, broker: Broker) ->
 
 
 def _code(error: KqueueError | None, version: int) -> ErrorCode:
-    if isinstance(error, TransactionAbortable) and version < VERSION_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
     return transaction_code(error, knows_fenced=version >= VERSION_FENCED)

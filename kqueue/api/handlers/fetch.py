@@ -32,6 +32,7 @@ from typing import NoReturn
 from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_LIMITS
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
+from kqueue.api.isolation import is_read_committed
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.base.errors import KqueueError
@@ -45,7 +46,6 @@ from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, Fet
 VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
 VERSION_IDS = 13
-READ_COMMITTED = 1
 PARTITIONS_PER_STEP = 8
 """Partitions read in one step of a fetch in slices."""
 VERIFICATION_WAIT_MS = 10_000
@@ -55,6 +55,7 @@ VERIFICATION_WAIT_MS = 10_000
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
     """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
+    is_read_committed(request.isolation_level)  # before a session is opened
     try:
         fetch_context = context.broker.fetch_sessions.open(
             request.session_id, request.session_epoch, _fetches(request, by_id), _forgotten(request, by_id), by_id=by_id
@@ -133,9 +134,8 @@ class DelayedFetch:
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
-        self.limits = FetchLimits(
-            max_bytes, each_one_batch=hard_limits, read_committed=request.isolation_level == READ_COMMITTED
-        )
+        read_committed = is_read_committed(request.isolation_level)
+        self.limits = FetchLimits(max_bytes, each_one_batch=hard_limits, read_committed=read_committed)
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kqueue.api.errors import code_of
+from kqueue.api.isolation import is_read_committed
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
@@ -52,7 +53,6 @@ retriable.
 """
 FLUSH_WAIT_MS = 10_000
 """Longest wait for the high watermark if the request has no timeout (versions below 10)."""
-READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
 GREATEST_TIME = -3
@@ -164,7 +164,8 @@ def _partition_response(
             partition, requested.timestamp, requested.max_num_offsets, context.broker.clock.wall_ms()
         )
         return ListOffsetsPartitionResponse(partition_index=requested.partition_index, old_style_offsets=offsets)
-    end_offset = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+    read_committed = is_read_committed(request.isolation_level)
+    end_offset = partition.last_stable_offset if read_committed else partition.high_watermark
     position = yield from _find_offset(partition, requested.timestamp, end_offset, context.api_version)
     response = ListOffsetsPartitionResponse(
         partition_index=requested.partition_index, timestamp=position.timestamp, offset=position.offset

@@ -75,7 +75,7 @@ def codes(client: TransactionClient, version: int, *transactions: AddPartitionsT
 @pytest.mark.parametrize("version", NEW)
 def test_several_transactions_are_added_and_verified(version: int) -> None:
     client = TransactionClient()
-    missing = C.TRANSACTION_ABORTABLE if version >= 5 else C.INVALID_TXN_STATE
+    missing = C.TRANSACTION_ABORTABLE
     assert codes(client, version, of(client, [0, 1], verify=True)) == [[missing, missing]]
     assert codes(client, version, of(client, [0], verify=False)) == [[0]]
     assert codes(
