@@ -1,4 +1,4 @@
-"""Administration: the same requests to Kafka and to kqueue have the same answers."""
+"""The same requests to Kafka and to kqueue have the same answers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from compat_tests.kafka.admin_scenarios import NODE, SCENARIOS, Ask, Scenario
 from compat_tests.kafka.config_scenarios import SCENARIOS as CONFIG_SCENARIOS
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import serving
+from compat_tests.kafka.transaction_scenarios import SCENARIOS as TRANSACTION_SCENARIOS
 from kqueue.schema import decode, encode
 from kqueue.schema.structs import schema_of
 from kqueue.wire.apis import BY_MODULE
@@ -45,6 +46,8 @@ def asking(bootstrap: str) -> Iterator[Ask]:
 
 def comparable(answer: Any) -> Any:
     """An answer without what differs from broker to broker: ids, and the words of messages."""
+    if isinstance(answer, tuple):
+        return tuple(comparable(value) for value in answer)
     if isinstance(answer, list):
         rows = [row for row in answer if not str(getattr(row, "name", "")).startswith(OWN_SETTINGS)]
         return [comparable(row) for row in rows]
@@ -70,7 +73,9 @@ def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield node.bootstrap, broker.bootstrap
 
 
-@pytest.mark.parametrize("scenario", [*SCENARIOS, *CONFIG_SCENARIOS], ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize(
+    "scenario", [*SCENARIOS, *CONFIG_SCENARIOS, *TRANSACTION_SCENARIOS], ids=lambda scenario: scenario.__name__
+)
 def test_the_answers_are_kafkas(brokers: tuple[str, str], scenario: Scenario) -> None:
     kafkas, ours = (answers(bootstrap, scenario) for bootstrap in brokers)
     assert ours == kafkas
