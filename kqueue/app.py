@@ -34,6 +34,7 @@ from kqueue.network.advance import advance_time
 from kqueue.network.client_log import ClientLog
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry, SessionLimits
+from kqueue.network.contract import ManagedConnection
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listener import Listener, bind
@@ -315,6 +316,11 @@ class Server:
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )
+
+        def closed(session: ManagedConnection) -> None:
+            quotas.release(session.host)
+            broker.share.connection_closed(session)
+
         return ConnectionRegistry(
             loop,
             self.clock,
@@ -323,7 +329,7 @@ class Server:
             SessionLimits.of(config),
             client_log,
             with_hooks(dispatcher, self._hooks, client_log),
-            closed=lambda session: quotas.release(session.host),
+            closed=closed,
         )
 
     def _bind(self, plans: list[ListenerConfig], cleanup: ExitStack) -> None:

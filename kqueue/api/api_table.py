@@ -44,7 +44,7 @@ REASONS = {
     **dict.fromkeys(("DescribeUserScramCredentials", "AlterUserScramCredentials"), SECURITY),
     **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
     **dict.fromkeys(("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"), GROUPS),
-    **dict.fromkeys(("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge"), GROUPS),
+    **dict.fromkeys(("ShareGroupHeartbeat", "ShareGroupDescribe"), GROUPS),
     **dict.fromkeys(("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"), GROUPS),
     **dict.fromkeys(("StreamsGroupHeartbeat", "StreamsGroupDescribe"), GROUPS),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),

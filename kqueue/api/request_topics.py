@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.broker.broker import Broker
+from kqueue.share.sessions import MemberKey
 from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
@@ -43,6 +44,8 @@ APIS_WITH_TOPICS = frozenset(
         "OffsetFetch",
         "OffsetForLeaderEpoch",
         "Produce",
+        "ShareAcknowledge",
+        "ShareFetch",
         "TxnOffsetCommit",
         "WriteTxnMarkers",
     }
@@ -75,18 +78,30 @@ def topics_in_request(request: Any) -> list[RequestTopic]:
 
 
 def accessed_topics(request: Any, api: str, broker: Broker) -> list[RequestTopic]:
-    """Return `topics_in_request` with ids resolved to names, and with the partitions of a Fetch
-    session.
+    """Return `topics_in_request` with ids resolved to names, and with the partitions of a fetch
+    session or share session.
     """
     named = topics_in_request(request)
-    if api == "Fetch" and request.session_epoch > 0:
+    if api in _SESSION_PARTITIONS:
         present = {(one.topic, index) for one in named for index in one.partitions}
-        named += [
-            RequestTopic(key[0], (key[1],))
-            for key in broker.fetch_sessions.partitions_of(request.session_id)
-            if key not in present
-        ]
+        keys = _SESSION_PARTITIONS[api](request, broker)
+        named += [RequestTopic(key[0], (key[1],)) for key in keys if key not in present]
     return [RequestTopic(topic_name_of(one.topic, broker), one.partitions) for one in named]
+
+
+def _fetch_session(request: Any, broker: Broker) -> Iterable[tuple[str | bytes, int]]:
+    return broker.fetch_sessions.partitions_of(request.session_id) if request.session_epoch > 0 else ()
+
+
+def _share_session(request: Any, broker: Broker) -> Iterable[tuple[str | bytes, int]]:
+    session = broker.share.sessions.find(MemberKey(request.group_id, request.member_id))
+    return session.partitions if session is not None and request.share_session_epoch > 0 else ()
+
+
+_SESSION_PARTITIONS: dict[str, Callable[[Any, Broker], Iterable[tuple[str | bytes, int]]]] = {
+    "Fetch": _fetch_session,
+    "ShareFetch": _share_session,
+}
 
 
 def topic_name_of(topic: str | bytes, broker: Broker) -> str | bytes:

@@ -351,6 +351,26 @@ class FetchSessionTopicIdError(RequestRefused):
     """A fetch session that mixes topic names and topic ids."""
 
 
+class InvalidRecordState(RequestRefused):
+    """A record of a share group is not acquired, or not by this member."""
+
+
+class ShareSessionNotFound(RequestRefused):
+    """No such share session: the member must start with epoch 0."""
+
+
+class InvalidShareSessionEpoch(RequestRefused):
+    """The share session expects another epoch."""
+
+
+class ShareSessionLimitReached(RequestRefused):
+    """There are as many share sessions as allowed."""
+
+
+class FencedStateEpoch(RequestRefused):
+    """The offsets of the share partition were reset or deleted meanwhile."""
+
+
 class InvalidGroupId(RequestRefused):
     """An empty group id where a group is needed."""
 

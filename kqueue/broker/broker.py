@@ -25,7 +25,7 @@ from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.client_telemetry import open_telemetry
-from kqueue.broker.coordinator_loads import CoordinatorLoads
+from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import TRANSACTION_VERSION, Features
@@ -38,6 +38,8 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
+from kqueue.broker.share_groups import ShareGroups
+from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.broker.transaction_topic import TransactionTopicLog
@@ -97,15 +99,7 @@ class Broker:
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
-        self.topics = Topics(
-            config,
-            self.metadata,
-            self,
-            rng,
-            on_created=self._partitions_created,
-            on_configured=self._topic_configured,
-            on_deleted=self._topic_deleted,
-        )
+        self.topics = self._new_topics(rng)
         self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
         metrics, wake = self.configs.client_metrics, self.purgatory.wake
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
@@ -134,6 +128,18 @@ class Broker:
         )
         self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
+        self._share_log, self.share = self._new_share_groups()
+
+    def _new_topics(self, rng: random.Random) -> Topics:
+        return Topics(
+            self.config,
+            self.metadata,
+            self,
+            rng,
+            on_created=self._partitions_created,
+            on_configured=self._topic_configured,
+            on_deleted=self._topic_deleted,
+        )
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:
         surroundings = Surroundings(
@@ -145,6 +151,11 @@ class Broker:
             wake=self._wake,
         )
         return TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
+
+    def _new_share_groups(self) -> tuple[ShareTopicLog, ShareGroups]:
+        log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)
+        groups = self.configs.groups
+        return log, ShareGroups(self.config, self.topics, groups, log, self.purgatory, self.timers, self.clock)
 
     @property
     def cluster_id(self) -> str:
@@ -167,9 +178,9 @@ class Broker:
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(self.metadata))
         self._forget_deleted_topics()
         self._recover()
-        self._loads.add(self.groups, self._group_log, "groups", self._group_log.used_partitions(self._has_or_had))
-        used = self._transaction_log.used_partitions(self._has_or_had)
-        self._loads.add(self.transactions, self._transaction_log, "transactions", used)
+        self._load(self.groups, self._group_log, "groups")
+        self._load(self.transactions, self._transaction_log, "transactions")
+        self._load(self.share.coordinator, self._share_log, "share groups")
         self._note_ready()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
@@ -265,6 +276,9 @@ class Broker:
             self.ready.resolve(None)
             self.purgatory.wake(self.ready)
 
+    def _load(self, coordinator: Coordinator, log: Any, what: str) -> None:
+        self._loads.add(coordinator, log, what, log.used_partitions(self._has_or_had))
+
     def _has_or_had(self, topic: str, index: int) -> bool:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None
 
@@ -303,6 +317,7 @@ class Broker:
         self.recovery.drop(keys, lambda: self._slices.add(self._remove_folders(topic)))
         self._note_ready()
         self.groups.delete_topic(topic.name)
+        self.share.topic_deleted(topic)
 
     def _remove_folders(self, topic: Topic) -> SlicedWork[None]:
         for partition in topic.partitions:

@@ -23,6 +23,7 @@ from kqueue.base.settings import (
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
+from kqueue.share import config as share_config
 from kqueue.storage import STORAGES
 from kqueue.transactions import config as transaction_config
 
@@ -335,6 +336,7 @@ SETTINGS: tuple[Setting, ...] = (
     log_config.SETTINGS
     + group_config.SETTINGS
     + group_config.GROUP_SETTINGS
+    + share_config.SETTINGS
     + transaction_config.SETTINGS
     + OWN_SETTINGS
     + BACKLOG_SETTINGS

@@ -18,7 +18,7 @@ from kqueue.base.text import counted
 from kqueue.broker.kafka_metadata import KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.producer_ids import KEY as PRODUCER_IDS_KEY
-from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, TRANSACTIONS_TOPIC, Topics
+from kqueue.broker.topics import OFFSETS_TOPIC, PREFIX, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topics
 from kqueue.log.folders.data_folder import is_meant
 from kqueue.log.manager import LogManager
 
@@ -30,11 +30,14 @@ METADATA_TOPICS = {METADATA_TOPIC}
 """Kafka's logs that are not topics: neither served nor changed."""
 CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer"}
 KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
+CONFIG_OF_SHARE_STATE = {"cleanup.policy": "delete", **KEEP_ALL}
+"""Compaction would drop all but the last update of a share partition."""
 RETENTIONS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes")
 NO_LOG = "none"
 PARTITION_COUNTS = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+    SHARE_TOPIC: "share.coordinator.state.topic.num.partitions",
 }
 
 
@@ -131,7 +134,9 @@ def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopi
     if topic in PARTITION_COUNTS and kafkas is None:
         # the count maps ids to partitions; unused partitions may have no folder
         count = max(count, config[PARTITION_COUNTS[topic]])
-    if kafkas is None:
+    if topic == SHARE_TOPIC and kafkas is None:
+        configs = CONFIG_OF_SHARE_STATE
+    elif kafkas is None:
         configs = CONFIG_OF_INTERNAL if topic in INTERNAL_TOPICS else _retention_unknown(topic, config)
     else:
         count = max(count, kafkas.count)

@@ -41,9 +41,10 @@ class RecordDeletion:
         self._purgatory = purgatory
         self._drop_below_start = drop_below_start
 
-    def delete_before(self, topic: Topic, index: int, offset: int) -> Promise[int]:
+    def delete_before(self, topic: Topic, index: int, offset: int, *, internal: bool = False) -> Promise[int]:
         """Raise the partition's log start to `offset` (-1: the log end).
 
+        Args: internal: the topic may be internal.
         Returns: the promise of the log start, `offset` or later.
         Durability: on disk when the promise is done; readers see it then. A crash before leaves
             the old or the new start.
@@ -52,7 +53,7 @@ class RecordDeletion:
         Source: Kafka's Partition.deleteRecordsOnLeader.
         """
         partition = topic.partition(index)
-        if topic.is_internal:
+        if topic.is_internal and not internal:
             raise InvalidTopic(f"topic {topic.name} is internal: its records can't be deleted")
         if set(topic.config["cleanup.policy"]) == {"compact"}:
             raise PolicyViolation(

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kqueue.base.errors import (
     InvalidConfig,
@@ -51,9 +51,38 @@ PREFIX = "/topics/"
 OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONER = "kqueue.partitioner"
 TRANSACTIONS_TOPIC = "__transaction_state"
-COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+SHARE_TOPIC = "__share_group_state"
+COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC})
 """Internal topics that the broker creates on first use."""
 NO_COUNT = -1
+
+
+class _CoordinatorTopic(NamedTuple):
+    """How an internal topic is created. `partition_count`, `segment_bytes`: names of settings."""
+
+    partition_count: str
+    segment_bytes: str
+    cleanup_policy: str
+    compression_type: str
+    configs: Mapping[str, str] = {}
+
+
+_COORDINATOR_TOPICS = {
+    OFFSETS_TOPIC: _CoordinatorTopic(
+        "offsets.topic.num.partitions", "offsets.topic.segment.bytes", "compact", "producer"
+    ),
+    TRANSACTIONS_TOPIC: _CoordinatorTopic(
+        "transaction.state.log.num.partitions", "transaction.state.log.segment.bytes", "compact", "uncompressed"
+    ),
+    SHARE_TOPIC: _CoordinatorTopic(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.segment.bytes",
+        "delete",  # the coordinator deletes what is redundant
+        "producer",
+        {"retention.ms": "-1"},
+    ),
+}
+"""Source: Kafka's GroupCoordinatorService, TransactionCoordinator, ShareCoordinatorService."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +301,8 @@ class Topics:
         creating = self._creating.get(name)
         if creating is not None:
             return creating
-        if name == OFFSETS_TOPIC:
-            return self.create(self._offsets_topic(), internal=True)
-        if name == TRANSACTIONS_TOPIC:
-            return self.create(self._transactions_topic(), internal=True)
+        if name in COORDINATOR_TOPICS:
+            return self.create(self._coordinator_topic(name), internal=True)
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Promise[None]:
@@ -377,21 +404,15 @@ class Topics:
             topic.configure(topic.config)
             yield None
 
-    def _offsets_topic(self) -> NewTopic:
+    def _coordinator_topic(self, name: str) -> NewTopic:
+        row = _COORDINATOR_TOPICS[name]
         configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(self._config["offsets.topic.segment.bytes"]),
+            "cleanup.policy": row.cleanup_policy,
+            "compression.type": row.compression_type,
+            "segment.bytes": str(self._config[row.segment_bytes]),
+            **row.configs,
         }
-        return NewTopic(OFFSETS_TOPIC, self._config["offsets.topic.num.partitions"], 1, configs=configs)
-
-    def _transactions_topic(self) -> NewTopic:
-        configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "segment.bytes": str(self._config["transaction.state.log.segment.bytes"]),
-        }
-        return NewTopic(TRANSACTIONS_TOPIC, self._config["transaction.state.log.num.partitions"], 1, configs=configs)
+        return NewTopic(name, self._config[row.partition_count], 1, configs=configs)
 
     def _topic_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         unset = [key for key, value in overrides.items() if value is None]

@@ -156,6 +156,10 @@ def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc
     return Setting(name, kind, default, valid, Scope.GROUP, f"{doc} {NOT_SERVED}", without_effect=True)
 
 
+def _share_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
+    return Setting(name, kind, default, valid, Scope.GROUP, doc)  # `share.config` reads it
+
+
 GROUP_SETTINGS: tuple[Setting, ...] = (
     _group_row(
         "consumer.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a consumer group."
@@ -181,24 +185,24 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         at_least(0),
         "Minimum interval between assignments of a share group.",
     ),
-    _group_row(
+    _share_row(
         "share.record.lock.duration.ms",
         SettingType.INT,
         30_000,
         between(1000, 3_600_000),
         "Time for which a share group's member holds the records that it has acquired.",
     ),
-    _group_row(
+    _share_row(
         "share.delivery.count.limit", SettingType.INT, 5, between(2, 25), "Deliveries of a record to a share group."
     ),
-    _group_row(
+    _share_row(
         "share.partition.max.record.locks",
         SettingType.INT,
         2000,
         between(100, 10_000),
         "Records of one partition that a share group may have acquired.",
     ),
-    _group_row(
+    _share_row(
         "share.auto.offset.reset",
         SettingType.STRING,
         "latest",
@@ -208,14 +212,14 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         ),
         "Where a new share group begins.",
     ),
-    _group_row(
+    _share_row(
         "share.isolation.level",
         SettingType.STRING,
         "read_uncommitted",
         one_of("read_uncommitted", "read_committed"),
         "Transactional records that a share group receives.",
     ),
-    _group_row(
+    _share_row(
         "share.renew.acknowledge.enable",
         SettingType.BOOLEAN,
         True,

@@ -26,12 +26,12 @@ Not emulated: fetches of followers, preferred read replicas, tiered storage, quo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import NoReturn
 
 from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_LIMITS
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
+from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.api.isolation import is_read_committed
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
@@ -39,8 +39,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch_reader import FetchLimits, FetchResult, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
-from kqueue.broker.partition import Partition
-from kqueue.broker.purgatory import DelayedOperation, Purgatory
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 VERSIONS = (0, 18)
@@ -48,8 +47,6 @@ VERSION_SESSIONS = 7
 VERSION_IDS = 13
 PARTITIONS_PER_STEP = 8
 """Partitions read in one step of a fetch in slices."""
-VERIFICATION_WAIT_MS = 10_000
-"""Shortest wait for the verification of checksums, whatever time the client allows."""
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
@@ -139,7 +136,7 @@ class DelayedFetch:
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0
-        self.verifications: _Verifications | None = None
+        self.verifications: FetchVerifications | None = None
 
     def start(self) -> FetchResponse | DelayedOperation[FetchResponse]:
         """Read the partitions; return the response, or the operation that waits for it."""
@@ -190,7 +187,7 @@ class DelayedFetch:
         if not result.unverified:
             return False
         if self.verifications is None:
-            self.verifications = _Verifications(
+            self.verifications = FetchVerifications(
                 self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, VERIFICATION_WAIT_MS))
             )
         self.verifications.start(result)
@@ -237,31 +234,3 @@ class DelayedFetch:
 
 def _completed(expired: bool) -> NoReturn:
     raise AssertionError("this fetch is complete")
-
-
-class _Verifications:
-    """The verifications that one request waits for; their ends wake the partitions.
-
-    `deadline_ms`: later than that of the client if it must be: an empty response would say that
-    there are no records.
-    """
-
-    __slots__ = ("_purgatory", "_running", "deadline_ms", "failed")
-
-    def __init__(self, waiting: Purgatory, deadline_ms: float) -> None:
-        self._purgatory = waiting
-        self._running: set[Key] = set()
-        self.deadline_ms = deadline_ms
-        self.failed: dict[Key, KqueueError] = {}
-
-    def start(self, result: FetchResult) -> None:
-        for partition, key, check in result.verifications():
-            if key not in self._running:
-                self._running.add(key)
-                partition.start_check(check, partial(self._verified, partition, key))
-
-    def _verified(self, partition: Partition, key: Key, error: KqueueError | None) -> None:
-        self._running.discard(key)
-        if error is not None:
-            self.failed[key] = error
-        self._purgatory.wake(partition)

@@ -17,6 +17,7 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages import share_fetch
 from kqueue.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -68,6 +69,13 @@ def _update_features(client: SimulatedClient, version: int) -> Any:
     return UpdateFeaturesRequest(feature_updates=[update])
 
 
+def _share_fetch(client: SimulatedClient, version: int) -> Any:
+    topic = share_fetch.FetchTopic(
+        topic_id=client.sim.broker.topics.get("t").id, partitions=[share_fetch.FetchPartition(partition_index=0)]
+    )
+    return share_fetch.ShareFetchRequest(group_id="g", member_id="m", min_bytes=1, max_records=1, topics=[topic])
+
+
 REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "CreatePartitions": lambda client, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
@@ -82,6 +90,7 @@ REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "AlterPartitionReassignments": lambda client, version: AlterPartitionReassignmentsRequest(),
     "ElectLeaders": lambda client, version: ElectLeadersRequest(topic_partitions=[]),
     "ListPartitionReassignments": lambda client, version: ListPartitionReassignmentsRequest(),
+    "ShareFetch": _share_fetch,
     "UpdateFeatures": _update_features,
     "Produce": lambda client, version: produce_request(client, "t", batch(b"c"), version),
 }

@@ -36,6 +36,8 @@ BY_THEIR_RULE = {
     "default.replication.factor": "no value but 1 is accepted",
     "remote.storage.enable": "no value but false is accepted",
     "offsets.topic.replication.factor": "capped at the number of brokers, which is 1",
+    "share.coordinator.state.topic.min.isr": "capped at the number of brokers, which is 1",
+    "share.coordinator.state.topic.replication.factor": "capped at the number of brokers, which is 1",
     "transaction.state.log.min.isr": "capped at the number of brokers, which is 1",
     "transaction.state.log.replication.factor": "capped at the number of brokers, which is 1",
 }

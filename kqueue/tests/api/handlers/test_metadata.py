@@ -126,13 +126,18 @@ def test_a_name_that_collides_is_refused() -> None:
     assert by_name(client.ask(named("a_b"), 9))["a_b"].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_the_coordinators_topics_come_when_asked_for_other_internal_ones_never() -> None:
-    client = SimulatedClient({"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 4})
+def test_the_coordinators_topics_come_when_asked_for() -> None:
+    client = SimulatedClient(
+        {
+            "offsets.topic.num.partitions": 3,
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.num.partitions": 5,
+        }
+    )
     names = ("__consumer_offsets", "__transaction_state", "__share_group_state")
     topics = [by_name(client.ask(named(name), 9))[name] for name in names]
     assert all(topic.is_internal for topic in topics)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [(topic.error_code, len(topic.partitions)) for topic in topics] == [(0, 3), (0, 4), (unknown, 0)]
+    assert [(topic.error_code, len(topic.partitions)) for topic in topics] == [(0, 3), (0, 4), (0, 5)]
 
 
 def test_a_slow_creation_is_reported_as_leader_not_available() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.handlers.fetch import VERIFICATION_WAIT_MS
+from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS
 from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches
 from kqueue.tests.api.fetch_client import append, end_transaction, fetch, one, parts, request, transaction, values, want

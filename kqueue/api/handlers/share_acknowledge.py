@@ -1,0 +1,59 @@
+"""ShareAcknowledge (key 79): a member of a share group says what became of records it holds.
+
+Answered once the new state is persisted. Versions 1 to 2:
+
+    1       share groups (KIP-932); version 0 was early access
+    2       renewal of locks (KIP-1222)
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext
+from kqueue.api.share_acknowledgements import Acknowledgements, acknowledgements_of, share_groups
+from kqueue.base.errors import InvalidShareSessionEpoch, KqueueError
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
+from kqueue.wire.messages.share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+
+VERSIONS = (1, 2)
+
+
+def handle(
+    request: ShareAcknowledgeRequest, context: RequestContext
+) -> ShareAcknowledgeResponse | DelayedOperation[ShareAcknowledgeResponse]:
+    """Respond when all partitions are persisted, or were refused."""
+    groups = share_groups(context)
+    try:
+        member = check_member(request.group_id, request.member_id)
+        if request.share_session_epoch == EPOCH_NEW:
+            raise InvalidShareSessionEpoch("a share session begins with a ShareFetch, found epoch 0")
+        session = groups.sessions.use(member, request.share_session_epoch)
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    lock_ms = groups.config_of(member.group).lock_duration_ms
+    work = Acknowledgements(context, member)
+    work.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
+    if request.share_session_epoch == EPOCH_FINAL:
+        work.add(groups.end_session(session))
+    return work.wait(lambda: _respond(work, lock_ms))
+
+
+def error_response(request: ShareAcknowledgeRequest, version: int, error: BaseException) -> ShareAcknowledgeResponse:
+    """Return `error`."""
+    return ShareAcknowledgeResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _respond(work: Acknowledgements, lock_ms: int) -> ShareAcknowledgeResponse:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), error in work.results().items():
+        topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
+        topic.partitions.append(
+            PartitionData(partition_index=index, error_code=code_of(error), error_message=message_of(error))
+        )
+    return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))

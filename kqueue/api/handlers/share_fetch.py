@@ -1,0 +1,246 @@
+"""ShareFetch (key 78): acquire records for a member of a share group, and acknowledge others.
+
+Records leave as they are on disk; `acquired_records` says which of them the member holds. Versions
+1 to 2:
+
+    1       share groups (KIP-932); version 0 was early access
+    2       renewal of locks (KIP-1222), a strict limit of records (KIP-1206)
+
+Acknowledgements are applied first. The response has both results, once the acknowledgements are
+persisted and there are `min_bytes` of available records, or no time to wait. What a fetch acquires
+is in memory only: after a crash it is available again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NoReturn
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
+from kqueue.api.request_context import RequestContext
+from kqueue.api.share_acknowledgements import WRITE_TIMEOUT, Acknowledgements, acknowledgements_of, share_groups
+from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
+from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member
+from kqueue.share.share_partition import AcquireLimits
+from kqueue.wire.messages.share_fetch import (
+    AcquiredRecords as AcquiredRecordsData,
+)
+from kqueue.wire.messages.share_fetch import (
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+VERSIONS = (1, 2)
+RECORD_LIMIT = 1
+"""The acquire mode with a strict limit of records; 0 acquires whole batches."""
+
+
+def handle(
+    request: ShareFetchRequest, context: RequestContext
+) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
+    """Respond when the acknowledgements are persisted and there are records."""
+    groups = share_groups(context)
+    acknowledgements = acknowledgements_of(request.topics)
+    epoch = request.share_session_epoch
+    try:
+        member = check_member(request.group_id, request.member_id)
+        _check(request, has_acknowledgements=bool(acknowledgements))
+        fetched = [
+            (bytes(topic.topic_id), partition.partition_index)
+            for topic in request.topics
+            for partition in topic.partitions
+        ]
+        if epoch == EPOCH_NEW:
+            session = groups.sessions.create(member, fetched, context.connection)
+        else:
+            session = groups.sessions.use(member, epoch)
+            if epoch != EPOCH_FINAL:
+                groups.sessions.update(session, fetched, _forgotten(request))
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    work = Acknowledgements(context, member)
+    work.start(acknowledgements, renews=request.is_renew_ack)
+    if epoch == EPOCH_FINAL:
+        work.add(groups.end_session(session))
+    return DelayedShareFetch(request, context, member, session, work).start()
+
+
+def error_response(request: ShareFetchRequest, version: int, error: BaseException) -> ShareFetchResponse:
+    """Return `error`."""
+    return ShareFetchResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _check(request: ShareFetchRequest, *, has_acknowledgements: bool) -> None:
+    if request.share_session_epoch == EPOCH_NEW and has_acknowledgements:
+        raise InvalidRequest("the first request of a share session acknowledges nothing: its member holds no records")
+    if request.is_renew_ack and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
+        raise InvalidRequest(
+            "a request with is_renew_ack fetches nothing: max_bytes, min_bytes, max_records and max_wait_ms must be 0"
+        )
+
+
+def _forgotten(request: ShareFetchRequest) -> Iterable[SessionPartition]:
+    return [(bytes(topic.topic_id), index) for topic in request.forgotten_topics_data for index in topic.partitions]
+
+
+class DelayedShareFetch:
+    """One ShareFetch until its response. Keeps numbers of the request only: its buffer is reused.
+
+    `is_full`: the response names all partitions of the session.
+    """
+
+    __slots__ = (
+        "context", "deadline_ms", "is_full", "keys", "limits", "lock_ms", "max_bytes", "max_wait_ms", "min_bytes",
+        "open_until_ms", "operation", "reader", "session", "until_ms", "verifications", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: ShareFetchRequest,
+        context: RequestContext,
+        member: MemberKey,
+        session: ShareSession,
+        work: Acknowledgements,
+    ) -> None:
+        groups = share_groups(context)
+        self.context = context
+        self.session = session
+        self.work = work
+        self.reader = ShareReader(groups, context.broker.topics, *member)
+        self.lock_ms = groups.config_of(member.group).lock_duration_ms
+        self.is_full = request.share_session_epoch == EPOCH_NEW
+        self.max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
+        is_fetch = request.share_session_epoch != EPOCH_FINAL and not request.is_renew_ack
+        self.limits = AcquireLimits(
+            max(request.max_records, 0) if is_fetch else 0,
+            request.share_acquire_mode == RECORD_LIMIT,
+            max(request.batch_size, 1),
+        )
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self.max_wait_ms = request.max_wait_ms
+        self.verifications: FetchVerifications | None = None
+
+    def start(self) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
+        """Return the response, or the operation that waits for it."""
+        if not self.limits.records_max or not self.session.partitions:
+            return self.work.wait(lambda: self._respond(None, {}))
+        self.deadline_ms = self.context.deadline_ms(self.max_wait_ms)
+        self.until_ms = self.deadline_ms
+        self.open_until_ms = self.context.deadline_ms(self.context.broker.config[WRITE_TIMEOUT])
+        response = self._next(self.max_wait_ms <= 0)
+        if response is None:
+            response = self.operation = DelayedOperation(self.keys, self.until_ms, self._try_complete)
+        return response
+
+    def _try_complete(self, expired: bool) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
+        former = self.operation
+        response = self._next(expired or self.context.broker.clock.monotonic_ms() >= self.deadline_ms)
+        if response is not None:
+            former.try_complete = _completed  # ends the reference cycle of operation and fetch
+        elif self.keys != former.keys:
+            response = self.operation = DelayedOperation(self.keys, self.until_ms, self._try_complete)
+        else:
+            former.deadline_ms = self.until_ms
+        return response
+
+    def _next(self, expired: bool) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
+        """Read, and acquire if there is enough; None: wait for `keys`."""
+        for _ in range(PASSES_MAX):
+            self.until_ms = self.deadline_ms
+            result = self.reader.read(list(self.session.partitions), self.max_bytes)
+            self.keys = result.keys()
+            if self._is_opening(result):
+                return None
+            if result.read.unverified and not self._is_verified(result):
+                return None
+            is_enough = result.read.size >= max(self.min_bytes, 1) or bool(result.errors) or result.read.urgent
+            if not (is_enough or expired):
+                return None
+            acquired = self._acquire(result)
+            if acquired or expired or result.errors or result.read.urgent or not result.read.size:
+                return self.work.wait(partial(self._respond, result, acquired))
+        self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
+        return None
+
+    def _is_opening(self, result: SharePass) -> bool:
+        """Whether to wait for share partitions that open: no client waits for what it can't see."""
+        if all(opened.share is not None for opened in result.opened.values()):
+            return False
+        self.until_ms = max(self.deadline_ms, self.open_until_ms)
+        return self.context.broker.clock.monotonic_ms() < self.open_until_ms
+
+    def _is_verified(self, result: SharePass) -> bool:
+        """Whether all that was read may be served; else start to verify it."""
+        if self.verifications is None:
+            self.verifications = FetchVerifications(
+                self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, VERIFICATION_WAIT_MS))
+            )
+        result.read.fail_unverified(self.verifications.failed)
+        if not result.read.unverified or self.context.broker.clock.monotonic_ms() >= self.verifications.deadline_ms:
+            result.read.drop_unverified()
+            return True
+        self.verifications.start(result.read)
+        self.until_ms = self.verifications.deadline_ms
+        return False
+
+    def _acquire(self, result: SharePass) -> dict[SessionPartition, AcquiredRecords]:
+        acquired: dict[SessionPartition, AcquiredRecords] = {}
+        left = self.limits.records_max
+        for read in result.read.results:
+            if read.read is None or not read.read.fetched or left <= 0:
+                continue
+            assert isinstance(read.fetch.topic, bytes)
+            key = (read.fetch.topic, read.fetch.index)
+            try:
+                records = self.reader.acquire(result.opened[key], read, self.limits._replace(records_max=left))
+            except KqueueError as error:
+                result.errors[key] = error.with_traceback(None)
+                continue
+            if records.ranges:
+                acquired[key] = records
+                left -= sum(each.last - each.first + 1 for each in records.ranges)
+                self.session.rotate(key)
+        return acquired
+
+    def _respond(
+        self, result: SharePass | None, acquired: dict[SessionPartition, AcquiredRecords]
+    ) -> ShareFetchResponse:
+        errors: dict[SessionPartition, KqueueError] = {}
+        if result is not None:
+            errors = dict(result.errors)
+            for read in result.read.results:
+                if read.error is not None and isinstance(read.fetch.topic, bytes):
+                    errors[read.fetch.topic, read.fetch.index] = read.error
+        acknowledged = self.work.results()
+        keys = dict.fromkeys((*acknowledged, *acquired, *errors))
+        if self.is_full and result is not None:
+            keys.update(dict.fromkeys(self.session.partitions))
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        for key in keys:
+            topic = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0]))
+            data = _data(key[1], acquired.get(key), errors.get(key))
+            data.acknowledge_error_code = code_of(acknowledged.get(key))
+            data.acknowledge_error_message = message_of(acknowledged.get(key))
+            topic.partitions.append(data)
+        return ShareFetchResponse(acquisition_lock_timeout_ms=self.lock_ms, responses=list(topics.values()))
+
+
+def _data(index: int, records: AcquiredRecords | None, error: KqueueError | None) -> PartitionData:
+    data = PartitionData(partition_index=index, error_code=code_of(error), error_message=message_of(error), records=b"")
+    if records is not None:
+        data.records = records.data
+        data.acquired_records = [
+            AcquiredRecordsData(first_offset=each.first, last_offset=each.last, delivery_count=each.delivery_count)
+            for each in records.ranges
+        ]
+    return data
+
+
+def _completed(expired: bool) -> NoReturn:
+    raise AssertionError("this fetch is complete")

@@ -1,0 +1,308 @@
+"""The share partitions of a broker: opened on first use from their persisted state.
+
+    sessions       what each member fetches
+    coordinator    the persisted states
+    partitions     the in-flight records; memory only, so a start opens none
+
+Source: Kafka's SharePartitionManager.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import (
+    CoordinatorLoadInProgress,
+    FencedStateEpoch,
+    KqueueError,
+    NotLeader,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from kqueue.base.promise import Promise
+from kqueue.base.settings import Config
+from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.timers import Timers
+from kqueue.broker.config_targets import NamedTarget
+from kqueue.broker.partition import Partition
+from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.topics import Topic, Topics
+from kqueue.share.config import EARLIEST, ShareGroupConfig
+from kqueue.share.coordinator import ShareCoordinator
+from kqueue.share.sessions import ShareSession, ShareSessions
+from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
+from kqueue.share.share_state import NO_OFFSET, SharePartitionKey, ShareState, ShareUpdate
+from kqueue.share.state_log import StateLog
+
+logger = logging.getLogger("kqueue.broker")
+PRUNE_INTERVAL_MS = 300_000
+"""Interval between deletions of redundant records of `__share_group_state`, as Kafka's default."""
+LOAD_RETRY_MS = 100
+
+
+class ShareGroups:
+    """All share groups of one broker. Thread: the owner thread.
+
+    Durability: see `SharePartition`, `ShareCoordinator`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        group_settings: NamedTarget,
+        log: StateLog,
+        purgatory: Purgatory,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self.clock = clock
+        self.timers = timers
+        self.locks = RecordLocks(lambda: int(config["kqueue.max.share.record.locks"]))
+        self.sessions = ShareSessions(lambda: int(config["group.share.max.share.sessions"]))
+        self.coordinator = ShareCoordinator(
+            log,
+            clock,
+            lambda: int(config["share.coordinator.snapshot.update.records.per.snapshot"]),
+            lambda: int(config["kqueue.max.share.partitions"]),
+        )
+        self._config = config
+        self._topics = topics
+        self._group_settings = group_settings
+        self._purgatory = purgatory
+        self._slices = SliceQueue(timers, clock)
+        self._open: dict[SharePartitionKey, OpenSharePartition] = {}
+        self._configs: dict[str, ShareGroupConfig] = {}
+        self._generation = -1
+        timers.every(PRUNE_INTERVAL_MS, lambda: self._slices.add_once("prune", self.coordinator.prune()))
+
+    def config_of(self, group: str) -> ShareGroupConfig:
+        """Return the present values of a group."""
+        if self._generation != self._group_settings.generation:
+            self._generation = self._group_settings.generation
+            self._configs.clear()
+        found = self._configs.get(group)
+        if found is None:
+            if len(self._configs) >= 1000:
+                self._configs.clear()
+            found = self._configs[group] = ShareGroupConfig.of(self._config, self._group_settings.own(group))
+        return found
+
+    def open(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition:
+        """Return a share partition; it may still be opening.
+
+        Raises: UnknownTopicId, UnknownTopicOrPartition. PolicyViolation: too many of them.
+            NotCoordinator: its state can't be read.
+        """
+        key = SharePartitionKey(group, topic_id, index)
+        found = self._open.get(key)
+        if found is None:
+            partition = self._topics.by_id(topic_id).partition(index)
+            found = OpenSharePartition(self, key, partition)
+            self._open[key] = found
+        found.open()
+        return found
+
+    def find(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition | None:
+        """Return a share partition that was opened, or None."""
+        return self._open.get(SharePartitionKey(group, topic_id, index))
+
+    def acknowledge(
+        self,
+        group: str,
+        member_id: str,
+        topic_id: bytes,
+        index: int,
+        acknowledgements: Sequence[Acknowledgement],
+        done: Done,
+    ) -> None:
+        """Apply a member's acknowledgements of one partition; `done` as of
+        `SharePartition.acknowledge`, and with UnknownTopicOrPartition, UnknownTopicId.
+        """
+        found = self._open.get(SharePartitionKey(group, topic_id, index))
+        if self._topics.find_by_id(topic_id) is None:
+            done(UnknownTopicId("no topic has this id"))
+        elif found is None or found.share is None:
+            done(UnknownTopicOrPartition(f"nobody of group {group!r} has acquired records of partition {index}"))
+        else:
+            found.share.acknowledge(member_id, acknowledgements, done)
+
+    def end_session(self, session: ShareSession) -> Promise[None]:
+        """End a session and release what its member holds; the promise is done when that is
+        persisted, or can't be: then the locks end by themselves.
+        """
+        self.sessions.remove(session.key)
+        group, member_id = session.key
+        promise: Promise[None] = Promise()
+        waiting = 1
+
+        def released(error: KqueueError | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if not waiting:
+                promise.resolve(None)
+                self._purgatory.wake(promise)
+
+        for topic_id, index in session.partitions:
+            found = self._open.get(SharePartitionKey(group, topic_id, index))
+            if found is not None and found.share is not None:
+                waiting += 1
+                found.share.release(member_id, released)
+        released(None)
+        return promise
+
+    def connection_closed(self, connection: object) -> None:
+        """End the sessions of a connection. Source: Kafka's ConnectionDisconnectListener."""
+        for session in self.sessions.of_connection(connection):
+            self.end_session(session)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Forget the share partitions of a topic, in memory and persisted."""
+        for key in [key for key in self._open if key.topic_id == topic.id]:
+            self.close(key)
+        self._slices.add(self._delete_states(topic))
+
+    def _delete_states(self, topic: Topic) -> SlicedWork[None]:
+        for key in list(self.coordinator.keys()):
+            if key.topic_id == topic.id:
+                try:
+                    self.coordinator.delete(key, partial(_log_failure, key))
+                except KqueueError as error:
+                    _log_failure(key, error)
+            yield None
+
+    def close(self, key: SharePartitionKey) -> None:
+        """Close a share partition; it opens again at its next use."""
+        found = self._open.pop(key, None)
+        if found is not None:
+            if found.share is not None:
+                found.share.close()
+            self._purgatory.wake(found)
+
+    def start_offset(self, key: SharePartitionKey, partition: Partition) -> SlicedWork[int]:
+        """Return where a group begins to read a partition (`share.auto.offset.reset`)."""
+        reset = self.config_of(key.group).offset_reset
+        if isinstance(reset, int):
+            end = partition.high_watermark
+            entry = yield from partition.log.offset_for_time(max(self.clock.wall_ms() - reset, 0), end)
+            return end if entry is None else entry.offset
+        return partition.log_start_offset if reset == EARLIEST else partition.high_watermark
+
+    def run(self, work: SlicedWork[None]) -> None:
+        """Run work of a share partition in slices."""
+        self._slices.add(work)
+
+    def wake(self, opened: OpenSharePartition) -> None:
+        """Retry the fetches that wait for a share partition."""
+        self._purgatory.wake(opened)
+
+
+class OpenSharePartition:
+    """A share partition and its log; the `ShareHost` of it, and a key of the purgatory.
+
+    Attributes:
+        share: the in-flight records; None while it is opening.
+        error: why it could not be opened; the next `open` tries again.
+    """
+
+    def __init__(self, groups: ShareGroups, key: SharePartitionKey, partition: Partition) -> None:
+        self.key = key
+        self.partition = partition
+        self.clock = groups.clock
+        self.timers = groups.timers
+        self.locks = groups.locks
+        self.share: SharePartition | None = None
+        self.error: KqueueError | None = None
+        self._groups = groups
+        self._is_opening = False
+
+    def open(self) -> None:
+        """Begin to open it, unless it is open or opening. Raises: as `ShareGroups.open`."""
+        if self.share is not None or self._is_opening:
+            return
+        self.error = None
+        try:
+            state = self._groups.coordinator.read(self.key)
+        except CoordinatorLoadInProgress:
+            self.timers.at(self.clock.monotonic_ms() + LOAD_RETRY_MS, lambda: self._groups.wake(self))
+            return
+        self._is_opening = True
+        if state is None:
+            try:
+                self._groups.coordinator.initialize(self.key, 0, NO_OFFSET, self._initialized)
+            except KqueueError:
+                self._is_opening = False
+                raise
+        else:
+            self._groups.run(self._begin(state))
+
+    def _initialized(self, error: KqueueError | None) -> None:
+        state = None
+        if error is None:
+            state = self._groups.coordinator.read(self.key)
+        if state is None:
+            self._opened(error or FencedStateEpoch("the share partition was deleted meanwhile"))
+        else:
+            self._groups.run(self._begin(state))
+
+    def _begin(self, state: ShareState) -> SlicedWork[None]:
+        try:
+            start = state.start_offset
+            if start == NO_OFFSET:
+                start = yield from self._groups.start_offset(self.key, self.partition)
+            elif start > self.partition.log_end_offset:
+                # the log has lost records that were accepted: no fsync covered them
+                logger.warning(
+                    "%r ends at %d, before the start %d of group %r: starting at its end",
+                    self.partition,
+                    self.partition.log_end_offset,
+                    start,
+                    self.key.group,
+                )
+                start, state = self.partition.log_end_offset, state._replace(start_offset=NO_OFFSET, batches=())
+            share = SharePartition(self, state, start)
+            share.advance_start(self.partition.log_start_offset)
+        except KqueueError as error:
+            self._opened(error)
+            return
+        self.share = share
+        self._opened(None)
+
+    def _opened(self, error: KqueueError | None) -> None:
+        self._is_opening = False
+        self.error = error
+        self._groups.wake(self)
+
+    # --- ShareHost
+
+    def config(self) -> ShareGroupConfig:
+        """Return the group's present values."""
+        return self._groups.config_of(self.key.group)
+
+    def write(self, update: ShareUpdate, dead: Sequence[DeadRange], done: Done) -> None:
+        """Persist `update`."""
+
+        def written(error: KqueueError | None) -> None:
+            if isinstance(error, FencedStateEpoch):
+                self._groups.close(self.key)
+                error = NotLeader(str(error))  # the member starts again. Source: Kafka's fetchPersisterError
+            done(error)
+
+        assert self.share is not None
+        try:
+            self._groups.coordinator.write(self.key, self.share.state_epoch, update, written)
+        except KqueueError as error:
+            written(error)
+
+    def released(self) -> None:
+        """Retry the fetches that wait for records."""
+        self._groups.wake(self)
+
+
+def _log_failure(key: SharePartitionKey, error: KqueueError | None) -> None:
+    if error is not None:
+        logger.warning("the state of share partition %s stays: %s", key.coordinator_key, error)

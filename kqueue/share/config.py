@@ -1,0 +1,191 @@
+"""Settings of share groups: of the broker, and `ShareGroupConfig`, the values of one group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kqueue.base.settings import Config, MiB, Scope, Setting, SettingType, Validator, at_least, between
+
+SHORT_MAX = 2**15 - 1
+_REPLICATION = Validator(
+    f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
+)
+_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
+LATEST = "latest"
+EARLIEST = "earliest"
+READ_COMMITTED = "read_committed"
+
+
+def _row(name: str, default: int, valid: Validator, doc: str, kind: SettingType = SettingType.INT) -> Setting:
+    return Setting(name, kind, default, valid, Scope.BROKER, doc)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    _row(
+        "group.share.record.lock.duration.ms",
+        30_000,
+        between(1000, 3_600_000),
+        "Time for which a share group's member holds the records that it has acquired.",
+    ),
+    _row(
+        "group.share.min.record.lock.duration.ms",
+        15_000,
+        between(1000, 30_000),
+        "Minimum of share.record.lock.duration.ms of a group.",
+    ),
+    _row(
+        "group.share.max.record.lock.duration.ms",
+        60_000,
+        between(30_000, 3_600_000),
+        "Maximum of share.record.lock.duration.ms of a group.",
+    ),
+    _row(
+        "group.share.delivery.count.limit",
+        5,
+        between(2, 10),
+        "Deliveries of a record to a share group before it is archived.",
+    ),
+    _row("group.share.min.delivery.count.limit", 2, between(2, 5), "Minimum of share.delivery.count.limit of a group."),
+    _row(
+        "group.share.max.delivery.count.limit", 10, between(5, 25), "Maximum of share.delivery.count.limit of a group."
+    ),
+    _row(
+        "group.share.partition.max.record.locks",
+        2000,
+        between(100, 10_000),
+        "Records of one partition that a share group may have in flight.",
+    ),
+    _row(
+        "group.share.min.partition.max.record.locks",
+        100,
+        between(100, 2000),
+        "Minimum of share.partition.max.record.locks of a group.",
+    ),
+    _row(
+        "group.share.max.partition.max.record.locks",
+        4000,
+        between(2000, 10_000),
+        "Maximum of share.partition.max.record.locks of a group.",
+    ),
+    _row("group.share.max.share.sessions", 2000, at_least(1), "Maximum number of share sessions."),
+    _row(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        500,
+        between(0, 500),
+        "Updates of a share partition's state after which all of it is written.",
+    ),
+    _row(
+        "share.coordinator.state.topic.num.partitions",
+        50,
+        at_least(1),
+        "Number of partitions of __share_group_state. It must not change once the topic exists.",
+    ),
+    _row(
+        "share.coordinator.state.topic.replication.factor",
+        3,
+        _REPLICATION,
+        "Number of replicas of __share_group_state, at most the number of brokers.",
+        SettingType.SHORT,
+    ),
+    _row(
+        "share.coordinator.state.topic.min.isr",
+        2,
+        at_least(1),
+        "Number of replicas of __share_group_state that confirm a write, at most the number of brokers.",
+        SettingType.SHORT,
+    ),
+    _row(
+        "share.coordinator.state.topic.segment.bytes",
+        100 * MiB,
+        at_least(1),
+        "Segment size of __share_group_state. It is small so that redundant records are soon deleted.",
+    ),
+    _row(
+        "share.coordinator.load.buffer.size",
+        5 * MiB,
+        at_least(1),
+        "Bytes of __share_group_state that a start reads at once.",
+    ),
+    _row(
+        "share.coordinator.write.timeout.ms",
+        5000,
+        at_least(1),
+        "Time that an acknowledgement waits to become durable before it fails.",
+    ),
+    _row(
+        "kqueue.max.share.partitions",
+        10_000,
+        at_least(1),
+        "Maximum number of share partitions: partitions of topics, once for each share group that reads them.",
+    ),
+    _row(
+        "kqueue.max.share.record.locks",
+        1_000_000,
+        at_least(1),
+        "Maximum number of records in flight of all share partitions. Above it no new ones are acquired.",
+    ),
+)
+
+BOUNDS = {
+    "share.record.lock.duration.ms": (
+        "group.share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ),
+    "share.delivery.count.limit": (
+        "group.share.delivery.count.limit",
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ),
+    "share.partition.max.record.locks": (
+        "group.share.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ),
+}
+"""By the setting of a group: the broker's default, minimum and maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupConfig:
+    """The values of one share group; times in milliseconds.
+
+    Attributes:
+        offset_reset: where a new group begins: LATEST, EARLIEST, or an age of records in ms.
+    """
+
+    lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    record_locks_max: int = 2000
+    offset_reset: str | int = LATEST
+    read_committed: bool = False
+    renew_enabled: bool = True
+
+    @classmethod
+    def of(cls, config: Config, own: Mapping[str, Any]) -> ShareGroupConfig:
+        """Return the values of a group with `own` values, within the bounds of the broker."""
+
+        def bounded(name: str) -> int:
+            default, low, high = BOUNDS[name]
+            return min(max(int(own[name]), config[low]), config[high]) if name in own else int(config[default])
+
+        return cls(
+            lock_duration_ms=bounded("share.record.lock.duration.ms"),
+            delivery_count_limit=bounded("share.delivery.count.limit"),
+            record_locks_max=bounded("share.partition.max.record.locks"),
+            offset_reset=parse_reset(own.get("share.auto.offset.reset", LATEST)),
+            read_committed=own.get("share.isolation.level") == READ_COMMITTED,
+            renew_enabled=bool(own.get("share.renew.acknowledge.enable", True)),
+        )
+
+
+def parse_reset(value: str) -> str | int:
+    """Return LATEST, EARLIEST, or the milliseconds of ``by_duration:PnDTnHnMn.nS``."""
+    found = _DURATION.match(value)
+    if found is None:
+        return value
+    days, hours, minutes = (int(part or 0) for part in found.groups()[:3])
+    return int(((days * 24 + hours) * 60 + minutes) * 60_000 + float(found[4] or 0) * 1000)
