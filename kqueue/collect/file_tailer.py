@@ -328,9 +328,6 @@ class FileTailer:
         """Return the open file of a position, under its present name; None: it is not there."""
         paths = [found[position.id]] if position.id in found else []
         paths += [position.path, *(file.path for file in siblings(position.path) if file.id == position.id)]
-        if not position.print.offset:  # no bytes to compare, and the inode may be that of a newer file
-            original = Path(position.path).name
-            paths = [path for path in paths if path == position.path or is_rotated_name(Path(path).name, original)]
         for path in dict.fromkeys(paths):
             tailed = self._open_at(path, position)
             if tailed is not None:
