@@ -27,6 +27,7 @@ from kqueue.base.settings import LONG_MAX, TopicConfig
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
+from kqueue.broker.least_offset import LeastOffset
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Log
@@ -247,7 +248,7 @@ class PartitionBacklog:
         self.partition = partition
         self.messages = self.bytes = 0
         self.group: str | None = None
-        self._committed: dict[str, int] = {}
+        self._committed = LeastOffset()
         self._floor = self._end = 0
 
     @property
@@ -284,14 +285,17 @@ class PartitionBacklog:
         self._recompute()
 
     def commit(self, group: str, offset: int | None) -> None:
-        """Follow a group's committed offset; None: it was deleted, or has expired."""
+        """Follow a group's committed offset; None: it was deleted, or has expired.
+
+        Reads no file: one request may commit for many partitions.
+        """
         named = self.topic.bound.groups
         if named and group not in named:
             return
         if offset is None:
-            self._committed.pop(group, None)
+            self._committed.remove(group)
         else:
-            self._committed[group] = offset
+            self._committed.set(group, offset)
             if group != self.group and self.group is not None and offset >= self._floor:
                 return
         self._recompute()
@@ -311,16 +315,25 @@ class PartitionBacklog:
         partition = self.partition
         start = partition.log.start_offset if partition.is_open else 0
         named = self.topic.bound.groups
-        offsets = {group: self._committed.get(group, start) for group in named} if named else self._committed
-        self.group = min(offsets, key=offsets.__getitem__, default=None)
-        former, self._floor = self._floor, max(start if self.group is None else offsets[self.group], start)
+        if named:
+            least = min((self._committed.get(group, start), number) for number, group in enumerate(named))
+            offset, self.group = least[0], named[least[1]]
+        else:
+            offset, self.group = self._committed.least() or (start, None)
+        former, self._floor = self._floor, max(offset, start)
         messages = max(self._end - self._floor, 0)
         added, self.messages = messages - self.messages, messages
         self.topic.add(added, 0)
-        if self._floor < former:
-            self.look_up()  # the bytes would be too low
-        else:
-            self.topic.set_stale(self)
+        if self._floor < former and partition.is_open:
+            self._set_upper_bound(partition.log)
+        self.topic.set_stale(self)
+
+    def _set_upper_bound(self, log: Log) -> None:
+        """Count all bytes of the segments with unread offsets: `bytes` must not be too low."""
+        more = log.segments.size_from(self._floor) - self.bytes if self.messages else 0
+        if more > 0:
+            self.bytes += more
+            self.topic.add(0, more)
 
 
 def _unread_bytes(log: Log, floor: int) -> int:

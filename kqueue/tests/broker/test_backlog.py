@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kqueue.base.errors import PolicyViolation
 from kqueue.broker.backlog import LOG_INTERVAL_MS, BacklogBound, BacklogState, TopicBacklog
 from kqueue.broker.partition import Partition
+from kqueue.log.log import Log
 from kqueue.records.batch import Record, iter_batches, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
@@ -76,6 +78,28 @@ def test_the_slowest_group_counts_and_named_groups_alone_if_there_are_any() -> N
     assert backlog_of(sim).describe().group == "billing", "a named group without an offset has read nothing"
     commit(sim, "billing", "t", 2)
     assert backlog_of(sim).describe().messages == 3
+
+
+def test_a_commit_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request may commit for thousands of partitions. Bytes are an upper bound until then."""
+    client = bounded(100)
+    for _ in range(9):
+        client.produce("t", batch(b"order"))
+    reads: list[int] = []
+    read = Log.read
+
+    def counted(log: Log, offset: int, *args: Any, **kwargs: Any) -> Any:
+        reads.append(offset)
+        return read(log, offset, *args, **kwargs)
+
+    monkeypatch.setattr(Log, "read", counted)
+    for offset in (9, 6, 9, 3):
+        commit(client.sim, "shop", "t", offset)
+        assert backlog_of(client.sim).messages == 9 - offset
+    assert reads == []
+    upper = backlog_of(client.sim).bytes
+    assert 0 < backlog_of(client.sim).describe().bytes < upper
+    assert reads == [3]
 
 
 def test_the_bound_holds_for_all_partitions_together() -> None:
