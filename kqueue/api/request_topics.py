@@ -13,7 +13,15 @@ from kqueue.share.sessions import MemberKey
 from kqueue.wire.apis import ALL, Api
 
 RESOURCE_TOPIC = 2
-TOPICS = ("topic_data", "topics", "topic_names", "topic_partitions", "v3_and_below_topics", "resources")
+TOPICS = (
+    "topic_data",
+    "topics",
+    "topic_names",
+    "topic_partitions",
+    "subscribed_topic_names",
+    "v3_and_below_topics",
+    "resources",
+)
 PARENTS = ("groups", "transactions", "markers", "dirs")
 """Names of fields that list structures which hold topics in turn."""
 PARTITIONS = ("partition_data", "partitions", "partition_indexes")
@@ -25,6 +33,7 @@ APIS_WITH_TOPICS = frozenset(
         "AddPartitionsToTxn",
         "AlterPartitionReassignments",
         "AlterReplicaLogDirs",
+        "ConsumerGroupHeartbeat",
         "CreatePartitions",
         "CreateTopics",
         "DeleteRecords",

@@ -407,6 +407,26 @@ class IllegalGeneration(RequestRefused):
     """The member's generation is not the group's."""
 
 
+class FencedMemberEpoch(RequestRefused):
+    """The member's epoch is not the coordinator's: it must give up its partitions and rejoin."""
+
+
+class StaleMemberEpoch(RequestRefused):
+    """Offsets were requested with another member epoch than the current one."""
+
+
+class UnreleasedInstanceId(RequestRefused):
+    """Another member holds the instance id, and has not left."""
+
+
+class UnsupportedAssignor(RequestRefused):
+    """The broker has no assignor of this name."""
+
+
+class InvalidRegularExpression(RequestRefused):
+    """A pattern of topic names is malformed, or too large."""
+
+
 class RebalanceInProgress(RequestRefused):
     """The group is rebalancing: join again."""
 

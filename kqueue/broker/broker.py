@@ -30,6 +30,7 @@ from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import TRANSACTION_VERSION, Features
 from kqueue.broker.fetch_sessions import FetchSessions
+from kqueue.broker.group_topics import GroupTopics
 from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
@@ -109,7 +110,7 @@ class Broker:
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
-        self.groups = GroupCoordinator(config, clock, self.timers, rng, self._group_log, self._wake)
+        self.groups = self._new_group_coordinator(rng)
         self.transaction_markers = TransactionMarkers(
             self.topics, self.purgatory, self.timers, clock, on_group_marker=self.groups.complete_transaction
         )
@@ -140,6 +141,11 @@ class Broker:
             on_configured=self._topic_configured,
             on_deleted=self._topic_deleted,
         )
+
+    def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
+        self._group_topics = GroupTopics(self.topics, self.rack)
+        settings, log, wake = self.configs.groups.set_values, self._group_log, self._wake
+        return GroupCoordinator(self.config, self.clock, self.timers, rng, log, wake, self._group_topics, settings)
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:
         surroundings = Surroundings(
@@ -284,6 +290,7 @@ class Broker:
 
     def _partitions_created(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         self._topic_configured(topic)
+        self._group_topics.note_change()
         for partition in partitions if self.logs.offline else ():
             self.logs.expect(topic.name, partition.index)
         if not topic.is_internal:  # its folders are created on first append
@@ -312,6 +319,7 @@ class Broker:
 
     def _topic_deleted(self, topic: Topic) -> None:
         self._deleting.setdefault(topic.name, []).append(topic)
+        self._group_topics.note_change()
         self.backlogs.forget(topic)
         keys = [] if self.recovery.is_done else [(topic.name, partition.index) for partition in topic.partitions]
         self.recovery.drop(keys, lambda: self._slices.add(self._remove_folders(topic)))

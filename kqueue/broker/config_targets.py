@@ -244,6 +244,10 @@ class NamedTarget:
             )
         return self._values.get(resource, {})
 
+    def set_values(self, resource: str) -> Mapping[str, Any]:
+        """Return the values set for a resource; empty where nothing is set."""
+        return self._values.get(resource, {})
+
     def values(self, resource: str) -> dict[str, Any]:
         """Return the values in force of a resource, by name of all settings of its type."""
         return {name: row.default for name, row in self._rows.items()} | self._values.get(resource, {})

@@ -20,6 +20,7 @@ from kqueue.broker.metadata_cache import MetadataCache
 KEY = "/features"
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
@@ -35,6 +36,7 @@ class Feature(NamedTuple):
 FEATURES: tuple[Feature, ...] = (
     Feature(METADATA_VERSION, 7, 30, 30),  # 3.3-IV3 to 4.3-IV0
     Feature(TRANSACTION_VERSION, 0, 2, 2),  # 2: KIP-890
+    Feature(GROUP_VERSION, 0, 1, 1),  # 1: KIP-848
 )
 """All features, with the ranges of Kafka 4.3. By name."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kqueue.base.settings import (
     ANY,
@@ -19,6 +20,7 @@ from kqueue.base.settings import (
     between,
     one_of,
 )
+from kqueue.groups.consumer import settings as consumer_settings
 
 SHORT_MAX = 2**15 - 1
 DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
@@ -147,9 +149,10 @@ SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         "Segment size of __consumer_offsets. It is small so that compaction soon includes recent records.",
     ),
+    *consumer_settings.SETTINGS,
 )
 
-NOT_SERVED = "Accepted and shown, but has no effect yet: only the classic group protocol is served."
+NOT_SERVED = "Accepted and shown, but has no effect yet: groups of this type are not served."
 
 
 def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
@@ -160,16 +163,15 @@ def _share_row(name: str, kind: SettingType, default: Any, valid: Validator, doc
     return Setting(name, kind, default, valid, Scope.GROUP, doc)  # `share.config` reads it
 
 
+def _consumer_row(name: str, default: int, valid: Validator, doc: str) -> Setting:
+    return Setting(name, SettingType.INT, default, valid, Scope.GROUP, doc)
+
+
 GROUP_SETTINGS: tuple[Setting, ...] = (
-    _group_row(
-        "consumer.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a consumer group."
-    ),
-    _group_row(
-        "consumer.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a consumer group."
-    ),
-    _group_row(
+    _consumer_row("consumer.session.timeout.ms", 45_000, at_least(1), "Session timeout of a consumer group."),
+    _consumer_row("consumer.heartbeat.interval.ms", 5000, at_least(1), "Heartbeat interval of a consumer group."),
+    _consumer_row(
         "consumer.assignment.interval.ms",
-        SettingType.INT,
         1000,
         at_least(0),
         "Minimum interval between assignments of a consumer group.",
@@ -259,6 +261,24 @@ GROUP_DEFAULT_NAMES = {
 """By the name of a group's setting: Kafka's name of the broker setting with its default."""
 
 
+class GroupTimeSetting(NamedTuple):
+    """A time, in ms, that groups may have of their own: between `low` and `high`."""
+
+    name: str
+    default: int
+    low: int
+    high: int
+
+    def of(self, own: Mapping[str, Any]) -> int:
+        """Return the value of a group with these settings, moved into the bounds."""
+        return min(max(int(own.get(self.name, self.default)), self.low), self.high)
+
+
+SESSION_TIMEOUT = GroupTimeSetting("consumer.session.timeout.ms", 45_000, 45_000, 60_000)
+HEARTBEAT_INTERVAL = GroupTimeSetting("consumer.heartbeat.interval.ms", 5000, 5000, 15_000)
+ASSIGNMENT_INTERVAL = GroupTimeSetting("consumer.assignment.interval.ms", 1000, 0, 15_000)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
     """Settings of the group coordinator; times in milliseconds, sizes in bytes."""
@@ -276,6 +296,13 @@ class GroupConfig:
     commit_timeout_ms: int = 5000
     retention_ms: int = 10080 * 60_000
     retention_check_interval_ms: int = 600_000
+    assignors: tuple[str, ...] = ("uniform", "range")
+    session_timeout: GroupTimeSetting = SESSION_TIMEOUT
+    heartbeat_interval: GroupTimeSetting = HEARTBEAT_INTERVAL
+    assignment_interval: GroupTimeSetting = ASSIGNMENT_INTERVAL
+    consumer_members_max: int = INT_MAX
+    patterns_max: int = 100
+    protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
 
     @classmethod
     def of(cls, config: Config) -> GroupConfig:
@@ -294,4 +321,26 @@ class GroupConfig:
             commit_timeout_ms=config["offsets.commit.timeout.ms"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+            assignors=tuple(config["group.consumer.assignors"]),
+            session_timeout=GroupTimeSetting(
+                "consumer.session.timeout.ms",
+                config["group.consumer.session.timeout.ms"],
+                config["group.consumer.min.session.timeout.ms"],
+                config["group.consumer.max.session.timeout.ms"],
+            ),
+            heartbeat_interval=GroupTimeSetting(
+                "consumer.heartbeat.interval.ms",
+                config["group.consumer.heartbeat.interval.ms"],
+                config["group.consumer.min.heartbeat.interval.ms"],
+                config["group.consumer.max.heartbeat.interval.ms"],
+            ),
+            assignment_interval=GroupTimeSetting(
+                "consumer.assignment.interval.ms",
+                config["group.consumer.assignment.interval.ms"],
+                config["group.consumer.min.assignment.interval.ms"],
+                config["group.consumer.max.assignment.interval.ms"],
+            ),
+            consumer_members_max=config["group.consumer.max.size"],
+            patterns_max=config["kqueue.max.group.patterns"],
+            protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
         )

@@ -1,15 +1,18 @@
-"""The group coordinator: all classic groups of this broker and their committed offsets.
+"""The group coordinator: all groups of this broker and their committed offsets.
 
 The invariant: memory holds what a replay of `__consumer_offsets` gives. A change is appended there
 before a client sees it, so a restart never takes back a confirmed commit. The coordinator has no
 thread, clock or randomness of its own; the layers above call it on the owner thread.
 
-    coordinator          requests, and the table of groups
-    membership_manager   joins, heartbeats, static members, leaves
-    rebalancer           join phase, generation, assignment
-    offset_manager       commits and deletions of offsets, within transactions and without
-    group_writer         records to the log
-    log_replay           records from the log
+    coordinator                 requests of classic members, offsets, and the table of groups
+    group_loader                the groups of one partition of the log
+    classic/membership_manager  joins, heartbeats, static members, leaves
+    classic/rebalancer          join phase, generation, assignment
+    consumer/manager            heartbeats of consumer groups
+    modern/write_queue          changes of consumer groups: to memory, to the log, answered
+    offsets/offset_manager      commits and deletions of offsets, within transactions and without
+    log/group_writer            records to the log
+    log/log_replay              records from the log
 """
 
 from __future__ import annotations
@@ -28,7 +31,6 @@ from kqueue.base.errors import (
     IllegalGeneration,
     InvalidGroupId,
     KqueueError,
-    MalformedMessage,
     NonEmptyGroup,
     RebalanceInProgress,
     UnknownMember,
@@ -44,19 +46,24 @@ from kqueue.groups.classic.membership_manager import MembershipManager
 from kqueue.groups.classic.rebalancer import Rebalancer, committing_member
 from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.consumer import offset_checks
+from kqueue.groups.consumer.group import ConsumerGroup
+from kqueue.groups.consumer.manager import ConsumerGroupManager
+from kqueue.groups.group import Group, GroupType
+from kqueue.groups.group_loader import GroupLoader
+from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log import records
-from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
+from kqueue.groups.log.group_log import GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.log.log_replay import ReplayedPartition, replay
 from kqueue.groups.log.records import CommittedOffset
-from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kqueue.groups.log.schemas import GroupMetadataValue
+from kqueue.groups.modern.environment import Environment, GroupSettings
+from kqueue.groups.modern.topics import TopicsMetadata
+from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager, OffsetToCommit, Outcomes
 from kqueue.groups.offsets.offset_store import OffsetObserver
 from kqueue.groups.offsets.pending_offsets import TopicPartition
-
-GROUP_TYPE = "classic"
-"""The type of all groups, in ListGroups."""
 
 
 class GroupListing(NamedTuple):
@@ -64,7 +71,8 @@ class GroupListing(NamedTuple):
 
     group_id: str
     protocol_type: str
-    state: ClassicGroupState
+    state: str
+    type: GroupType
 
 
 class GroupCoordinator:
@@ -78,22 +86,36 @@ class GroupCoordinator:
     """
 
     def __init__(
-        self, config: Config, clock: Clock, timers: Timers, rng: random.Random, log: GroupLog, wake: Wake
+        self,
+        config: Config,
+        clock: Clock,
+        timers: Timers,
+        rng: random.Random,
+        log: GroupLog,
+        wake: Wake,
+        topics: TopicsMetadata,
+        settings: GroupSettings,
     ) -> None:
+        """Take the parts. `topics`: of the cluster. `settings`: those that were set for a group."""
         self.config = GroupConfig.of(config)
         self.limits = GroupLimits(self.config, clock)
         self._clock = clock
         self._wake = wake
-        self._groups: dict[str, ClassicGroup] = {}
+        self._groups: dict[str, Group] = {}
         self._writer = GroupWriter(log)
         self._deleted_while_loading: set[str] = set()
         self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
         save = self._writer.save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
+        queue = WriteQueue(self._writer, wake)
+        self._removal = GroupRemoval(self.config, self._groups, self._rebalancer, self._offsets, queue, clock, wake)
+        environment = Environment(self.config, clock, timers, self.limits, self._groups, queue, topics, settings)
+        self.consumer = ConsumerGroupManager(environment, rng, self._removal.replace_empty)
+        self._loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
         self._completions = SliceQueue(timers, clock)
         slices = SliceQueue(timers, clock)
-        timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._expire()))
+        timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._removal.expire()))
 
     # --- members
 
@@ -113,7 +135,9 @@ class GroupCoordinator:
         self._check_group_id(request.group_id)
         self._membership.check_session_timeout(request.session_timeout_ms)
         group = self._groups.get(request.group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            self._removal.remove_empty(group)
+        elif isinstance(group, ClassicGroup):
             return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
         if request.member_id:
             raise UnknownMember(f"there is no group {request.group_id!r}")
@@ -162,16 +186,22 @@ class GroupCoordinator:
         group = self._live_group(group_id)
         self._membership.heartbeat(group, group.check_member(member_id, instance_id), generation)
 
-    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Outcomes:
-        """Remove members at once. Returns for each None, or why it can't be removed.
+    def leave(self, group_id: str, leaving: Sequence[LeavingMember]) -> Promise[Outcomes]:
+        """Remove members. Returns a promise, for each None, or why it can't be removed.
 
+        The promise fails with what `coordinator_error` makes of a failed write.
         Raises: InvalidGroupId, CoordinatorNotAvailable, NotCoordinator.
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if group is None:
-            return [UnknownMember(f"there is no group {group_id!r}") for _ in leaving]
-        return self._membership.leave(group, leaving)
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.remove_members(group_id, leaving)
+        promise: Promise[Outcomes] = Promise()
+        if isinstance(group, ClassicGroup):
+            promise.resolve(self._membership.leave(group, leaving))
+        else:
+            promise.resolve([UnknownMember(f"there is no group {group_id!r}") for _ in leaving])
+        return promise
 
     def _check_group_id(self, group_id: str) -> None:
         if not group_id:
@@ -182,20 +212,25 @@ class GroupCoordinator:
         """Return a group. Raises: InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if group is None:
-            raise UnknownMember(f"there is no group {group_id!r}")
-        if group.state is ClassicGroupState.DEAD:
+        if not isinstance(group, ClassicGroup):
+            raise UnknownMember(f"there is no classic group {group_id!r}")
+        if group.is_dead:
             raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
         return group
 
     # --- groups
 
     def describe(self, group_id: str) -> GroupDescription:
-        """Return the state and the members of a group. Raises: GroupIdNotFound, NotCoordinator."""
+        """Return the state and the members of a classic group.
+
+        Raises: GroupIdNotFound: there is none, or it is of another type. NotCoordinator.
+        """
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
         if group is None:
-            raise GroupIdNotFound(f"there is no group {group_id!r}")
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        if not isinstance(group, ClassicGroup):
+            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
         return group.describe()
 
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
@@ -206,12 +241,12 @@ class GroupCoordinator:
         if self._writer.is_loading:
             raise CoordinatorLoadInProgress("the groups are still being read")
         lower_states = {state.lower() for state in states}
-        if types and GROUP_TYPE not in {group_type.lower() for group_type in types}:
-            return []
+        lower_types = {group_type.lower() for group_type in types}
         return [
-            GroupListing(group.group_id, group.protocol_type or "", group.state)
+            GroupListing(group.group_id, group.protocol_type or "", state, group.type)
             for group in self._groups.values()
-            if not lower_states or group.state.value.lower() in lower_states
+            if not lower_types or group.type.value in lower_types
+            if (state := str(group.state.value)) and (not lower_states or state.lower() in lower_states)
         ]
 
     def delete(self, group_id: str) -> Promise[None]:
@@ -223,21 +258,9 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.state is ClassicGroupState.DEAD:
+        if group is None or group.is_dead:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        if group.state is not ClassicGroupState.EMPTY:
-            raise NonEmptyGroup(f"group {group_id!r} has members")
-        promise: Promise[None] = Promise()
-
-        def done(error: KqueueError | None) -> None:
-            if error is None:
-                promise.resolve(None)
-            else:
-                promise.fail(coordinator_error(error))
-            self._wake(promise)
-
-        self._delete(group, done)
-        return promise
+        return self._removal.delete(group)
 
     # --- offsets
 
@@ -261,7 +284,9 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            self._check_consumer_commit(group, generation, member_id, offsets)
+        elif isinstance(group, ClassicGroup):
             self._check_commit(group, generation, member_id, instance_id)
         elif generation >= 0:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
@@ -279,6 +304,12 @@ class GroupCoordinator:
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
         self._rebalancer.extend_session(member)
+
+    def _check_consumer_commit(
+        self, group: ConsumerGroup, epoch: int, member_id: str, offsets: Sequence[OffsetToCommit]
+    ) -> None:
+        partitions = ((offset.topic, offset.partition) for offset in offsets)
+        offset_checks.check_commit(group, self.consumer.topics, epoch, member_id, partitions)
 
     def commit_in_transaction(
         self,
@@ -300,7 +331,10 @@ class GroupCoordinator:
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            if generation != -1 or member_id or instance_id is not None:
+                self._check_consumer_commit(group, generation, member_id, offsets)
+        elif isinstance(group, ClassicGroup):
             committing_member(group, generation, member_id, instance_id)
         elif generation >= 0:
             raise IllegalGeneration(f"there is no group {group_id!r}")
@@ -354,9 +388,9 @@ class GroupCoordinator:
             raise InvalidGroupId("a group id must not be empty")
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.state is ClassicGroupState.DEAD:
+        if group is None or group.is_dead:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        if group.state is not ClassicGroupState.EMPTY and not group.is_consumer:
+        if not group.is_empty and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")
         is_read = {topic: group.reads_topic(topic) for topic, _ in keys}
         outcomes: Outcomes = [
@@ -387,13 +421,12 @@ class GroupCoordinator:
                 marker become pending. Records of other group types are skipped.
         Raises: MalformedMessage: a record can't be read.
         """
-        replayed = yield from replay(entries)
-        try:
-            group_ids = yield from self._restore(replayed)
-        except MalformedMessage as error:
-            raise MalformedMessage(f"partition {partition} of the offsets topic: {error}") from None
-        for group in [group for group_id in group_ids if (group := self._groups.get(group_id)) is not None]:
-            self._membership.resume(group)
+        groups = yield from self._loader.load(partition, entries)
+        for group in groups:
+            if isinstance(group, ConsumerGroup):
+                self.consumer.resume(group)
+            elif isinstance(group, ClassicGroup):
+                self._membership.resume(group)
             yield None
         self._writer.mark_loaded(partition)
         self._completions.add(self._offsets.complete_ended_while_loading(partition))
@@ -401,38 +434,6 @@ class GroupCoordinator:
             self._offsets.delete_topic(topic, only=partition)
         if not self._writer.is_loading:
             self._deleted_while_loading.clear()
-
-    def _restore(self, replayed: ReplayedPartition) -> SlicedWork[Iterable[str]]:
-        """Apply records. Returns the ids of the groups that they name, in order."""
-        group_ids: dict[str, None] = {}
-        store = self._offsets.store
-        for raw_key, value in replayed.latest.items():
-            key = records.read_key(raw_key)
-            if key is None:
-                continue
-            group_ids[key.group] = None
-            if isinstance(key, GroupMetadataKey):
-                if value is not None:
-                    self._groups[key.group] = self._membership.restore(key.group, records.read_group(value))
-            elif value is None:
-                store.remove(key.group, key.topic, key.partition)
-            else:
-                store.put(key.group, key.topic, key.partition, records.read_offset(value))
-            yield None
-        for (producer_id, raw_key, value), superseded in replayed.pending:
-            key = records.read_key(raw_key)
-            if not isinstance(key, OffsetCommitKey) or value is None:
-                continue  # transactions commit offsets only, and delete none
-            group_ids[key.group] = None
-            offset_key = (key.topic, key.partition)
-            self._offsets.put(key.group, offset_key, records.read_offset(value), producer_id)
-            if superseded:
-                store.pending.supersede(key.group, offset_key)
-            yield None
-        for group_id in group_ids:
-            if store.has(group_id):
-                self._ensure_group(group_id)
-        return group_ids
 
     def refuse(self, partition: int, reason: str) -> None:
         """Answer NotCoordinator for the groups of a partition of the log that could not be read.
@@ -462,39 +463,3 @@ class GroupCoordinator:
         value = GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1)
         record = (records.group_key(group.group_id), records.group_value(value))
         self._writer.append(group.group_id, [record], done)
-
-    def _delete(self, group: ClassicGroup, then: Done) -> None:
-        """Delete an empty group from the log, then from memory, then call `then`."""
-        group_id = group.group_id
-        empty_since_ms = group.state_since_ms
-        self._rebalancer.retire(group, CoordinatorNotAvailable(f"group {group_id!r} is being removed"))
-        group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
-
-        def done(error: KqueueError | None) -> None:
-            if error is None:
-                del self._groups[group_id]
-            else:
-                group.transition(GroupEvent.KEPT, self._clock.wall_ms())
-                group.state_since_ms = empty_since_ms
-            then(error)
-
-        self._offsets.append_tombstones(group_id, sorted(self._offsets.store.keys(group_id)), done, with_group=True)
-
-    # --- expiry
-
-    def _expire(self) -> SlicedWork[None]:
-        """Delete expired offsets, and empty groups that have no others; one step per group."""
-        if self._writer.is_loading:
-            return  # a group may be loaded in part; the next check comes
-        now_ms = self._clock.wall_ms()
-        store = self._offsets.store
-        for group in list(self._groups.values()):
-            yield None
-            if self._groups.get(group.group_id) is not group:
-                continue  # deleted since the list was made
-            expired = store.expired(group, now_ms, self.config.retention_ms)
-            has_no_members = group.state is ClassicGroupState.EMPTY and not group.pending
-            if has_no_members and expired == store.keys(group.group_id):
-                self._delete(group, lambda error: None)
-            elif expired:
-                self._offsets.append_tombstones(group.group_id, sorted(expired))

@@ -96,7 +96,7 @@ class GroupLimits:
             )
         if count >= self._config.groups_max:
             raise GroupMaxSizeReached(
-                self._refused("kqueue.max.groups", f"group {group_id!r} can't be made: there are {count} groups")
+                self.refused("kqueue.max.groups", f"group {group_id!r} can't be made: there are {count} groups")
             )
 
     def check_member(self, group_id: str, group_bytes: int, before: int, after: int) -> None:
@@ -109,13 +109,13 @@ class GroupLimits:
             return
         if group_bytes + more > self._config.group_bytes_max:
             what = f"group {group_id!r}: its members have {group_bytes} bytes, and {more} more are asked for"
-            raise GroupMaxSizeReached(self._refused("kqueue.max.group.bytes", what))
+            raise GroupMaxSizeReached(self.refused("kqueue.max.group.bytes", what))
         if self.member_bytes + more > self._config.all_groups_bytes_max:
             what = (
                 f"group {group_id!r}: all members of all groups have {self.member_bytes} bytes, "
                 f"and {more} more are asked for"
             )
-            raise GroupMaxSizeReached(self._refused("kqueue.max.groups.bytes", what))
+            raise GroupMaxSizeReached(self.refused("kqueue.max.groups.bytes", what))
 
     def has_room(self, offsets: Sequence[HasMetadata]) -> bool:
         """Return whether all of these could be added."""
@@ -131,14 +131,14 @@ class GroupLimits:
         if grows <= 0 or self.offset_bytes + more + grows <= self._config.offsets_bytes_max:
             return None
         what = f"group {group_id!r}: an offset can't be committed, all of them have {self.offset_bytes} bytes"
-        return InvalidCommitOffsetSize(self._refused("kqueue.max.offsets.bytes", what))
+        return InvalidCommitOffsetSize(self.refused("kqueue.max.offsets.bytes", what))
 
     def add_pending_member(self, member_id: str, revoke: Callable[[], object]) -> None:
         """Track a member id that was assigned. At the limit the oldest one is revoked: its `revoke`
         runs.
         """
         if len(self._pending) >= self._config.pending_members_max:
-            self._refused(
+            self.refused(
                 "kqueue.max.pending.members", f"{len(self._pending)} member ids were not used: the oldest is taken back"
             )
             _, oldest = self._pending.popitem(last=False)
@@ -149,7 +149,8 @@ class GroupLimits:
         """Stop tracking a member id; no effect if it was not pending."""
         self._pending.pop(member_id, None)
 
-    def _refused(self, setting: str, what: str) -> str:
+    def refused(self, setting: str, what: str) -> str:
+        """Return the text of a refusal at a limit, and log it once per minute and setting."""
         text = f"{what}; {setting} sets the bound"
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._next_line_ms.get(setting, now_ms):

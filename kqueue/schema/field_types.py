@@ -7,7 +7,8 @@ checked by type checkers. Layouts (all numbers big-endian):
     uuid                                     16 bytes, kept as `bytes`
     string, bytes_, record_data              length, then that many bytes; null is length -1
     array(of)                                count, then that many elements; null is count -1
-    a struct                                 its fields; nullable: first an int8, 1 or -1 (null)
+    a struct                                 its fields; nullable: first an int8, 1 or -1 (null; 0
+                                             in a tagged field)
 
 Lengths are int16 (string) or int32 (all others). In flexible versions they are an unsigned varint
 of length + 1, null being 0, and each struct ends with its tagged fields. Source: Kafka protocol

@@ -170,7 +170,11 @@ class _ReaderGenerator:
     def field(self, schema: Schema, each: Field, target: str) -> None:
         nullable = self.version in each.nullable
         compact = self.flexible and each.compact
-        self.value(f"{schema.name!r}, {each.name!r}", each.kind, target, nullable, compact)
+        where = f"{schema.name!r}, {each.name!r}"
+        if isinstance(each.kind, StructType):
+            self.nested(where, each.kind, target, nullable, null=0 if self.version in each.tagged else -1)
+            return
+        self.value(where, each.kind, target, nullable, compact)
 
     def value(self, where: str, kind: FieldType[Any], target: str, nullable: bool, compact: bool) -> None:
         """Read a value of any kind into `target`; `where` are the first arguments of errors."""
@@ -187,7 +191,8 @@ class _ReaderGenerator:
             assert isinstance(kind, StructType)
             self.nested(where, kind, target, nullable)
 
-    def nested(self, where: str, kind: StructType[Any], target: str, nullable: bool) -> None:
+    def nested(self, where: str, kind: StructType[Any], target: str, nullable: bool, null: int = -1) -> None:
+        """Read a struct; `null` is the marker of None."""
         source = self.source
         if not nullable:
             source.line(f"{target} = {self.struct(kind.schema)}")
@@ -198,10 +203,10 @@ class _ReaderGenerator:
             obj = self.struct(kind.schema)
             self.flush()
             source.line(f"{target} = {obj}")
-        with source.block("elif n == -1"):
+        with source.block(f"elif n == {null}"):
             source.line(f"{target} = None")
         with source.block("else"):
-            source.line(f"fail_marker({where}, n, p - 1, end)")
+            source.line(f"fail_marker({where}, n, p - 1, end, {null})")
 
     def text(self, where: str, target: str, nullable: bool, compact: bool) -> None:
         """Read a string.

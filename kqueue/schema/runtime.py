@@ -128,10 +128,10 @@ def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end
     )
 
 
-def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int) -> NoReturn:
-    """Raise for a presence byte of a struct that is neither 1 nor -1, or for a forbidden null."""
+def fail_marker(struct_name: str, field: str, marker: int, pos: int, end: int, null: int = -1) -> NoReturn:
+    """Raise for a presence byte of a struct that is neither 1 nor `null`, or a forbidden null."""
     raise MalformedMessage(
-        f"{struct_name}.{field}: expected 1 (present) or -1 (null), found {marker}, at byte {pos} of {end}"
+        f"{struct_name}.{field}: expected 1 (present) or {null} (null), found {marker}, at byte {pos} of {end}"
     )
 
 

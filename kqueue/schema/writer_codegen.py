@@ -271,6 +271,9 @@ class _WriterGenerator:
             self.source.line(test)
         if each.kind is record_data and self.version not in each.nullable:
             nullable = False
+        if isinstance(each.kind, StructType):
+            self.nested(each.kind, text, nullable, null=b"\0" if self.version in each.tagged else b"\xff")
+            return
         self.value(f"{schema.name!r}, {each.name!r}", each.kind, text, nullable, self.flexible and each.compact)
 
     def value(self, where: str, kind: FieldType[Any], text: str, nullable: bool, compact: bool) -> None:
@@ -287,7 +290,8 @@ class _WriterGenerator:
             assert isinstance(kind, StructType)
             self.nested(kind, text, nullable)
 
-    def nested(self, kind: StructType[Any], text: str, nullable: bool) -> None:
+    def nested(self, kind: StructType[Any], text: str, nullable: bool, null: bytes = b"\xff") -> None:
+        """Write a struct; `null` is the marker of None."""
         source, inner = self.source, self.source.fresh("o")
         source.line(f"{inner} = {text}")
         if not nullable:
@@ -295,7 +299,7 @@ class _WriterGenerator:
             return
         self.flush()
         with source.block(f"if {inner} is None"):
-            self.now(repr(b"\xff"))
+            self.now(repr(null))
         with source.block("else"):
             self.pending.append(_Value("b", "1"))
             self.struct(kind.schema, inner)

@@ -10,7 +10,7 @@ Versions 0 to 6:
     5       flexible encoding (KIP-482)
     6       GROUP_ID_NOT_FOUND and error messages (KIP-1043); before, a group in state Dead
 
-Not emulated: groups of types other than classic.
+Groups of other types are not found: each type has an API of its own.
 """
 
 from __future__ import annotations

@@ -12,10 +12,15 @@ Versions 0 to 5:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kqueue.api.errors import code_of
-from kqueue.api.request_context import RequestContext
+from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import KqueueError
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic.member import LeavingMember
+from kqueue.groups.offsets.offset_manager import Outcomes
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 VERSIONS = (0, 5)
@@ -23,7 +28,9 @@ ITEM_WEIGHT = 20
 VERSION_SEVERAL = 3
 
 
-def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+def handle(
+    request: LeaveGroupRequest, context: RequestContext
+) -> LeaveGroupResponse | DelayedOperation[LeaveGroupResponse]:
     """Remove the members; from version 3 on each has an error of its own."""
     several = context.api_version >= VERSION_SEVERAL
     leaving = (
@@ -32,7 +39,15 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
         else [LeavingMember(request.member_id)]
     )
     try:
-        outcomes = context.broker.groups.leave(request.group_id, leaving)
+        promise = context.broker.groups.leave(request.group_id, leaving)
+    except KqueueError as error:
+        return LeaveGroupResponse(error_code=code_of(error))
+    return wait_for(promise, lambda promise: _respond(leaving, promise, several=several))
+
+
+def _respond(leaving: Sequence[LeavingMember], promise: Promise[Outcomes], *, several: bool) -> LeaveGroupResponse:
+    try:
+        outcomes = promise.result()
     except KqueueError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     if not several:

@@ -8,8 +8,6 @@ Versions 0 to 5:
     3       flexible encoding (KIP-482)
     4       states, in the filter and the response (KIP-518)
     5       types, in the filter and the response (KIP-848)
-
-Not emulated: groups of types other than classic.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.coordinator import GROUP_TYPE, GroupListing
+from kqueue.groups.coordinator import GroupListing
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = (0, 5)
@@ -39,5 +37,8 @@ def _handle_sliced(request: ListGroupsRequest, context: RequestContext) -> Slice
 
 def _listed(group: GroupListing) -> ListedGroup:
     return ListedGroup(
-        group_id=group.group_id, protocol_type=group.protocol_type, group_state=group.state.value, group_type=GROUP_TYPE
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        group_state=group.state,
+        group_type=group.type.value,
     )

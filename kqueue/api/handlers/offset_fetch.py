@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import UnknownTopicId
+from kqueue.base.errors import KqueueError, UnknownTopicId
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
@@ -80,11 +80,24 @@ def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> Sli
             if group.group_id in complete:
                 continue
             complete.add(group.group_id)
+        refused = _refusal(group, context)
+        if refused is not None:
+            groups.append(refused)
+            continue
         topics = yield from _response_topics(
             group, request.require_stable, context, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
         )
         groups.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics))
     return OffsetFetchResponse(groups=groups)
+
+
+def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup | None:
+    """Return the answer to a group whose member may not fetch; None: it may."""
+    try:
+        context.broker.groups.consumer.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
+    except KqueueError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
+    return None
 
 
 def _respond_group(request: OffsetFetchRequest, context: RequestContext) -> SlicedWork[OffsetFetchResponse]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import GroupIdNotFound
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
 from kqueue.base.text import counted
-from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
-from kqueue.embedded.inspection.groups import committed, names
+from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
+from kqueue.embedded.inspection.groups import committed, group_of, names
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -84,8 +83,8 @@ def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] 
         return ConsumedState(f"there is no topic {topic!r}{did_you_mean(topic, known)}", [])
     goals = _goals(topic, {one.index: one.high_watermark for one in found.partitions}, upto)
     try:
-        described = server.broker.groups.describe(group)
-    except GroupIdNotFound:
+        described = group_of(server, group)
+    except NoSuchName:
         return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
     offsets = committed(server, group).get(topic, {})
     wanted = [one for one in found.partitions if one.index in goals]
@@ -93,7 +92,7 @@ def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] 
         PartitionProgress(one.index, one.log_start_offset, goals[one.index], offsets.get(one.index)) for one in wanted
     ]
     count = len(described.members)
-    return ConsumedState(None, progress, f"{described.state.value}, {count} member{'s' * (count != 1)}")
+    return ConsumedState(None, progress, f"{described.state}, {count} member{'s' * (count != 1)}")
 
 
 def _goals(topic: str, ends: dict[int, int], upto: int | Mapping[int, int] | None) -> dict[int, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kqueue.base.errors import GroupIdNotFound, MalformedMessage
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.groups.classic.group import MemberDescription
+from kqueue.groups.consumer.member import ConsumerGroupMember
 from kqueue.groups.log.schemas import VERSION, ConsumerProtocolAssignment
 from kqueue.schema import reader
 
@@ -42,7 +43,8 @@ class Member:
 class Group:
     """A consumer group at one moment.
 
-    `state`: Empty, PreparingRebalance, CompletingRebalance, Stable or Dead, as in Kafka.
+    `state`: as in Kafka: Empty, Stable or Dead; PreparingRebalance or CompletingRebalance of the
+    classic protocol, Assigning or Reconciling of the consumer protocol.
     `assignor`: name of the partition assignor; None: not chosen yet.
     `offsets`: topic -> partition -> committed offset, that of the next record to read.
     `lag`: topic -> partition -> offsets up to the end; deleted topics are left out.
@@ -111,19 +113,39 @@ def names(server: Server) -> list[str]:
 
 def group_of(server: Server, name: str) -> Group:
     """Return a group at the present moment. Thread: the broker's own. Raises NoSuchName."""
-    groups = server.broker.groups
-    try:
-        described = groups.describe(name)
-    except GroupIdNotFound:
-        raise NoSuchName("group", name, names(server)) from None
+    state, assignor, members = _described(server, name)
     offsets = committed(server, name)
     lag = {
         topic: _lag(server, topic, partitions)
         for topic, partitions in offsets.items()
         if server.broker.topics.find(topic) is not None
     }
-    members = tuple(_member(one) for one in described.members)
-    return Group(name, described.state.value, described.protocol_name or None, members, offsets, lag)
+    return Group(name, state, assignor, members, offsets, lag)
+
+
+def _described(server: Server, name: str) -> tuple[str, str | None, tuple[Member, ...]]:
+    """Return state, assignor and members of a group. Raises NoSuchName."""
+    groups = server.broker.groups
+    consumer = groups.consumer.find(name)
+    if consumer is not None:
+        assignor = consumer.preferred_assignor(groups.config.assignors[0])
+        return consumer.state.value, assignor, tuple(_consumer(server, one) for one in consumer.members.values())
+    try:
+        described = groups.describe(name)
+    except GroupIdNotFound:
+        raise NoSuchName("group", name, names(server)) from None
+    return described.state.value, described.protocol_name or None, tuple(_member(one) for one in described.members)
+
+
+def _consumer(server: Server, member: ConsumerGroupMember) -> Member:
+    subscription = member.subscription
+    assignment = {
+        topic.name: tuple(sorted(indexes))
+        for id, indexes in member.current.assigned.items()
+        if (topic := server.broker.topics.find_by_id(id)) is not None
+    }
+    host = subscription.client_host.lstrip("/")
+    return Member(member.member_id, subscription.client_id, host, subscription.instance_id, assignment)
 
 
 def committed(server: Server, name: str) -> ByPartition:

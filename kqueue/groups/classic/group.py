@@ -11,6 +11,7 @@ from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinResult, JoinResultMember
 from kqueue.groups.classic.state import ClassicGroupState, GroupEvent, after
+from kqueue.groups.group import GroupType, RetentionStart
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
@@ -44,6 +45,7 @@ class ClassicGroup:
         subscribed: topics that the members read; None if unknown.
     """
 
+    type = GroupType.CLASSIC
     __slots__ = (
         "_limits",
         "_members_per_protocol",
@@ -156,6 +158,35 @@ class ClassicGroup:
         return GroupDescription(
             self.state, self.protocol_type or "", (self.protocol_name or "") if stable else "", members
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members. One that rebalances may get some."""
+        return self.state is ClassicGroupState.EMPTY
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is being deleted."""
+        return self.state is ClassicGroupState.DEAD
+
+    def retention_start(self) -> RetentionStart | None:
+        """Return when the retention of offsets starts (wall clock, ms); None: it is paused.
+
+        Without group management it starts with the commit. After the last member left it starts at
+        that time. With members it starts with the commit, for topics that they do not subscribe to.
+
+        Source: KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
+        """
+        if self.is_dead:
+            return None
+        if self.protocol_type is None:
+            return lambda committed: committed.committed_ms
+        if self.is_empty:
+            empty_since_ms = self.state_since_ms
+            return lambda committed: committed.committed_ms if empty_since_ms is None else empty_since_ms
+        if self.state is ClassicGroupState.STABLE and self.subscribed is not None:
+            return lambda committed: committed.committed_ms
+        return None
 
     @property
     def is_consumer(self) -> bool:

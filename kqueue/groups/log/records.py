@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import UUID_ZERO
+from kqueue.groups.log import consumer_records
+from kqueue.groups.log.consumer_records import ConsumerGroupKey
 from kqueue.groups.log.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kqueue.schema import decode, encode
 
@@ -72,7 +74,7 @@ def group_value(value: GroupMetadataValue) -> bytes:
     return VERSION.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
 
 
-def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | None:
+def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | None:
     """Return the decoded key of a record; None: a record type that kqueue does not support.
 
     Raises:
@@ -83,6 +85,8 @@ def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | No
         return decode(OffsetCommitKey, 0, key[VERSION.size :])
     if kind == GROUP_KEY:
         return decode(GroupMetadataKey, 0, key[VERSION.size :])
+    if kind in consumer_records.KEYS:
+        return consumer_records.read_key(kind, key[VERSION.size :])
     return None
 
 

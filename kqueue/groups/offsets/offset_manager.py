@@ -235,7 +235,7 @@ class OffsetManager:
     def append_tombstones(
         self, group_id: str, keys: Sequence[TopicPartition], done: Done | None = None, *, with_group: bool = False
     ) -> None:
-        """Append tombstones for these offsets and, `with_group`, for the group, as one batch.
+        """Append tombstones for these offsets and, `with_group`, for a classic group, as one batch.
 
         The offsets leave the store when the batch is committed; `done` is called afterwards.
         """
@@ -245,7 +245,7 @@ class OffsetManager:
 
         def remove(error: KqueueError | None) -> None:
             if error is None:
-                self._remove(group_id, keys)
+                self.remove(group_id, keys)
             if done is not None:
                 done(error)
 
@@ -268,12 +268,13 @@ class OffsetManager:
         def done(error: KqueueError | None) -> None:
             if error is None:
                 for group_id, key in deleted:
-                    self._remove(group_id, [key])
+                    self.remove(group_id, [key])
 
         self._writer.append_to(
             partition, [(records.offset_key(group_id, *key), None) for group_id, key in deleted], done
         )
 
-    def _remove(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
+    def remove(self, group_id: str, keys: Iterable[TopicPartition]) -> None:
+        """Remove offsets whose tombstones are committed."""
         for topic, partition in keys:
             self.store.remove(group_id, topic, partition)

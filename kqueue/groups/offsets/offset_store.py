@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kqueue.groups.classic.group import ClassicGroup
-from kqueue.groups.classic.state import ClassicGroupState
+from kqueue.groups.group import Group
 from kqueue.groups.limits import GroupLimits, offsets_bytes
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.offsets.pending_offsets import CompletedOffset, PendingOffsets, TopicPartition
@@ -121,11 +120,11 @@ class OffsetStore:
                 keys_by_group.setdefault(group_id, set()).update(keys)
         return keys_by_group
 
-    def expired(self, group: ClassicGroup, now_ms: int, retention_ms: int) -> set[TopicPartition]:
+    def expired(self, group: Group, now_ms: int, retention_ms: int) -> set[TopicPartition]:
         """Return the expired offsets of this group, except those being written and those for which
         a transaction has another one pending.
         """
-        since = retention_start(group)
+        since = group.retention_start()
         if since is None:
             return set()
         excluded = self.pending.keys(group.group_id).union(self._under_way.get(group.group_id, ()))
@@ -136,26 +135,6 @@ class OffsetStore:
             for partition, committed in partitions.items()
             if is_expired(committed, since(committed), now_ms, retention_ms) and (topic, partition) not in excluded
         }
-
-
-def retention_start(group: ClassicGroup) -> Callable[[CommittedOffset], int] | None:
-    """Return when the retention of a group's offsets starts (wall clock, ms); None: it is paused.
-
-    Without group management it starts with the commit. After the last member left it starts at that
-    time. With members it starts with the commit, for topics that they do not subscribe to.
-
-    Source: KIP-211, Kafka ClassicGroup.offsetExpirationCondition.
-    """
-    if group.state is ClassicGroupState.DEAD:
-        return None
-    if group.protocol_type is None:
-        return lambda committed: committed.committed_ms
-    if group.state is ClassicGroupState.EMPTY:
-        empty_since_ms = group.state_since_ms
-        return lambda committed: committed.committed_ms if empty_since_ms is None else empty_since_ms
-    if group.state is ClassicGroupState.STABLE and group.subscribed is not None:
-        return lambda committed: committed.committed_ms
-    return None
 
 
 def is_expired(committed: CommittedOffset, since_ms: int, now_ms: int, retention_ms: int) -> bool:

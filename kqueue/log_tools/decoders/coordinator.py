@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.base.errors import CorruptData, UnsupportedVersion
+from kqueue.groups.log import consumer_schemas as consumer
 from kqueue.groups.log.schemas import (
     CONSUMER_PROTOCOL,
     VERSION,
@@ -34,13 +35,13 @@ GROUP_TYPES: Types = {  # by the type in the key; share groups and streams group
     0: (OffsetCommitKey, schemas.LegacyOffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
-    3: (schemas.GroupKey, schemas.ConsumerGroupMetadataValue),
-    4: (schemas.GroupKey, schemas.ConsumerGroupPartitionMetadataValue),
-    5: (schemas.MemberKey, schemas.ConsumerGroupMemberMetadataValue),
-    6: (schemas.GroupKey, schemas.TargetAssignmentMetadataValue),
-    7: (schemas.MemberKey, schemas.TargetAssignmentMemberValue),
-    8: (schemas.MemberKey, schemas.CurrentMemberAssignmentValue),
-    16: (schemas.RegularExpressionKey, schemas.RegularExpressionValue),
+    3: (consumer.ModernGroupKey, consumer.ConsumerGroupMetadataValue),
+    4: (consumer.ModernGroupKey, consumer.ConsumerGroupPartitionMetadataValue),
+    5: (consumer.ModernMemberKey, consumer.ConsumerGroupMemberMetadataValue),
+    6: (consumer.ModernGroupKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    7: (consumer.ModernMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    8: (consumer.ModernMemberKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    16: (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
 }
 TRANSACTION_TYPES: Types = {0: (TransactionLogKey, TransactionLogValue)}
 

@@ -19,6 +19,7 @@ from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages import share_fetch
 from kqueue.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kqueue.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -76,10 +77,20 @@ def _share_fetch(client: SimulatedClient, version: int) -> Any:
     return share_fetch.ShareFetchRequest(group_id="g", member_id="m", min_bytes=1, max_records=1, topics=[topic])
 
 
+def _consumer_heartbeat(client: SimulatedClient, version: int) -> Any:
+    """The second heartbeat of a member: the first one must have a time."""
+    joined = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", rebalance_timeout_ms=1000)
+    joined.subscribed_topic_names, joined.topic_partitions = ["t"], []
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=client.ask(joined, version).member_epoch
+    )
+
+
 REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "CreatePartitions": lambda client, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
     ),
+    "ConsumerGroupHeartbeat": _consumer_heartbeat,
     "CreateTopics": _create,
     "DeleteRecords": _delete_records,
     "DeleteTopics": _delete,

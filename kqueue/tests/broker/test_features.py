@@ -12,15 +12,19 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
 
 UP, SAFE, UNSAFE = UpgradeType
-METADATA, TRANSACTION = features.METADATA_VERSION, features.TRANSACTION_VERSION
+METADATA, TRANSACTION, GROUP = features.METADATA_VERSION, features.TRANSACTION_VERSION, features.GROUP_VERSION
 
 
 def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
     current = Simulation().broker.features
-    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2}
+    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1}
     assert current.level(TRANSACTION) == 2
     assert current.level("nope") == 0
-    assert [feature[:3] for feature in current.levels.supported] == [(METADATA, 7, 30), (TRANSACTION, 0, 2)]
+    assert [feature[:3] for feature in current.levels.supported] == [
+        (METADATA, 7, 30),
+        (TRANSACTION, 0, 2),
+        (GROUP, 0, 1),
+    ]
 
 
 def test_a_level_outlives_a_restart_and_raises_the_epoch() -> None:
@@ -39,7 +43,7 @@ def test_a_level_outlives_a_restart_and_raises_the_epoch() -> None:
 def test_level_0_is_not_finalized() -> None:
     sim = Simulation()
     sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 0, UNSAFE)]))
-    assert sim.broker.features.levels.finalized == {METADATA: 30}
+    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1}
     assert sim.broker.features.level(TRANSACTION) == 0
 
 

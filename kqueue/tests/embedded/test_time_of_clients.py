@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kqueue
+from kqueue.groups.classic.group import ClassicGroup
 from kqueue.network.session import Session
 from kqueue.schema import encode
 from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
@@ -178,7 +179,7 @@ def test_unused_member_id_expires() -> None:
 
         async def is_expected() -> bool:
             group = broker._server.broker.groups._groups.get("g")
-            return group is not None and member_id in group.pending
+            return isinstance(group, ClassicGroup) and member_id in group.pending
 
         assert broker._call(is_expected)
         broker.clock.advance(minutes=4)
@@ -193,7 +194,7 @@ def test_member_that_does_not_sync_is_removed() -> None:
 
         async def is_member() -> bool:
             group = broker._server.broker.groups._groups.get("g")
-            return group is not None and member_id in group.members
+            return isinstance(group, ClassicGroup) and member_id in group.members
 
         assert broker._call(is_member)
         broker.clock.advance(seconds=55)

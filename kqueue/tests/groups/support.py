@@ -16,8 +16,11 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.groups import config
+from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.member import JoinRequest, JoinResult
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.consumer.group import ConsumerGroup
+from kqueue.groups.consumer.member import Assignment, HeartbeatRequest, HeartbeatResult
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log.group_log import (
@@ -28,6 +31,7 @@ from kqueue.groups.log.group_log import (
     TransactionalProducer,
     TransactionalRecord,
 )
+from kqueue.groups.modern.topics import TopicMetadata
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.manual_clock import ManualClock
 
@@ -98,11 +102,47 @@ class HeldLog:
         )
 
 
+class FakeTopics:
+    """A cluster's topics; ``t`` has four partitions and ``u`` two."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._topics: dict[str, TopicMetadata] = {}
+        self.put("t", 4)
+        self.put("u", 2)
+
+    def put(self, name: str, count: int) -> bytes:
+        """Create a topic, or give it so many partitions; returns its id."""
+        id = name.encode().rjust(16, b"\1")
+        self._topics[name] = TopicMetadata(id, name, count)
+        self.version += 1
+        return id
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        del self._topics[name]
+        self.version += 1
+
+    def find(self, name: str) -> TopicMetadata | None:
+        return self._topics.get(name)
+
+    def name_of(self, id: bytes) -> str | None:
+        return next((topic.name for topic in self._topics.values() if topic.id == id), None)
+
+    def names(self) -> list[str]:
+        return sorted(self._topics)
+
+
 class World:
     """One coordinator in its surroundings; `settings` as keywords with underscores."""
 
     def __init__(
-        self, log: HeldLog | None = None, clock: ManualClock | None = None, seed: int = 1, **settings: object
+        self,
+        log: HeldLog | None = None,
+        clock: ManualClock | None = None,
+        seed: int = 1,
+        topics: FakeTopics | None = None,
+        **settings: object,
     ) -> None:
         values = {
             "group.initial.rebalance.delay.ms": 0,
@@ -113,12 +153,26 @@ class World:
         self.clock = clock or ManualClock()
         self.timers = Timers(self.clock)
         self.log = log or HeldLog()
+        self.topics = topics or FakeTopics()
+        self.settings: dict[str, dict[str, Any]] = {}
         self.woken: list[Promise[Any]] = []
         self.groups = GroupCoordinator(
-            self.config, self.clock, self.timers, random.Random(seed), self.log, self.woken.append
+            self.config,
+            self.clock,
+            self.timers,
+            random.Random(seed),
+            self.log,
+            self.woken.append,
+            topics=self.topics,
+            settings=lambda group_id: self.settings.get(group_id, {}),
         )
         for partition, records in enumerate(self.log.partitions):
             run_to_end(self.groups.load(partition, iter(records)))
+
+    def classic_groups(self) -> dict[str, ClassicGroup]:
+        """The classic groups, by id."""
+        groups = self.groups._groups.items()
+        return {group_id: group for group_id, group in groups if isinstance(group, ClassicGroup)}
 
     def advance(self, ms: float) -> None:
         """Let time pass, ringing each timer at its time."""
@@ -133,7 +187,7 @@ class World:
         """Another coordinator that starts from what the log holds."""
         log = HeldLog(self.log.partition_count)
         log.partitions = self.log.partitions
-        return World(log, self.clock, seed=self.seed + 1, **settings)
+        return World(log, self.clock, self.seed + 1, self.topics, **settings)
 
     def join(
         self,
@@ -161,6 +215,47 @@ class World:
         )
         return self.groups.join(joining, id_required=id_required, can_skip=can_skip)
 
+    def consume(
+        self,
+        member_id: str = "m",
+        epoch: int = 0,
+        *,
+        group_id: str = "g",
+        topics: list[str] | None = None,
+        owned: Assignment | None = None,
+        **options: Any,
+    ) -> HeartbeatResult:
+        """A heartbeat of a member of a consumer group; one that joins reads ``t``."""
+        promise = self.beat_consumer(member_id, epoch, group_id=group_id, topics=topics, owned=owned, **options)
+        return promise.result()
+
+    def beat_consumer(
+        self,
+        member_id: str = "m",
+        epoch: int = 0,
+        *,
+        group_id: str = "g",
+        topics: list[str] | None = None,
+        owned: Assignment | None = None,
+        **options: Any,
+    ) -> Promise[HeartbeatResult]:
+        """The promise of `consume`."""
+        if epoch == 0:
+            options = {"rebalance_timeout_ms": 60_000, **options}
+            owned = {} if owned is None else owned
+            if topics is None and "regex" not in options:
+                topics = ["t"]
+        request = HeartbeatRequest(
+            group_id, member_id, epoch, topics=topics, owned=owned, client_id="client", client_host="/h", **options
+        )
+        return self.groups.consumer.heartbeat(request)
+
+    def consumer_group(self, group_id: str = "g") -> ConsumerGroup:
+        """A consumer group that exists."""
+        group = self.groups.consumer.find(group_id)
+        assert group is not None
+        return group
+
     def enter(self, group_id: str = "g", **options: Any) -> str:
         """Join as a newcomer does that is first given its id; returns the id. The join itself goes
         on.
@@ -181,8 +276,8 @@ class World:
         leader = next(one for one in joined if one.members)
         others = [one for one in joined if one is not leader]
         for broker in others:
-            self.sync(broker)
-        self.sync(leader, {one.member_id: b"%d" % number for number, one in enumerate([leader, *others])})
+            self.sync(broker, group_id=group_id)
+        self.sync(leader, {one.member_id: b"%d" % number for number, one in enumerate([leader, *others])}, group_id)
         return [leader, *others]
 
     def sync(

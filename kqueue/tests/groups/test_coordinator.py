@@ -13,6 +13,7 @@ from kqueue.groups.classic.group import GroupDescription
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.coordinator import GroupListing
+from kqueue.groups.group import GroupType
 from kqueue.groups.log import records
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.log.schemas import GroupMetadataValue
@@ -73,8 +74,8 @@ def test_groups_are_listed_by_state_and_type(
     listed = world.groups.groups(states, types)
     assert {group.group_id for group in listed} == expected
     assert set(listed) <= {
-        GroupListing("s", "", ClassicGroupState.EMPTY),
-        GroupListing("g", "consumer", ClassicGroupState.STABLE),
+        GroupListing("s", "", "Empty", GroupType.CLASSIC),
+        GroupListing("g", "consumer", "Stable", GroupType.CLASSIC),
     }
 
 
@@ -282,7 +283,7 @@ def test_offsets_without_a_group_make_one() -> None:
 def test_records_of_other_group_types_are_left_alone() -> None:
     log = HeldLog(1)
     log.partitions[0] = [
-        (b"\x00\x03\x00\x01g", b"anything"),
+        (b"\x00\x0b\x00\x01g", b"anything"),
         (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
     ]
     world = World(log)

@@ -275,7 +275,7 @@ class Coordination(RuleBasedStateMachine):
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        return self.world.groups._groups
+        return self.world.classic_groups()
 
     def note_durable(self) -> None:
         """Take into the model what has been answered since, in the order of the log."""
@@ -294,16 +294,17 @@ class Coordination(RuleBasedStateMachine):
 
     def check_replay(self) -> None:
         """What is in memory is what a restart would find, as far as anybody was told of it."""
-        reborn = self.world.restarted().groups
-        assert reborn._groups.keys() <= self.groups.keys()
+        world = self.world.restarted()
+        reborn, reborn_groups = world.groups, world.classic_groups()
+        assert reborn_groups.keys() <= self.groups.keys()
         for group_id, group in self.groups.items():
-            if group_id not in reborn._groups:  # it had nothing but offsets, and they are gone
+            if group_id not in reborn_groups:  # it had nothing but offsets, and they are gone
                 assert group.state is not ClassicGroupState.STABLE
                 assert not self.world.groups.offsets(group_id)
                 continue
             assert reborn.offsets(group_id) == self.world.groups.offsets(group_id)
             if group.state is ClassicGroupState.STABLE and group.waiting_to_join_count == 0:
-                assert reborn._groups[group_id].generation == group.generation
+                assert reborn_groups[group_id].generation == group.generation
                 assert set(reborn.describe(group_id).members) == set(self.world.groups.describe(group_id).members)
 
     def look(self, client: Client) -> None:

@@ -78,12 +78,22 @@ def too_many_offsets() -> None:
     assert commit(world, "g1", "x" * 500) == [None]
 
 
+def too_many_patterns() -> None:
+    world = World(kqueue_max_group_patterns=2)
+    for number in range(2):
+        world.consume(f"m{number}", regex=f"t{number}.*")
+    with pytest.raises(GroupMaxSizeReached, match="kqueue.max.group.patterns"):
+        world.consume("m2", regex="t2.*")
+    world.consume("m2", regex="t1.*")
+
+
 CASES: dict[str, Callable[[], None]] = {
     "kqueue.max.groups": too_many_groups,
     "kqueue.max.group.bytes": too_much_in_a_group,
     "kqueue.max.groups.bytes": too_much_in_all_groups,
     "kqueue.max.pending.members": too_many_unused_ids,
     "kqueue.max.offsets.bytes": too_many_offsets,
+    "kqueue.max.group.patterns": too_many_patterns,
 }
 
 

@@ -55,11 +55,14 @@ def test_features_are_reported_from_version_3_on() -> None:
     """As Kafka 4.3: version 3 leaves out supported features whose lowest level is 0."""
     client = SimulatedClient()
     assert client.ask(request(), 2).finalized_features == []
-    for version, names in ((3, ["metadata.version"]), (4, ["metadata.version", "transaction.version"])):
+    for version, names in (
+        (3, ["metadata.version"]),
+        (4, ["metadata.version", "transaction.version", "group.version"]),
+    ):
         response = client.ask(request(), version)
         assert [row.name for row in response.supported_features] == names
         finalized = {row.name: (row.min_version_level, row.max_version_level) for row in response.finalized_features}
-        assert finalized == {"metadata.version": (30, 30), "transaction.version": (2, 2)}
+        assert finalized == {"metadata.version": (30, 30), "transaction.version": (2, 2), "group.version": (1, 1)}
         assert response.finalized_features_epoch >= 0
         assert response.zk_migration_ready is False
 

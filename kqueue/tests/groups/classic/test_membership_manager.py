@@ -299,7 +299,7 @@ def test_an_id_that_was_only_handed_out_has_no_heart_yet() -> None:
 def test_who_leaves_is_gone_at_once() -> None:
     world = World()
     leader, other = world.stable(2)
-    assert world.groups.leave("g", [LeavingMember(leader.member_id)]) == [None]
+    assert world.groups.leave("g", [LeavingMember(leader.member_id)]).result() == [None]
     assert world.state() == "PreparingRebalance"
     again: Promise[JoinResult] = world.join(member_id=other.member_id)
     assert (again.result().generation, again.result().leader) == (2, other.member_id)
@@ -319,7 +319,7 @@ def test_several_leave_each_with_an_answer() -> None:
             LeavingMember(other.member_id, "j"),
             LeavingMember(other.member_id, "j"),
         ],
-    )
+    ).result()
     unknown = errors.UnknownMember
     assert [type(outcome) for outcome in outcomes] == [
         unknown,
@@ -336,9 +336,9 @@ def test_several_leave_each_with_an_answer() -> None:
 
 def test_leaving_an_unknown_group_is_an_error() -> None:
     world = World()
-    assert [type(outcome) for outcome in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")])] == [
-        errors.UnknownMember
-    ] * 2
+    assert [
+        type(outcome) for outcome in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")]).result()
+    ] == [errors.UnknownMember] * 2
     with pytest.raises(errors.InvalidGroupId):
         world.groups.leave("", [LeavingMember("x")])
 
@@ -348,7 +348,7 @@ def test_who_only_has_an_id_may_leave_without_a_rebalance() -> None:
     world.stable()
     with pytest.raises(errors.MemberIdRequired) as refusal:
         world.join(id_required=True)
-    assert world.groups.leave("g", [LeavingMember(refusal.value.member_id)]) == [None]
+    assert world.groups.leave("g", [LeavingMember(refusal.value.member_id)]).result() == [None]
     assert world.state() == "Stable"
     with pytest.raises(errors.UnknownMember):
         world.join(member_id=refusal.value.member_id)

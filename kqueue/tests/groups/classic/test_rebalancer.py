@@ -72,7 +72,7 @@ def test_a_group_that_was_emptied_waits_anew() -> None:
 def test_everybody_may_leave_during_the_initial_wait() -> None:
     world = World(group_initial_rebalance_delay_ms=3000)
     member_id = world.enter()
-    [outcome] = world.groups.leave("g", [LeavingMember(member_id)])
+    [outcome] = world.groups.leave("g", [LeavingMember(member_id)]).result()
     assert outcome is None
     assert world.state() == "PreparingRebalance"
     world.advance(3000)

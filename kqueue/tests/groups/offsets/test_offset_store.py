@@ -11,7 +11,7 @@ from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.records import CommittedOffset
-from kqueue.groups.offsets.offset_store import OffsetStore, is_expired, retention_start
+from kqueue.groups.offsets.offset_store import OffsetStore, is_expired
 from kqueue.tests.groups.support import unlimited
 
 
@@ -108,7 +108,7 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
     ],
 )
 def test_where_retention_begins(empty_group: ClassicGroup, since: int | None) -> None:
-    start = retention_start(empty_group)
+    start = empty_group.retention_start()
     assert (start and start(offset(committed_ms=1000))) == since
 
 

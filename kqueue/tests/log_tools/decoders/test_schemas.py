@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import UnencodableMessage
+from kqueue.groups.log import consumer_schemas as consumer
 from kqueue.log_tools.decoders import schemas
 from kqueue.schema import decode, encode
 
-MEMBER = schemas.ConsumerGroupMemberMetadataValue(
+MEMBER = consumer.ConsumerGroupMemberMetadataValue(
     instance_id=None,
     rack_id="r",
     client_id="c",
@@ -19,8 +20,8 @@ MEMBER = schemas.ConsumerGroupMemberMetadataValue(
     subscribed_topic_names=["t", "u"],
     rebalance_timeout_ms=300_000,
     server_assignor="uniform",
-    classic_member_metadata=schemas.ClassicMemberMetadata(
-        session_timeout_ms=45_000, supported_protocols=[schemas.ClassicProtocol(name="range", metadata=b"\0\1")]
+    classic_member_metadata=consumer.ClassicMemberMetadata(
+        session_timeout_ms=45_000, supported_protocols=[consumer.ClassicProtocol(name="range", metadata=b"\0\1")]
     ),
 )
 
@@ -34,8 +35,8 @@ def changed(made: Any, **values: object) -> Any:
 
 
 @pytest.mark.parametrize("member", [MEMBER, changed(MEMBER, classic_member_metadata=None, rack_id=None)])
-def test_a_member_of_a_consumer_group(member: schemas.ConsumerGroupMemberMetadataValue) -> None:
-    assert decode(schemas.ConsumerGroupMemberMetadataValue, 0, encode(member, 0)) == member
+def test_a_member_of_a_consumer_group(member: consumer.ConsumerGroupMemberMetadataValue) -> None:
+    assert decode(consumer.ConsumerGroupMemberMetadataValue, 0, encode(member, 0)) == member
     with pytest.raises(UnencodableMessage):
         encode(changed(member, client_id=None), 0)
 

@@ -1,0 +1,96 @@
+"""ConsumerGroupHeartbeat (key 68): join, stay in and leave a consumer group (KIP-848).
+
+Versions 0 to 1:
+
+    0       the broker may choose the id of a member that joins
+    1       topics by a pattern; the member chooses its id (KIP-1082)
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.base.promise import Promise
+from kqueue.broker.features import GROUP_VERSION
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.consumer.member import HeartbeatRequest, HeartbeatResult
+from kqueue.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+VERSIONS = (0, 1)
+ITEM_WEIGHT = 4
+VERSION_ID_REQUIRED = 1
+
+
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse | DelayedOperation[ConsumerGroupHeartbeatResponse]:
+    """Respond when what the heartbeat changes is in the log."""
+    try:
+        check_served(context)
+        promise = context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    return wait_for(promise, lambda promise: _respond(request, context.api_version, promise))
+
+
+def check_served(context: RequestContext) -> None:
+    """Check that this broker serves the protocol. Raises: UnsupportedVersion."""
+    if "consumer" not in context.broker.groups.config.protocols:
+        raise UnsupportedVersion("group.coordinator.rebalance.protocols does not have consumer")
+    if context.broker.features.level(GROUP_VERSION) < 1:
+        raise UnsupportedVersion(f"the feature {GROUP_VERSION} is off")
+
+
+def error_response(
+    request: ConsumerGroupHeartbeatRequest, version: int, error: BaseException
+) -> ConsumerGroupHeartbeatResponse:
+    """Return `error`."""
+    return ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> HeartbeatRequest:
+    owned = None
+    if request.topic_partitions is not None:
+        owned = {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
+    return HeartbeatRequest(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        owned,
+        context.client_id or "",
+        context.client_host,
+        id_required=context.api_version >= VERSION_ID_REQUIRED,
+    )
+
+
+def _respond(
+    request: ConsumerGroupHeartbeatRequest, version: int, promise: Promise[HeartbeatResult]
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        result = promise.result()
+    except KqueueError as error:
+        return error_response(request, version, error)
+    assignment = None
+    if result.assigned is not None:
+        topics = result.assigned.items()
+        assignment = Assignment(
+            topic_partitions=[TopicPartitions(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in topics]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=assignment,
+    )

@@ -1,0 +1,1 @@
+"""Consumer groups: the broker assigns, and members reconcile one by one (KIP-848)."""

@@ -1,0 +1,55 @@
+"""Who may commit and fetch the offsets of a consumer group. Source: Kafka ConsumerGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kqueue.base.errors import StaleMemberEpoch
+from kqueue.groups.consumer.group import ConsumerGroup
+from kqueue.groups.consumer.member import CurrentAssignment
+from kqueue.groups.modern.topics import TopicsMetadata
+
+
+def check_commit(
+    group: ConsumerGroup,
+    topics: TopicsMetadata,
+    epoch: int,
+    member_id: str,
+    partitions: Iterable[tuple[str, int]],
+) -> None:
+    """Check the member epoch of a commit; an empty group accepts one without a member.
+
+    An older epoch is accepted if the member has had all of the partitions since then: its
+    heartbeat and its commit have overtaken each other (KIP-1251).
+
+    Raises: UnknownMember, StaleMemberEpoch.
+    """
+    if epoch < 0 and group.is_empty:
+        return
+    current = group.check_member(member_id).current
+    if epoch == current.epoch:
+        return
+    if not 0 <= epoch < current.epoch or not all(_owned_since(current, topics, each, epoch) for each in partitions):
+        raise StaleMemberEpoch(
+            f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the commit has {epoch}"
+        )
+
+
+def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+    """Check the member epoch of a fetch of offsets. Raises: UnknownMember, StaleMemberEpoch."""
+    if member_id is None and epoch < 0:
+        return
+    current = group.check_member(member_id or "").current
+    if epoch != current.epoch:
+        raise StaleMemberEpoch(
+            f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the request has {epoch}"
+        )
+
+
+def _owned_since(current: CurrentAssignment, topics: TopicsMetadata, partition: tuple[str, int], epoch: int) -> bool:
+    name, index = partition
+    topic = topics.find(name)
+    if topic is None:
+        return False
+    since = current.assigned.get(topic.id, {}).get(index, current.revoking.get(topic.id, {}).get(index))
+    return since is not None and since <= epoch

@@ -1,0 +1,162 @@
+"""Removes groups: deleted, expired, or replaced by one of another type that keeps the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from kqueue.base.clock import Clock
+from kqueue.base.coordinators import coordinator_error
+from kqueue.base.errors import (
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    InconsistentGroupProtocol,
+    KqueueError,
+    NonEmptyGroup,
+)
+from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.classic.rebalancer import Rebalancer
+from kqueue.groups.classic.state import GroupEvent
+from kqueue.groups.config import GroupConfig
+from kqueue.groups.consumer.group import ConsumerGroup
+from kqueue.groups.group import Group
+from kqueue.groups.log import records
+from kqueue.groups.log.group_log import Done, Wake
+from kqueue.groups.modern.changes import Changes
+from kqueue.groups.modern.write_queue import WriteQueue
+from kqueue.groups.offsets.offset_manager import OffsetManager
+
+
+class GroupRemoval:
+    """Takes groups out of the log, then out of the coordinator's table. On the owner thread."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        groups: MutableMapping[str, Group],
+        rebalancer: Rebalancer,
+        offsets: OffsetManager,
+        queue: WriteQueue,
+        clock: Clock,
+        wake: Wake,
+    ) -> None:
+        self._groups = groups
+        self._rebalancer = rebalancer
+        self._offsets = offsets
+        self._queue = queue
+        self._clock = clock
+        self._wake = wake
+        self._config = config
+
+    def delete(self, group: Group) -> Promise[None]:
+        """Delete an empty group and its offsets; see `GroupCoordinator.delete`."""
+        if isinstance(group, ConsumerGroup):
+            return self._queue.submit(group.group_id, lambda changes: self._delete_consumer(changes, group))
+        assert isinstance(group, ClassicGroup)
+        if not group.is_empty:
+            raise NonEmptyGroup(f"group {group.group_id!r} has members")
+        promise: Promise[None] = Promise()
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                promise.resolve(None)
+            else:
+                promise.fail(coordinator_error(error))
+            self._wake(promise)
+
+        self._delete(group, done)
+        return promise
+
+    # --- groups of one type that take the place of another's
+
+    def replace_empty(self, changes: Changes, group: Group) -> None:
+        """Remove an empty classic group, for a consumer group that keeps its offsets."""
+        assert isinstance(group, ClassicGroup)
+        changes.add(records.group_key(group.group_id), None, lambda: None)
+
+        def retire() -> None:
+            self._rebalancer.retire(group, CoordinatorNotAvailable(f"group {group.group_id!r} is a consumer group now"))
+            group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
+
+        changes.on_committed.append(retire)
+
+    def remove_empty(self, group: ConsumerGroup) -> None:
+        """Remove an empty consumer group, for a classic group that keeps its offsets.
+
+        The classic group's first record follows the tombstones, so a replay finds it alone.
+
+        Raises: InconsistentGroupProtocol: the group has members. CoordinatorNotAvailable: it is
+            being changed.
+        """
+        if not group.is_empty:
+            raise InconsistentGroupProtocol(f"group {group.group_id!r} has members of the consumer protocol")
+        if not self._queue.is_idle(group.group_id):
+            raise CoordinatorNotAvailable(f"group {group.group_id!r} is being changed")
+        del self._groups[group.group_id]
+        group.release()
+        self._queue.submit(group.group_id, group.remove)
+
+    # --- deletion
+
+    def _delete_consumer(self, changes: Changes, group: ConsumerGroup) -> None:
+        """Delete an empty consumer group and its offsets.
+
+        Raises: NonEmptyGroup, GroupIdNotFound.
+        """
+        group_id = group.group_id
+        if self._groups.get(group_id) is not group:
+            raise GroupIdNotFound(f"there is no group {group_id!r}")
+        if not group.is_empty:
+            raise NonEmptyGroup(f"group {group_id!r} has members")
+        group.is_dead = True
+        changes.add_unlogged(lambda: setattr(group, "is_dead", False))
+        keys = sorted(self._offsets.store.keys(group_id))
+        for key in keys:
+            changes.add(records.offset_key(group_id, *key), None, lambda: None)
+        group.remove(changes)
+
+        def removed() -> None:
+            self._offsets.remove(group_id, keys)
+            group.release()
+            del self._groups[group_id]
+
+        changes.on_committed.append(removed)
+
+    def _delete(self, group: ClassicGroup, then: Done) -> None:
+        """Delete an empty group from the log, then from memory, then call `then`."""
+        group_id = group.group_id
+        empty_since_ms = group.state_since_ms
+        self._rebalancer.retire(group, CoordinatorNotAvailable(f"group {group_id!r} is being removed"))
+        group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                del self._groups[group_id]
+            else:
+                group.transition(GroupEvent.KEPT, self._clock.wall_ms())
+                group.state_since_ms = empty_since_ms
+            then(error)
+
+        self._offsets.append_tombstones(group_id, sorted(self._offsets.store.keys(group_id)), done, with_group=True)
+
+    # --- expiry
+
+    def expire(self) -> SlicedWork[None]:
+        """Delete expired offsets, and empty groups that have no others; one step per group."""
+        if self._queue.is_loading:
+            return  # a group may be loaded in part; the next check comes
+        now_ms = self._clock.wall_ms()
+        store = self._offsets.store
+        for group in list(self._groups.values()):
+            yield None
+            if self._groups.get(group.group_id) is not group:
+                continue  # deleted since the list was made
+            expired = store.expired(group, now_ms, self._config.retention_ms)
+            is_unused = group.is_empty and expired == store.keys(group.group_id)
+            if is_unused and isinstance(group, ConsumerGroup):
+                self.delete(group)
+            elif is_unused and isinstance(group, ClassicGroup) and not group.pending:
+                self._delete(group, lambda error: None)
+            elif expired:
+                self._offsets.append_tombstones(group.group_id, sorted(expired))

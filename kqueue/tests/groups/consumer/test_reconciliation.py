@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import FencedMemberEpoch
+from kqueue.groups.consumer.member import Assignment, CurrentAssignment
+from kqueue.groups.consumer.reconciliation import Target, reconcile
+from kqueue.groups.consumer.state import ConsumerMemberState
+
+T = b"t" * 16
+STABLE = ConsumerMemberState.STABLE
+UNREVOKED = ConsumerMemberState.UNREVOKED_PARTITIONS
+UNRELEASED = ConsumerMemberState.UNRELEASED_PARTITIONS
+
+
+def current(
+    epoch: int, state: ConsumerMemberState, assigned: dict[int, int], revoking: dict[int, int] | None = None
+) -> CurrentAssignment:
+    return CurrentAssignment(epoch, 1, state, {T: assigned} if assigned else {}, {T: revoking} if revoking else {})
+
+
+def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[int] | None = None) -> Target:
+    assignment: Assignment = {T: frozenset(indexes)} if indexes else {}
+    return Target(
+        epoch,
+        assignment,
+        lambda topic, index: index in (taken or ()),
+        None if owned is None else {T: frozenset(owned)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "epoch", "state", "assigned", "revoking"),
+    [
+        (current(5, STABLE, {0: 4}), target(5, 0), 5, STABLE, {0: 4}, {}),
+        (current(5, STABLE, {0: 4}), target(6, 0, 1), 6, STABLE, {0: 4, 1: 6}, {}),
+        (current(5, STABLE, {0: 4}), target(6, 0, 1, taken={1}), 6, UNRELEASED, {0: 4}, {}),
+        (current(5, STABLE, {0: 4, 1: 4}), target(6, 0), 5, UNREVOKED, {0: 4}, {1: 4}),
+        (current(5, STABLE, {0: 4, 1: 4}), target(6, 0, owned={0}), 6, STABLE, {0: 4}, {}),
+        (current(5, UNREVOKED, {0: 4}, {1: 4}), target(6, 0), 5, UNREVOKED, {0: 4}, {1: 4}),
+        (current(5, UNREVOKED, {0: 4}, {1: 4}), target(6, 0, owned={0, 1}), 5, UNREVOKED, {0: 4}, {1: 4}),
+        (current(5, UNREVOKED, {0: 4}, {1: 4}), target(6, 0, 2, owned={0}), 6, STABLE, {0: 4, 2: 6}, {}),
+        (current(5, UNREVOKED, {0: 4}, {1: 4}), target(8, 2, owned={0}), 6, UNREVOKED, {}, {0: 4}),
+        (current(6, UNRELEASED, {0: 4}), target(6, 0, 1), 6, STABLE, {0: 4, 1: 6}, {}),
+        (current(6, UNRELEASED, {0: 4}), target(7, 1), 6, UNREVOKED, {}, {0: 4}),
+        (current(0, STABLE, {0: 0}), target(2, 0), 2, STABLE, {0: 0}, {}),
+    ],
+)
+def test_one_step(
+    before: CurrentAssignment,
+    wanted: Target,
+    epoch: int,
+    state: ConsumerMemberState,
+    assigned: dict[int, int],
+    revoking: dict[int, int],
+) -> None:
+    after = reconcile(before, wanted)
+    assert (after.epoch, after.state, after.assigned.get(T, {}), after.revoking.get(T, {})) == (
+        epoch,
+        state,
+        assigned,
+        revoking,
+    )
+
+
+def test_what_a_member_no_longer_subscribes_to_is_revoked_before_the_next_target() -> None:
+    before = current(5, STABLE, {0: 4})
+    assert reconcile(before, target(5)) is before
+    assert reconcile(before, target(5), changed=True).state is UNREVOKED
+    assert reconcile(before, target(5, 0), changed=True) is before
+
+
+def test_a_member_of_an_unknown_state_must_own_nothing() -> None:
+    before = current(5, ConsumerMemberState.UNKNOWN, {})
+    for owned in (None, {1}):
+        with pytest.raises(FencedMemberEpoch):
+            reconcile(before, target(6, 0, owned=owned))
+    assert reconcile(before, target(6, 0, owned=set())).state is STABLE

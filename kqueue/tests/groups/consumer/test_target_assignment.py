@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kqueue.base.sliced_task import run_to_end
+from kqueue.groups.assignors import ASSIGNORS, AssignorMember, AssignorTopic, AssignorWork
+from kqueue.groups.consumer import subscriptions
+from kqueue.groups.consumer.target_assignment import AssignmentFailed, compute_target
+from kqueue.tests.groups.consumer.consumers import T, U, indexes
+from kqueue.tests.groups.support import World
+
+
+class Wrong:
+    """An assignor that returns what it is told to."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def assign(self, members: Sequence[AssignorMember], topics: Mapping[bytes, AssignorTopic]) -> AssignorWork:
+        yield None
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"m": {T: [0]}, "n": {T: [0]}}, "twice"),
+        ({"m": {T: [4]}}, "does not exist"),
+        ({"m": {U: [0]}}, "does not subscribe"),
+        ({"x": {T: [0]}}, "no member"),
+        (RuntimeError("no"), "RuntimeError: no"),
+        (None, "AttributeError"),
+    ],
+)
+def test_a_wrong_assignment_is_refused(result: Any, words: str) -> None:
+    world = World()
+    world.consume("m")
+    world.consume("n")
+    with ASSIGNORS.added("wrong", lambda: Wrong(result), "test"), pytest.raises(AssignmentFailed, match=words):
+        run_to_end(compute_target(world.consumer_group(), world.topics, "wrong"))
+
+
+def test_a_large_group_is_assigned_beside_the_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "INLINE_SIZE_MAX", 3)
+    world = World()
+    assert indexes(world.consume("m").assigned) == set()
+    assert indexes(world.consume("m", 1).assigned) == {0, 1, 2, 3}
