@@ -69,9 +69,12 @@ VERSIONS = (0, 13)
 VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 ITEM_WEIGHT = 4
+CLOSED_LOGS_MAX = 8
+"""So many logs may be opened, or created, in one turn; each takes up to 1 ms."""
 KEPT_BYTES_MAX = 64 * MiB
 """Bytes of records that requests may copy to append them in later turns, because they have more
-than `SLICE_ITEMS` partitions or wait for the transaction coordinator; all connections together.
+than `SLICE_ITEMS` partitions, open many logs, or wait for the transaction coordinator; all
+connections together.
 """
 PAUSE_MS = 5
 """Pause of a large request when no more files can be opened: flushes close some."""
@@ -109,7 +112,7 @@ def handle(
     topics = request.topic_data
     if request.transactional_id is not None:
         return _handle_transactional(request, context, produce, request.transactional_id)
-    if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and _partition_count(request) > SLICE_ITEMS:
+    if len(topics) + len(topics[0].partition_data if topics else ()) > 2 and produce.is_long(topics):
         response = _handle_in_turns(request, context, produce, ())
         return None if response is NO_RESPONSE else response
     for data in topics:
@@ -117,10 +120,6 @@ def handle(
     if acks == ACKS_LEADER and not produce.unappended:
         return produce.response
     return _respond(request, context, produce)
-
-
-def _partition_count(request: ProduceRequest) -> int:
-    return sum(len(data.partition_data) for data in request.topic_data)
 
 
 def _handle_transactional(
@@ -132,7 +131,7 @@ def _handle_transactional(
     )
     adding = produce.add_to_transaction(request.topic_data, transaction)
     try:
-        if _partition_count(request) <= SLICE_ITEMS:
+        if not produce.is_long(request.topic_data):
             run_to_end(adding)  # nothing of it remains for the turns
             if transaction.is_verified:  # as are all batches of a transaction but the first
                 for data in request.topic_data:
@@ -254,6 +253,19 @@ class DelayedProduce:
         self.transaction: ProduceTransaction | None = None
         self.uncommitted: list[UncommittedAppend] = []
         self.unappended: Sequence[DeferredAppend] = ()
+
+    def is_long(self, topics: Sequence[TopicProduceData]) -> bool:
+        """Return whether the partitions are too many for one turn, or too many logs are closed."""
+        if len(topics) + sum(len(data.partition_data) for data in topics) > SLICE_ITEMS:
+            return True
+        known, by_id, closed = self.context.broker.topics, self.context.api_version >= VERSION_IDS, 0
+        for data in topics:
+            topic = known.find_by_id(data.topic_id) if by_id else known.find(data.name)
+            if topic is not None:
+                partitions = topic.partitions
+                indexes = (partition.index for partition in data.partition_data)
+                closed += sum(0 <= index < len(partitions) and not partitions[index].is_open for index in indexes)
+        return closed > CLOSED_LOGS_MAX
 
     def add_to_transaction(
         self, topics: Sequence[TopicProduceData], transaction: ProduceTransaction

@@ -14,6 +14,7 @@ from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
+from kqueue.log.manager import LogManager
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
@@ -212,6 +213,33 @@ def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(client:
             waiter.cancel()
     assert client.produce("c", batch(b"after")).base_offset == 1001
     assert topic.partition(0).appends is None
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_request_that_opens_many_logs_takes_several_turns(monkeypatch: pytest.MonkeyPatch, acks: int) -> None:
+    """Other clients are served between them; a request of as many open logs takes one turn."""
+    client = SimulatedClient()
+    sim = client.sim
+    topic = sim.topic("t", 50)
+    opened = LogManager.open
+
+    def slow(self: LogManager, *args: Any, **kwargs: Any) -> Any:
+        sim.clock.advance(2)
+        return opened(self, *args, **kwargs)
+
+    monkeypatch.setattr(LogManager, "open", slow)
+    for is_first in (True, False):
+        data = [PartitionProduceData(index=index, records=batch(b"x")) for index in range(50)]
+        request = ProduceRequest(
+            acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)]
+        )
+        started = client.start(request, 9)
+        if is_first:
+            assert started.response is None
+            assert sum(partition.is_open for partition in topic.partitions) < 20
+        sim.settle()
+        assert {partition.log_end_offset for partition in topic.partitions} == {1 if is_first else 2}
+        assert {row.error_code for row in started.response.responses[0].partition_responses} == {0}
 
 
 @pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])
