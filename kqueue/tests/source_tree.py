@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
 SOURCES = ("kqueue", "compat_tests", "plugins", "benchmarks", "examples", "pyspark_kqueue")
-DOCUMENTS = ("*.md", "docs/**/*.md", "compat_tests/**/*.md", "plugins/**/*.md")
+DOCUMENTS = ("*.md", "docs/**/*.md", "compat_tests/**/*.md", "plugins/**/*.md", "examples/*.md")
 HANDLER_FUNCTIONS = ("handle", "error_response")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
