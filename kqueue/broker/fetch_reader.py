@@ -20,6 +20,8 @@ REGIONS_MAX = 64
 """Partitions with records in one response: each may hold a file descriptor until the client has
 read it. The others follow in the next fetch, as when `max_bytes` is reached.
 """
+CLOSED_LOGS_MAX = 8
+"""So many logs may be opened in one turn; each takes up to 1 ms."""
 NO_EPOCH = -1
 NO_OFFSET = -1
 UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")
@@ -157,6 +159,16 @@ def read_partitions(
     return FetchResult(results, idle, size - size_before, missing, urgent, unverified, regions - regions_before)
 
 
+def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
+    """Return whether a pass would open more than `CLOSED_LOGS_MAX` logs."""
+    closed = 0
+    for fetch in fetches:
+        # a cached partition was read before, and `_is_idle` relies on that: this look caches none
+        partition = _look_up(topics, fetch) if fetch.partition is None else fetch.partition
+        closed += partition is not None and not partition.is_open
+    return closed > CLOSED_LOGS_MAX
+
+
 def _is_idle(fetch: PartitionFetch, partition: Partition) -> bool:
     """Return whether the partition has no news and no error, as most in a large session."""
     return (
@@ -194,11 +206,17 @@ def find_partition(topics: Topics, fetch: PartitionFetch) -> Partition | None:
     """Return the partition, cached in `fetch`; None: no such topic or partition."""
     partition = fetch.partition
     if partition is None or partition.deleted:
-        topic = topics.find_by_id(fetch.topic) if isinstance(fetch.topic, bytes) else topics.find(fetch.topic)
-        if topic is None or not 0 <= fetch.index < len(topic.partitions):
-            return None
-        partition = fetch.partition = topic.partitions[fetch.index]
+        partition = _look_up(topics, fetch)
+        if partition is not None:
+            fetch.partition = partition
     return partition
+
+
+def _look_up(topics: Topics, fetch: PartitionFetch) -> Partition | None:
+    topic = topics.find_by_id(fetch.topic) if isinstance(fetch.topic, bytes) else topics.find(fetch.topic)
+    if topic is None or not 0 <= fetch.index < len(topic.partitions):
+        return None
+    return topic.partitions[fetch.index]
 
 
 def _divergence(partition: Partition, fetch: PartitionFetch) -> DivergingEpoch | None:

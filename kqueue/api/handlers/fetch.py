@@ -37,7 +37,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_reader import FetchLimits, FetchResult, read_partitions
+from kqueue.broker.fetch_reader import FetchLimits, FetchResult, opens_many_logs, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -59,7 +59,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
         )
     except KqueueError as error:
         return FetchResponse(error_code=code_of(error))
-    return DelayedFetch(request, context, fetch_context).start()
+    return DelayedFetch(request, context, fetch_context).start(names_partitions=bool(request.topics))
 
 
 def error_response(request: FetchRequest, version: int, error: BaseException) -> FetchResponse:
@@ -138,20 +138,24 @@ class DelayedFetch:
         self.missing = 0
         self.verifications: FetchVerifications | None = None
 
-    def start(self) -> FetchResponse | DelayedOperation[FetchResponse]:
-        """Read the partitions; return the response, or the operation that waits for it."""
-        if len(self.fetch_context.fetches) > SLICE_ITEMS:
-            return in_slices(self.context, self._start_in_slices())
+    def start(self, *, names_partitions: bool) -> FetchResponse | DelayedOperation[FetchResponse]:
+        """Read the partitions; return the response, or the operation that waits for it.
+
+        Args: names_partitions: False: those of the session, whose logs are open.
+        """
+        topics, fetches = self.context.broker.topics, self.fetch_context.fetches
+        if names_partitions and opens_many_logs(topics, fetches):
+            return in_slices(self.context, self._start_in_slices(1))
+        if len(fetches) > SLICE_ITEMS:
+            return in_slices(self.context, self._start_in_slices(PARTITIONS_PER_STEP))
         return self._started(self._read())
 
-    def _start_in_slices(self) -> SlicedWork[FetchResponse | DelayedOperation[FetchResponse]]:
+    def _start_in_slices(self, step: int) -> SlicedWork[FetchResponse | DelayedOperation[FetchResponse]]:
         topics, fetches = self.context.broker.topics, self.fetch_context.fetches
-        result = read_partitions(topics, fetches[:PARTITIONS_PER_STEP], self.limits)
-        for index in range(PARTITIONS_PER_STEP, len(fetches), PARTITIONS_PER_STEP):
+        result = read_partitions(topics, fetches[:step], self.limits)
+        for index in range(step, len(fetches), step):
             yield None
-            result = result.extended(
-                read_partitions(topics, fetches[index : index + PARTITIONS_PER_STEP], self.limits, result)
-            )
+            result = result.extended(read_partitions(topics, fetches[index : index + step], self.limits, result))
         if self.max_wait_ms > 0 and not result.size:
             # appends between the slices woke no operation; this second pass is short
             result = self._read()

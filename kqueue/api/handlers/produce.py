@@ -46,6 +46,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.settings import MiB
 from kqueue.base.sliced_task import SlicedWork, run_to_end
+from kqueue.broker.fetch_reader import CLOSED_LOGS_MAX
 from kqueue.broker.partition import Partition
 from kqueue.broker.produce_transaction import ProduceTransaction
 from kqueue.broker.purgatory import DelayedOperation
@@ -69,8 +70,6 @@ VERSIONS = (0, 13)
 VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 ITEM_WEIGHT = 4
-CLOSED_LOGS_MAX = 8
-"""So many logs may be opened, or created, in one turn; each takes up to 1 ms."""
 KEPT_BYTES_MAX = 64 * MiB
 """Bytes of records that requests may copy to append them in later turns, because they have more
 than `SLICE_ITEMS` partitions, open many logs, or wait for the transaction coordinator; all

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kqueue.api import slices
 from kqueue.api.handlers import fetch as fetch_api
+from kqueue.log.manager import LogManager
 from kqueue.tests.api.fetch_client import append, fetch, parts, request, values, want
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.error_codes import ErrorCode
@@ -56,6 +59,26 @@ def test_reads_one_slice_a_turn(client: SimulatedClient) -> None:
         assert client.sim.broker.purgatory.run_ready()
         turns += 1
     assert turns >= COUNT // (fetch_api.PARTITIONS_PER_STEP * 4)
+
+
+@pytest.mark.parametrize("version", [3, 11, 18])
+def test_many_closed_logs_are_opened_in_several_turns(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """As after a start; other clients are served between the turns."""
+    client = SimulatedClient()
+    topic = client.sim.topic("t", 50)
+    opened = LogManager.open
+
+    def slow(self: LogManager, *args: Any, **kwargs: Any) -> Any:
+        client.sim.clock.advance(2)
+        return opened(self, *args, **kwargs)
+
+    monkeypatch.setattr(LogManager, "open", slow)
+    started = client.start(request(client, version, *fetch_partitions(50)), version)
+    assert started.response is None
+    assert 0 < sum(partition.is_open for partition in topic.partitions) < 20
+    client.sim.settle()
+    assert {part.error_code for part in parts(started.response)} == {0}
+    assert client.start(request(client, version, *fetch_partitions(50)), version).response is not None, "one turn"
 
 
 def test_what_is_appended_between_slices_answers_it(client: SimulatedClient) -> None:
