@@ -57,7 +57,9 @@ def test_latest_reset_returns_only_later_records(connect: ClientFactory, broker:
         found += consumer.poll(0.1)
         if len(found) >= 3:
             break
-    assert values(found) == numbered(number + 1, "later")[found[0].offset - 100 :]
+    first = found[0].offset - 100
+    later = numbered(number + 1, "later")[first:]
+    assert values(found) == later[: len(found)], "a poll may return fewer records than there are"
 
 
 def test_seek_by_offset(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:

@@ -25,7 +25,7 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
     )
     assert run("log.retention.ms").startswith("log.retention.ms (broker, does, cluster-wide)")
     assert run("consumer.session.timeout.ms", "--scope", "group").startswith(
-        "consumer.session.timeout.ms (group, warned)"
+        "consumer.session.timeout.ms (group, does)"
     )
     assert run("", "--scope", "client-metrics").count("(client-metrics, does)") == 3
     assert run("authorizer") == (
