@@ -5,7 +5,7 @@ kqueue in this process, in memory or on disk, or an external broker at ``--boots
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +45,13 @@ class RunningBroker:
 
 
 @contextmanager
-def serving(storage: str, folder: Path, session_ms: int) -> Iterator[RunningBroker]:
+def serving(
+    storage: str, folder: Path, session_ms: int, settings: Mapping[str, object] = SETTINGS
+) -> Iterator[RunningBroker]:
     """Run kqueue in a thread of this process, on a free port."""
     import kqueue
 
-    with kqueue.Broker(folder if storage == DISK else None, settings=SETTINGS) as broker:
+    with kqueue.Broker(folder if storage == DISK else None, settings={**SETTINGS, **settings}) as broker:
         yield RunningBroker(storage, broker.bootstrap, session_ms, broker)
 
 

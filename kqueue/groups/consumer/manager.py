@@ -117,6 +117,7 @@ class ConsumerGroupManager:
     def _heartbeat(self, changes: Changes, request: HeartbeatRequest) -> HeartbeatResult:
         is_join = request.member_epoch == EPOCH_JOIN
         group = self._group_of(changes, request, is_join=is_join)
+        self._check_room(group, request.member_id)
         member = self._member_of(changes, group, request, is_join=is_join)
         former, member_id = member.current, member.member_id
         changed = self._subscribe(changes, group, member, _merged(member.subscription, request))
@@ -175,11 +176,13 @@ class ConsumerGroupManager:
         existing = group.members.get(member_id)
         if existing is not None:
             return existing
-        if len(group.members) >= self._config.consumer_members_max:
-            raise GroupMaxSizeReached(
-                f"The consumer group has reached its maximum capacity of {self._config.consumer_members_max} members."
-            )
         return ConsumerGroupMember(member_id)
+
+    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Check the number of members. Raises: GroupMaxSizeReached."""
+        size_max = self._config.consumer_members_max
+        if len(group.members) >= size_max and member_id not in group.members:
+            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size_max} members.")
 
     def _replace_static(
         self, changes: Changes, group: ConsumerGroup, holder: ConsumerGroupMember, member_id: str, instance_id: str

@@ -1,0 +1,61 @@
+"""``python -m compat_tests.kafka.record_dialogues``: record what Kafka answers to members of
+consumer groups, for the default tests.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from compat_tests.kafka.admin_scenarios import Ask, created, topic
+from compat_tests.kafka.node import Kafka
+from compat_tests.kafka.test_admin_answers import asking
+from kqueue.tests.groups.consumer.dialogues import DIALOGUES, RECORDED, SETTINGS, TOPICS, answers
+from kqueue.wire.messages.find_coordinator import FindCoordinatorRequest
+from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+READY_TIMEOUT_S = 30
+
+
+class RealBroker:
+    """A broker at the other end of a connection."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        created(ask, *[topic(name, count, 1) for name, count in TOPICS.items()])
+        self._wait_for_coordinator()
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS])
+        self.ids: dict[str, bytes] = {str(each.name): each.topic_id for each in ask(request, 12).topics}
+
+    def _wait_for_coordinator(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while self.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code:
+            assert time.monotonic() < deadline, "there is no coordinator"
+            time.sleep(0.1)
+        time.sleep(2)  # its partitions are loaded one after another
+
+    def wait(self, ms: int) -> None:
+        time.sleep(ms / 1000)
+
+
+def kafkas_answers(node: Kafka) -> dict[str, Any]:
+    """Hold all dialogues with a node that runs."""
+    with asking(node.bootstrap) as ask:
+        broker = RealBroker(ask)
+        return {dialogue.__name__: answers(broker, dialogue) for dialogue in DIALOGUES}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        node = Kafka(Path(folder) / "kafka", settings=SETTINGS)
+        node.format()
+        with node:
+            found = kafkas_answers(node)
+    RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

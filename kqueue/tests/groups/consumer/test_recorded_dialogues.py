@@ -1,0 +1,39 @@
+"""What Kafka 4.3 answered to members is what kqueue answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kqueue.tests.api.group_client import world
+from kqueue.tests.groups.consumer.dialogues import DIALOGUES, RECORDED, SETTINGS, TOPICS, Answer, Dialogue, answers
+
+
+class SimulatedBroker:
+    """kqueue under a manual clock."""
+
+    def __init__(self) -> None:
+        settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+        self._client = world(**settings)
+        sim = self._client.sim
+        for name, count in TOPICS.items():
+            if sim.broker.topics.find(name) is None:
+                sim.topic(name, count)
+        sim.result(sim.broker.topics.add_partitions("t", TOPICS["t"]))
+        self.ids = {name: sim.broker.topics.get(name).id for name in TOPICS}
+
+    def ask(self, request: Any, version: int) -> Any:
+        self._client.sim.advance(1)
+        return self._client.ask(request, version)
+
+    def wait(self, ms: int) -> None:
+        self._client.sim.advance(ms)
+
+
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.__name__)
+def test_the_answers_are_kafkas(dialogue: Callable[[Dialogue], Iterator[Answer]]) -> None:
+    recorded = json.loads(RECORDED.read_text())[dialogue.__name__]
+    assert answers(SimulatedBroker(), dialogue) == recorded
