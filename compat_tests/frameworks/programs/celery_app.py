@@ -1,0 +1,46 @@
+"""A Celery application whose tasks travel over Kafka: kombu's transport `confluentkafka`.
+
+`python celery_app.py BOOTSTRAP send COUNT` or `python celery_app.py BOOTSTRAP work`; a task that is
+done adds a line to the file `done` in the working folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from celery import Celery
+
+TASK_S = 0.05
+bootstrap = sys.argv.pop(1)
+app = Celery("mails", broker=f"confluentkafka://{bootstrap}")
+app.conf.update(
+    task_ignore_result=True,
+    task_acks_late=True,
+    worker_prefetch_multiplier=1,
+    broker_connection_retry_on_startup=True,
+    broker_transport_options={
+        "wait_time_seconds": 1,
+        "kafka_consumer_config": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000},
+    },
+)
+
+
+@app.task(name="mails.send")
+def send(number: int) -> None:
+    time.sleep(TASK_S)
+    with Path("done").open("a") as done:
+        done.write(f"{number}\n")
+
+
+def main(role: str, count: str = "0") -> None:
+    if role == "send":
+        for number in range(int(count)):
+            send.delay(number)
+    else:
+        app.worker_main(["worker", "--pool=solo", "--loglevel=info", "--without-mingle", "--without-gossip"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

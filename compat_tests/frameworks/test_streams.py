@@ -1,0 +1,32 @@
+"""Kafka Streams 4.3: internal topics, state restored from a changelog, exactly_once_v2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kqueue
+from compat_tests.frameworks import jvm
+from compat_tests.frameworks.running import Program
+from compat_tests.frameworks.words import PARTITIONS, WordCount
+
+
+def test_a_word_count_counts_exactly_once_over_a_crash(programs: Path, broker: kqueue.Broker, tmp_path: Path) -> None:
+    job = WordCount(broker, int)
+    arguments = (broker.bootstrap, str(tmp_path / "state"), "classic")
+    job.run_over_a_cut_transaction(Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app"))
+    own = {name: broker.topics[name] for name in broker.topics if name.startswith("counting-")}
+    assert sorted(own) == ["counting-totals-changelog", "counting-totals-repartition"]
+    assert {one.partitions for one in own.values()} == {PARTITIONS}
+    assert own["counting-totals-changelog"].config["cleanup.policy"] == ["compact"]
+
+
+def test_a_word_count_restores_its_state_from_the_broker(programs: Path, broker: kqueue.Broker, tmp_path: Path) -> None:
+    """The second instance has no files of the first: its state comes from the changelog topic."""
+    job = WordCount(broker, int)
+    for instance in ("first", "second"):
+        job.send()
+        arguments = (broker.bootstrap, str(tmp_path / instance), "classic")
+        with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
+            program.wait_until(job.is_complete, 60, f"the counts of the {instance} instance")
+            program.stop()
+    job.assert_exactly_once()
