@@ -20,6 +20,7 @@ from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.record_dialogues import kafkas_answers
 from compat_tests.kafka.serving import serving
 from compat_tests.kafka.test_admin_answers import asking
+from compat_tests.kafka.tool_host import ToolHost
 from kqueue.tests.groups.consumer.dialogues import RECORDED, SETTINGS
 from kqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
@@ -31,6 +32,23 @@ SHORT = {
     "group.consumer.assignment.interval.ms": 100,
 }
 GROUP, TOPIC = "g", "shared"
+JAVA_TIMEOUT_S = 80
+JAVA_STEPS = [
+    "first=reached",
+    "shared=reached",
+    "read=reached",
+    "committed=10",
+    "left=reached",
+    "again=0",
+    "before=reached",
+    "died=reached",
+    "static=reached",
+    "came back=reached",
+    "stayed away=reached",
+    "pattern=reached",
+    "new topic=reached",
+    "state=Empty",
+]
 
 
 def test_the_recorded_dialogues_are_kafkas(formatted: Kafka, tmp_path: Path) -> None:
@@ -110,3 +128,16 @@ def take_part(bootstrap: str, number: int) -> list[int]:
         for member in (one, two):
             member.commit()
         return [int(value) for value in one.values + two.values]
+
+
+@pytest.mark.parametrize("broker", ["kafka", "kqueue"])
+def test_javas_consumers_join_leave_die_come_back_and_follow_patterns(
+    tools: ToolHost, formatted: Kafka, tmp_path: Path, broker: str
+) -> None:
+    node = Kafka(tmp_path / "kafka", settings=SHORT)
+    if broker == "kafka":
+        node.copy_from(formatted)
+    with run(broker, node) as bootstrap:
+        done = tools.run("ConsumerGroups", bootstrap, timeout_s=JAVA_TIMEOUT_S)
+    assert done.status == 0, done.stderr
+    assert done.stdout.splitlines() == JAVA_STEPS, done.stderr
