@@ -13,37 +13,30 @@ from kqueue.groups.consumer.member import (
     EPOCH_LEAVE_STATIC,
     Assignment,
     ConsumerGroupMember,
-    CurrentAssignment,
     Partitions,
     Subscription,
 )
 from kqueue.groups.consumer.state import ConsumerGroupState, group_state
-from kqueue.groups.group import GroupType, RetentionStart
-from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.group import GroupType
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log import consumer_records as records
 from kqueue.groups.log.consumer_records import ResolvedRegex
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL
+from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.modern.changes import Changes
+from kqueue.groups.modern.group import ModernGroup, add_count
 
-FIRST_EPOCH = 1
-"""Epoch of a new group and its empty target assignment. Members do not have epoch 0."""
 NOTHING: Assignment = {}
 TOPIC_BYTES = 80
 """A topic in a resolved pattern: an entry of a set, and a part of its name."""
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     """A group and its members.
 
     Attributes:
-        epoch: grows with each change of the members, their subscriptions or their topics.
-        metadata_hash: of the subscribed topics, see `modern.topics`.
-        target_epoch: the group epoch of which `targets` are the assignment.
-        target_ms: when they were computed (wall clock).
         targets: by member id.
         regexes: by pattern, those that are resolved.
-        sessions, revocations: deadlines by member id; not in the log.
     """
 
     type = GroupType.CONSUMER
@@ -51,30 +44,15 @@ class ConsumerGroup:
     protocol_type = CONSUMER_PROTOCOL
 
     def __init__(self, group_id: str, limits: GroupLimits) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.target_epoch = FIRST_EPOCH
-        self.target_ms = 0
-        self.members: dict[str, ConsumerGroupMember] = {}
+        super().__init__(group_id, limits)
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_ids: dict[str, str] = {}
         """Instance id -> member id."""
-        self.sessions: dict[str, LazyTimer] = {}
-        self.revocations: dict[str, LazyTimer] = {}
-        self.member_bytes = 0
-        """Size of the members' subscriptions in bytes, see `limits`."""
-        self.is_dead = False
-        self._limits = limits
-        self.topics_version = -1
-        """Version of the topics' metadata of which `metadata_hash` is."""
         self.regexes_version = -1
-        """The same for `regexes`."""
+        """Version of the topics' metadata of which `regexes` are."""
         self.regexes_ms = 0.0
         """When the patterns were resolved last (monotonic clock)."""
-        self.is_assigning = False
-        """Whether a target assignment is being computed."""
         self.is_resolving = False
         self.has_new_patterns = False
         """Whether a pattern was added that is not in `regexes`."""
@@ -82,7 +60,6 @@ class ConsumerGroup:
         self._names: Counter[str] = Counter()
         self._patterns: Counter[str] = Counter()
         self._assignors: Counter[str] = Counter()
-        self._reconciled: Counter[int] = Counter()
         self._owners: dict[bytes, dict[int, str]] = {}
 
     # --- what follows from the records
@@ -93,11 +70,6 @@ class ConsumerGroup:
         if self.is_dead:
             return ConsumerGroupState.DEAD
         return group_state(len(self.members), self.epoch, self.target_epoch, self._reconciled[self.target_epoch])
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no members."""
-        return not self.members
 
     @property
     def patterns(self) -> Iterable[str]:
@@ -144,18 +116,7 @@ class ConsumerGroup:
             topic in self.regexes[pattern].topics for pattern in self._patterns if pattern in self.regexes
         )
 
-    def retention_start(self) -> RetentionStart | None:
-        """Return when the retention of offsets starts: with their commit. Source: Kafka."""
-        return None if self.is_dead else lambda committed: committed.committed_ms
-
     # --- members
-
-    def check_member(self, member_id: str) -> ConsumerGroupMember:
-        """Return a member. Raises: UnknownMember."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMember(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
 
     def check_static_member(self, member_id: str, instance_id: str) -> ConsumerGroupMember:
         """Return the holder of an instance id. Raises: UnknownMember, FencedInstanceId."""
@@ -200,7 +161,7 @@ class ConsumerGroup:
         key = records.key(records.MEMBER_SUBSCRIPTION, self.group_id, member_id)
         changes.add(key, records.subscription_value(subscription), lambda: self._restore(member_id, former))
 
-    def put_current(self, changes: Changes, member_id: str, current: CurrentAssignment) -> None:
+    def put_current(self, changes: Changes, member_id: str, current: CurrentAssignment[bytes]) -> None:
         """Set what a member owns; adds the member if it is new."""
         former = self.members.get(member_id)
         member = ConsumerGroupMember(member_id) if former is None else former
@@ -301,13 +262,12 @@ class ConsumerGroup:
         subscription = member.subscription
         self._count_bytes(step * subscription_bytes(subscription))
         for name in subscription.topics:
-            _add(self._names, name, step)
+            add_count(self._names, name, step)
         if subscription.regex:
-            _add(self._patterns, subscription.regex, step)
+            add_count(self._patterns, subscription.regex, step)
         if subscription.assignor is not None:
-            _add(self._assignors, subscription.assignor, step)
-        if member.is_reconciled(member.current.epoch):
-            _add(self._reconciled, member.current.epoch, step)
+            add_count(self._assignors, subscription.assignor, step)
+        self._count_reconciled(member.current, step)
         instance_id = subscription.instance_id
         if instance_id is None:
             return
@@ -315,15 +275,6 @@ class ConsumerGroup:
             self.static_ids[instance_id] = member.member_id
         elif self.static_ids.get(instance_id) == member.member_id:
             del self.static_ids[instance_id]
-
-    def _count_bytes(self, size: int) -> None:
-        self.member_bytes += size
-        self._limits.member_bytes += size
-
-    def release(self) -> None:
-        """Subtract a removed group from the limits."""
-        self._limits.member_bytes -= self.member_bytes
-        self.member_bytes = 0
 
     def _own(self, member_id: str, partitions: Partitions) -> None:
         for topic, indexes in partitions.items():
@@ -354,9 +305,3 @@ def subscription_bytes(subscription: Subscription) -> int:
     if subscription.classic is not None:
         size += sum(len(name) + len(data) for name, data in subscription.classic.protocols)
     return size
-
-
-def _add(counter: Counter[str] | Counter[int], key: str | int, step: int) -> None:
-    counter[key] += step  # type: ignore[index]
-    if not counter[key]:  # type: ignore[index]
-        del counter[key]

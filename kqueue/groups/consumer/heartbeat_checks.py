@@ -13,9 +13,9 @@ from kqueue.groups.consumer.member import (
     EPOCH_LEAVE,
     EPOCH_LEAVE_STATIC,
     Assignment,
-    CurrentAssignment,
     HeartbeatRequest,
 )
+from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
 
 
 def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ def is_full(request: HeartbeatRequest) -> bool:
     )
 
 
-def check_epoch(current: CurrentAssignment, epoch: int, owned: Assignment | None) -> None:
+def check_epoch(current: CurrentAssignment[bytes], epoch: int, owned: Assignment | None) -> None:
     """Check the epoch of a member that does not join.
 
     The previous epoch is accepted from a member that owns nothing but what it is assigned: it has
@@ -73,10 +73,9 @@ def check_epoch(current: CurrentAssignment, epoch: int, owned: Assignment | None
     """
     if epoch == current.epoch:
         return
-    if epoch < current.epoch and epoch == current.previous_epoch and owned is not None:
-        assigned = current.assigned
-        if all(indexes <= assigned.get(topic, {}).keys() for topic, indexes in owned.items()):
-            return
+    is_previous = epoch < current.epoch and epoch == current.previous_epoch
+    if is_previous and owned is not None and is_contained(owned, current.assigned):
+        return
     size = "greater" if epoch > current.epoch else "smaller"
     raise FencedMemberEpoch(
         f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "

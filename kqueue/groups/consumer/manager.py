@@ -29,19 +29,18 @@ from kqueue.groups.consumer.member import (
     ConsumerGroupDescription,
     ConsumerGroupMember,
     ConsumerMemberDescription,
-    CurrentAssignment,
     HeartbeatRequest,
     HeartbeatResult,
-    Partitions,
     Subscription,
 )
-from kqueue.groups.consumer.member_timers import MemberTimers
 from kqueue.groups.consumer.offset_checks import check_fetch
-from kqueue.groups.consumer.reconciliation import Target, reconcile
 from kqueue.groups.consumer.subscriptions import Subscriptions
-from kqueue.groups.group import Group
+from kqueue.groups.group import Group, GroupType
+from kqueue.groups.modern.assignment import must_revoke, same_owned
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
+from kqueue.groups.modern.member_timers import MemberTimers
+from kqueue.groups.modern.reconciliation import Target, reconcile
 
 
 class ConsumerGroupManager:
@@ -61,7 +60,7 @@ class ConsumerGroupManager:
         self._settings = environment.settings
         self._rng = rng
         self._replace_empty = replace_empty
-        self._timers = MemberTimers(
+        self._timers: MemberTimers[ConsumerGroup] = MemberTimers(
             environment.timers, environment.clock, self._expire_session, self._expire_revocation
         )
         self._subscriptions = Subscriptions(environment)
@@ -125,7 +124,7 @@ class ConsumerGroupManager:
         member = self._reconcile(changes, group, member_id, request, changed=changed)
         self._extend_session(group, member)
         current = member.current
-        sent = is_join or is_full(request) or not _same(current.assigned, former.assigned)
+        sent = is_join or is_full(request) or not same_owned(current.assigned, former.assigned)
         interval_ms = self._config.heartbeat_interval.of(self._settings(group.group_id))
         return HeartbeatResult(member_id, current.epoch, interval_ms, current.assigned if sent else None)
 
@@ -137,7 +136,7 @@ class ConsumerGroupManager:
             raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
         if isinstance(group, ConsumerGroup):
             return group
-        if group is not None and not (is_join and group.is_empty):
+        if group is not None and not (is_join and group.is_empty and group.type is GroupType.CLASSIC):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         if not is_join:
             raise GroupIdNotFound(f"Consumer group {group_id} not found.")
@@ -220,7 +219,7 @@ class ConsumerGroupManager:
     ) -> ConsumerGroupMember:
         """Bring a member nearer to its target assignment."""
         member = group.members[member_id]
-        if member.is_reconciled(group.target_epoch) and not changed:
+        if member.current.is_reconciled(group.target_epoch) and not changed:
             return member
         names = group.topics_of(member.subscription)
         wanted = {
@@ -324,12 +323,12 @@ class ConsumerGroupManager:
     def _expire_revocation(self, group: ConsumerGroup, member_id: str, epoch: int) -> None:
         """Remove a member that did not revoke in time."""
         member = group.members.get(member_id)
-        if member is not None and _must_revoke(member.current, epoch):
+        if member is not None and must_revoke(member.current, epoch):
             self._queue.submit(group.group_id, lambda changes: self._fence_slow(changes, group, member_id, epoch))
 
     def _fence_slow(self, changes: Changes, group: ConsumerGroup, member_id: str, epoch: int) -> None:
         member = group.members.get(member_id)
-        if self.find(group.group_id) is group and member is not None and _must_revoke(member.current, epoch):
+        if self.find(group.group_id) is group and member is not None and must_revoke(member.current, epoch):
             self._fence(changes, group, [member_id])
 
     # --- tools
@@ -359,11 +358,3 @@ def _merged(former: Subscription, request: HeartbeatRequest) -> Subscription:
         former.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
         former.assignor if request.assignor is None else request.assignor,
     )
-
-
-def _must_revoke(current: CurrentAssignment, epoch: int) -> bool:
-    return bool(current.revoking) and current.epoch == epoch
-
-
-def _same(one: Partitions, other: Partitions) -> bool:
-    return one.keys() == other.keys() and all(one[topic].keys() == other[topic].keys() for topic in one)

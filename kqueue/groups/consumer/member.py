@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-from kqueue.groups.consumer.state import ConsumerMemberState
+from kqueue.groups.modern.assignment import NOTHING_OWNED, CurrentAssignment, Owned, Wanted
 
-Partitions = Mapping[bytes, Mapping[int, int]]
+Partitions = Owned[bytes]
 """Topic id -> partition -> the member epoch at which it was assigned (KIP-1251)."""
-Assignment = Mapping[bytes, frozenset[int]]
+Assignment = Wanted[bytes]
 """Topic id -> partitions."""
-NO_PARTITIONS: Partitions = MappingProxyType({})
+NO_PARTITIONS: Partitions = NOTHING_OWNED
 EPOCH_JOIN = 0
 EPOCH_LEAVE = -1
 EPOCH_LEAVE_STATIC = -2
@@ -39,23 +37,7 @@ class Subscription(NamedTuple):
     classic: ClassicProtocols | None = None
 
 
-class CurrentAssignment(NamedTuple):
-    """What a member owns.
-
-    Attributes:
-        epoch: of the target assignment that it has reached; -2: a static member that is away.
-        assigned: what it owns, or shall take.
-        revoking: what it must revoke first.
-    """
-
-    epoch: int = 0
-    previous_epoch: int = 0
-    state: ConsumerMemberState = ConsumerMemberState.STABLE
-    assigned: Partitions = NO_PARTITIONS
-    revoking: Partitions = NO_PARTITIONS
-
-
-def all_owned(current: CurrentAssignment) -> Assignment:
+def all_owned(current: CurrentAssignment[bytes]) -> Assignment:
     """Return what a member has: also what it must revoke and has not yet."""
     owned = {topic: frozenset(indexes) for topic, indexes in current.assigned.items()}
     for topic, indexes in current.revoking.items():
@@ -68,11 +50,12 @@ class ConsumerGroupMember(NamedTuple):
 
     member_id: str
     subscription: Subscription = Subscription()
-    current: CurrentAssignment = CurrentAssignment()
+    current: CurrentAssignment[bytes] = CurrentAssignment()
 
-    def is_reconciled(self, target_epoch: int) -> bool:
-        """Return whether it has reached the target assignment of this epoch."""
-        return self.current.state is ConsumerMemberState.STABLE and self.current.epoch == target_epoch
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long it may take to revoke."""
+        return self.subscription.rebalance_timeout_ms
 
 
 class HeartbeatRequest(NamedTuple):

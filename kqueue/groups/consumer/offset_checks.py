@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kqueue.base.errors import StaleMemberEpoch
 from kqueue.groups.consumer.group import ConsumerGroup
-from kqueue.groups.consumer.member import CurrentAssignment
+from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.modern.topics import TopicsMetadata
 
 
@@ -46,7 +46,9 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None
         )
 
 
-def _owned_since(current: CurrentAssignment, topics: TopicsMetadata, partition: tuple[str, int], epoch: int) -> bool:
+def _owned_since(
+    current: CurrentAssignment[bytes], topics: TopicsMetadata, partition: tuple[str, int], epoch: int
+) -> bool:
     name, index = partition
     topic = topics.find(name)
     if topic is None:

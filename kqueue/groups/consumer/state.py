@@ -1,4 +1,4 @@
-"""The states of consumer groups and of their members. Source: KIP-848.
+"""The states of consumer groups. Source: KIP-848.
 
 A group's state follows from its epochs and members:
 
@@ -7,17 +7,6 @@ A group's state follows from its epochs and members:
     Reconciling  not all members have reached the target assignment
     Stable       all members have
     Dead         it is being deleted
-
-A member's state follows from what it owns and what it shall own:
-
-                            it owns what it must revoke
-    STABLE ----------------------------------------------> UNREVOKED_PARTITIONS
-      ^  ^                                                    |             |
-      |  |            its heartbeat says that it has revoked  |             |
-      |  +----------------------------------------------------+             |
-      |                                                                     |
-      |  the former owners have revoked               revoked, but others still own partitions
-      +------------------------------- UNRELEASED_PARTITIONS <--------------+
 """
 
 from __future__ import annotations
@@ -33,19 +22,6 @@ class ConsumerGroupState(enum.Enum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
-
-
-class ConsumerMemberState(enum.IntEnum):
-    """State of a member; the value is its number in records."""
-
-    STABLE = 0
-    """It owns its target assignment."""
-    UNREVOKED_PARTITIONS = 1
-    """It must revoke partitions before it gets others."""
-    UNRELEASED_PARTITIONS = 2
-    """It waits for partitions that other members have not revoked yet."""
-    UNKNOWN = 127
-    """A state that this version does not know: the member must rejoin."""
 
 
 def group_state(member_count: int, group_epoch: int, target_epoch: int, reconciled_count: int) -> ConsumerGroupState:

@@ -12,11 +12,9 @@ from kqueue.base.errors import MalformedMessage
 from kqueue.groups.consumer.member import (
     Assignment,
     ClassicProtocols,
-    CurrentAssignment,
     Partitions,
     Subscription,
 )
-from kqueue.groups.consumer.state import ConsumerMemberState
 from kqueue.groups.log.consumer_schemas import (
     AssignedTopic,
     ClassicMemberMetadata,
@@ -33,6 +31,7 @@ from kqueue.groups.log.consumer_schemas import (
     ModernMemberKey,
 )
 from kqueue.groups.log.schemas import VERSION
+from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
 from kqueue.schema import decode, encode
 
 GROUP_EPOCH = 3
@@ -170,7 +169,7 @@ def read_target(value: bytes) -> dict[bytes, frozenset[int]]:
     return {each.topic_id: frozenset(each.partitions) for each in read.topic_partitions if each.partitions}
 
 
-def current_value(current: CurrentAssignment) -> bytes:
+def current_value(current: CurrentAssignment[bytes]) -> bytes:
     """Return the value of a member's current assignment."""
     return _value(
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -183,14 +182,14 @@ def current_value(current: CurrentAssignment) -> bytes:
     )
 
 
-def read_current(value: bytes) -> CurrentAssignment:
+def read_current(value: bytes) -> CurrentAssignment[bytes]:
     """Return a member's current assignment."""
     read = _read(ConsumerGroupCurrentMemberAssignmentValue, value)
-    known = read.state in tuple(ConsumerMemberState)
+    known = read.state in tuple(ModernMemberState)
     return CurrentAssignment(
         read.member_epoch,
         read.previous_member_epoch,
-        ConsumerMemberState(read.state) if known else ConsumerMemberState.UNKNOWN,
+        ModernMemberState(read.state) if known else ModernMemberState.UNKNOWN,
         _partitions(read.assigned_partitions, read.member_epoch),
         _partitions(read.partitions_pending_revocation, read.member_epoch),
     )

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from kqueue.groups.consumer.group import ConsumerGroup
-from kqueue.groups.consumer.member import CurrentAssignment, Subscription
+from kqueue.groups.consumer.member import Subscription
 from kqueue.groups.log.consumer_records import ResolvedRegex
+from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.modern.changes import Changes
 from kqueue.tests.groups.consumer.consumers import T
 from kqueue.tests.groups.support import unlimited

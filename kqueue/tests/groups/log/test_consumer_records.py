@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import MalformedMessage
-from kqueue.groups.consumer.member import ClassicProtocols, CurrentAssignment, Subscription
-from kqueue.groups.consumer.state import ConsumerMemberState
+from kqueue.groups.consumer.member import ClassicProtocols, Subscription
 from kqueue.groups.log import consumer_records, records
 from kqueue.groups.log.consumer_records import ConsumerGroupKey, ResolvedRegex
+from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
 
 TOPIC = bytes.fromhex("c6c3dd6287574b0eaece14e3f2233b02")
 EPOCH = bytes.fromhex("0000 00000002 01 00 08 cda39d1d37fd11ba".replace(" ", ""))
@@ -37,7 +37,7 @@ def test_kafkas_records_are_read_and_written() -> None:
     assert consumer_records.target_value({TOPIC: frozenset(range(4))}) == TARGET
     assert consumer_records.read_target_epoch(TARGET_EPOCH) == (2, 1795418784938)
     assert consumer_records.target_epoch_value(2, 1795418784938) == TARGET_EPOCH
-    current = CurrentAssignment(2, 0, ConsumerMemberState.STABLE, {TOPIC: dict.fromkeys(range(4), 2)})
+    current = CurrentAssignment(2, 0, ModernMemberState.STABLE, {TOPIC: dict.fromkeys(range(4), 2)})
     assert consumer_records.read_current(CURRENT) == current
     assert consumer_records.current_value(current) == CURRENT
 
@@ -81,4 +81,4 @@ def test_a_damaged_value_is_named(value: bytes) -> None:
 
 def test_an_unknown_state_of_a_member_is_read() -> None:
     value = CURRENT[:10] + b"\x09" + CURRENT[11:]
-    assert consumer_records.read_current(value).state is ConsumerMemberState.UNKNOWN
+    assert consumer_records.read_current(value).state is ModernMemberState.UNKNOWN

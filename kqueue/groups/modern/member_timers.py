@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from kqueue.base.clock import Clock
 from kqueue.base.timers import Timers
-from kqueue.groups.consumer.group import ConsumerGroup
-from kqueue.groups.consumer.state import ConsumerMemberState
 from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.modern.assignment import ModernMemberState
+from kqueue.groups.modern.group import ModernGroup
 
-ExpireSession = Callable[[ConsumerGroup, str], None]
-ExpireRevocation = Callable[[ConsumerGroup, str, int], None]
+G = TypeVar("G", bound=ModernGroup[Any])
 
 
-class MemberTimers:
-    """Timers live in memory: after a restart every member has its whole time again."""
+class MemberTimers(Generic[G]):
+    """Timers of the groups of one type. They live in memory: after a restart every member has its
+    whole time again.
+    """
 
     def __init__(
-        self, timers: Timers, clock: Clock, expire_session: ExpireSession, expire_revocation: ExpireRevocation
+        self,
+        timers: Timers,
+        clock: Clock,
+        expire_session: Callable[[G, str], None],
+        expire_revocation: Callable[[G, str, int], None],
     ) -> None:
         """Take what is called when time is up: with group and member, then with its epoch."""
         self._timers = timers
@@ -26,7 +32,7 @@ class MemberTimers:
         self._expire_session = expire_session
         self._expire_revocation = expire_revocation
 
-    def extend_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int) -> None:
+    def extend_session(self, group: G, member_id: str, timeout_ms: int) -> None:
         """Restart the session of a member."""
         session = group.sessions.get(member_id)
         if session is None:
@@ -38,13 +44,13 @@ class MemberTimers:
             session = group.sessions[member_id] = LazyTimer(self._timers, expire)
         session.set(self._clock.monotonic_ms() + timeout_ms)
 
-    def watch_revocation(self, group: ConsumerGroup, member_id: str) -> None:
+    def watch_revocation(self, group: G, member_id: str) -> None:
         """Start the rebalance timeout of a member that must revoke, and stop that of others."""
         member = group.members.get(member_id)
         former = group.revocations.pop(member_id, None)
         if former is not None:
             former.clear()
-        if member is None or member.current.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
+        if member is None or member.current.state is not ModernMemberState.UNREVOKED_PARTITIONS:
             return
         epoch = member.current.epoch
 
@@ -53,9 +59,9 @@ class MemberTimers:
             self._expire_revocation(group, member_id, epoch)
 
         deadline = group.revocations[member_id] = LazyTimer(self._timers, expire)
-        deadline.set(self._clock.monotonic_ms() + max(member.subscription.rebalance_timeout_ms, 0))
+        deadline.set(self._clock.monotonic_ms() + max(member.rebalance_timeout_ms, 0))
 
-    def forget(self, group: ConsumerGroup, member_id: str) -> None:
+    def forget(self, group: G, member_id: str) -> None:
         """Stop the timers of a member that was removed."""
         if member_id in group.members:
             return  # it has joined again since

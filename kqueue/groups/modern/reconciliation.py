@@ -8,87 +8,85 @@ has one owner at any time. Pure functions. Source: KIP-848, Kafka CurrentAssignm
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from kqueue.base.errors import FencedMemberEpoch
-from kqueue.groups.consumer.member import Assignment, CurrentAssignment, Partitions
-from kqueue.groups.consumer.state import ConsumerMemberState
+from kqueue.groups.modern.assignment import CurrentAssignment, K, ModernMemberState, Owned, Wanted
 
 NO_PARTITIONS: frozenset[int] = frozenset()
 
 
-class Target(NamedTuple):
+class Target(NamedTuple, Generic[K]):
     """What a member shall own.
 
     Attributes:
-        assignment: without topics that the member has left.
+        assignment: without keys that the member has left.
         is_owned: tells whether a partition has an owner.
         owned: what the member says it owns; None: it did not say.
     """
 
     epoch: int
-    assignment: Assignment
-    is_owned: Callable[[bytes, int], bool]
-    owned: Assignment | None
+    assignment: Wanted[K]
+    is_owned: Callable[[K, int], bool]
+    owned: Wanted[K] | None
 
 
-def reconcile(current: CurrentAssignment, target: Target, *, changed: bool = False) -> CurrentAssignment:
+def reconcile(current: CurrentAssignment[K], target: Target[K], *, changed: bool = False) -> CurrentAssignment[K]:
     """Return the next assignment of a member; the same one if there is nothing to do.
 
     Args:
         changed: the member's subscription has changed, so it may own what it shall not.
     Raises: FencedMemberEpoch: the member is in a state that this version does not know.
     """
-    if current.state is ConsumerMemberState.STABLE:
+    if current.state is ModernMemberState.STABLE:
         if current.epoch == target.epoch and not (changed and _has_others(current, target)):
             return current
         return _next(current, target, current.epoch)
-    if current.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
+    if current.state is ModernMemberState.UNREVOKED_PARTITIONS:
         if _owns_any(target.owned, current.revoking):
             return current
         return _next(current, target, min(current.epoch + 1, target.epoch))
-    if current.state is ConsumerMemberState.UNRELEASED_PARTITIONS:
+    if current.state is ModernMemberState.UNRELEASED_PARTITIONS:
         return _next(current, target, current.epoch)
     if target.owned is None or any(target.owned.values()):
         raise FencedMemberEpoch("The member's state is unknown: it must abandon all its partitions and rejoin.")
     return _next(current, target, target.epoch)
 
 
-def _next(current: CurrentAssignment, target: Target, epoch: int) -> CurrentAssignment:
+def _next(current: CurrentAssignment[K], target: Target[K], epoch: int) -> CurrentAssignment[K]:
     """Return the next assignment; `epoch`: of a member that has to revoke first."""
-    kept: dict[bytes, dict[int, int]] = {}
-    revoking: dict[bytes, dict[int, int]] = {}
-    for topic, partitions in current.assigned.items():
-        wanted = target.assignment.get(topic, NO_PARTITIONS)
+    kept: dict[K, dict[int, int]] = {}
+    revoking: dict[K, dict[int, int]] = {}
+    for key, partitions in current.assigned.items():
+        wanted = target.assignment.get(key, NO_PARTITIONS)
         for partition, since in partitions.items():
             into = kept if partition in wanted else revoking
-            into.setdefault(topic, {})[partition] = since
+            into.setdefault(key, {})[partition] = since
     if revoking and _owns_any(target.owned, revoking):
-        return CurrentAssignment(epoch, current.epoch, ConsumerMemberState.UNREVOKED_PARTITIONS, kept, revoking)
+        return CurrentAssignment(epoch, current.epoch, ModernMemberState.UNREVOKED_PARTITIONS, kept, revoking)
     waits = False
-    for topic, wanted in target.assignment.items():
-        mine = current.assigned.get(topic, {})
+    for key, wanted in target.assignment.items():
+        mine = current.assigned.get(key, {})
         for partition in wanted:
             if partition in mine:
                 continue
-            if target.is_owned(topic, partition):
+            if target.is_owned(key, partition):
                 waits = True
             else:
-                kept.setdefault(topic, {})[partition] = target.epoch
-    state = ConsumerMemberState.UNRELEASED_PARTITIONS if waits else ConsumerMemberState.STABLE
+                kept.setdefault(key, {})[partition] = target.epoch
+    state = ModernMemberState.UNRELEASED_PARTITIONS if waits else ModernMemberState.STABLE
     return CurrentAssignment(target.epoch, current.epoch, state, kept)
 
 
-def _has_others(current: CurrentAssignment, target: Target) -> bool:
+def _has_others(current: CurrentAssignment[K], target: Target[K]) -> bool:
     """Return whether the member owns partitions outside of its target."""
     return any(
-        not target.assignment.get(topic, NO_PARTITIONS).issuperset(indexes)
-        for topic, indexes in current.assigned.items()
+        not target.assignment.get(key, NO_PARTITIONS).issuperset(indexes) for key, indexes in current.assigned.items()
     )
 
 
-def _owns_any(owned: Assignment | None, partitions: Partitions) -> bool:
+def _owns_any(owned: Wanted[K] | None, partitions: Owned[K]) -> bool:
     """Return whether the member may own any of these; one that did not say may own all."""
     if owned is None:
         return True
-    return any(not owned.get(topic, NO_PARTITIONS).isdisjoint(indexes) for topic, indexes in partitions.items())
+    return any(not owned.get(key, NO_PARTITIONS).isdisjoint(indexes) for key, indexes in partitions.items())

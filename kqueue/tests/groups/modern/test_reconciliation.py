@@ -3,24 +3,23 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import FencedMemberEpoch
-from kqueue.groups.consumer.member import Assignment, CurrentAssignment
-from kqueue.groups.consumer.reconciliation import Target, reconcile
-from kqueue.groups.consumer.state import ConsumerMemberState
+from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState, Wanted
+from kqueue.groups.modern.reconciliation import Target, reconcile
 
 T = b"t" * 16
-STABLE = ConsumerMemberState.STABLE
-UNREVOKED = ConsumerMemberState.UNREVOKED_PARTITIONS
-UNRELEASED = ConsumerMemberState.UNRELEASED_PARTITIONS
+STABLE = ModernMemberState.STABLE
+UNREVOKED = ModernMemberState.UNREVOKED_PARTITIONS
+UNRELEASED = ModernMemberState.UNRELEASED_PARTITIONS
 
 
 def current(
-    epoch: int, state: ConsumerMemberState, assigned: dict[int, int], revoking: dict[int, int] | None = None
-) -> CurrentAssignment:
+    epoch: int, state: ModernMemberState, assigned: dict[int, int], revoking: dict[int, int] | None = None
+) -> CurrentAssignment[bytes]:
     return CurrentAssignment(epoch, 1, state, {T: assigned} if assigned else {}, {T: revoking} if revoking else {})
 
 
-def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[int] | None = None) -> Target:
-    assignment: Assignment = {T: frozenset(indexes)} if indexes else {}
+def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[int] | None = None) -> Target[bytes]:
+    assignment: Wanted[bytes] = {T: frozenset(indexes)} if indexes else {}
     return Target(
         epoch,
         assignment,
@@ -47,10 +46,10 @@ def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[
     ],
 )
 def test_one_step(
-    before: CurrentAssignment,
-    wanted: Target,
+    before: CurrentAssignment[bytes],
+    wanted: Target[bytes],
     epoch: int,
-    state: ConsumerMemberState,
+    state: ModernMemberState,
     assigned: dict[int, int],
     revoking: dict[int, int],
 ) -> None:
@@ -71,7 +70,7 @@ def test_what_a_member_no_longer_subscribes_to_is_revoked_before_the_next_target
 
 
 def test_a_member_of_an_unknown_state_must_own_nothing() -> None:
-    before = current(5, ConsumerMemberState.UNKNOWN, {})
+    before = current(5, ModernMemberState.UNKNOWN, {})
     for owned in (None, {1}):
         with pytest.raises(FencedMemberEpoch):
             reconcile(before, target(6, 0, owned=owned))

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState, is_contained, must_revoke, same_owned
+
+
+def test_a_member_is_reconciled_when_it_owns_the_target_of_the_epoch() -> None:
+    current: CurrentAssignment[str] = CurrentAssignment(epoch=3)
+    waiting = current._replace(state=ModernMemberState.UNRELEASED_PARTITIONS)
+    assert (current.is_reconciled(3), current.is_reconciled(4), waiting.is_reconciled(3)) == (True, False, False)
+
+
+def test_a_member_must_revoke_until_its_epoch_changes() -> None:
+    current = CurrentAssignment(epoch=3, revoking={"t": {0: 2}})
+    assert (must_revoke(current, 3), must_revoke(current, 4)) == (True, False)
+    assert not must_revoke(current._replace(revoking={}), 3)
+
+
+def test_epochs_do_not_make_a_difference_between_what_members_own() -> None:
+    assert same_owned({"t": {0: 1}}, {"t": {0: 5}})
+    assert not same_owned({"t": {0: 1}}, {"t": {0: 1, 1: 1}})
+    assert not same_owned({"t": {0: 1}}, {"u": {0: 1}})
+
+
+def test_what_a_member_says_is_contained_in_what_it_is_assigned() -> None:
+    assigned = {"t": {0: 1, 1: 1}}
+    assert is_contained({}, assigned)
+    assert is_contained({"t": frozenset({1})}, assigned)
+    assert not is_contained({"t": frozenset({2})}, assigned)
+    assert not is_contained({"u": frozenset({0})}, assigned)
