@@ -43,8 +43,6 @@ REASONS = {
     **dict.fromkeys(("DescribeClientQuotas", "AlterClientQuotas"), SECURITY),
     **dict.fromkeys(("DescribeUserScramCredentials", "AlterUserScramCredentials"), SECURITY),
     **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
-    **dict.fromkeys(("ShareGroupHeartbeat", "ShareGroupDescribe"), GROUPS),
-    **dict.fromkeys(("DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"), GROUPS),
     **dict.fromkeys(("StreamsGroupHeartbeat", "StreamsGroupDescribe"), GROUPS),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
 }

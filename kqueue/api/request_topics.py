@@ -30,6 +30,10 @@ INDEX = ("index", "partition", "partition_index")
 
 APIS_WITH_TOPICS = frozenset(
     {
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+        "DescribeShareGroupOffsets",
+        "ShareGroupHeartbeat",
         "AddPartitionsToTxn",
         "AlterPartitionReassignments",
         "AlterReplicaLogDirs",

@@ -130,6 +130,7 @@ class Broker:
         self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
         self._share_log, self.share = self._new_share_groups()
+        self.groups.share.states = self.share
 
     def _new_topics(self, rng: random.Random) -> Topics:
         return Topics(

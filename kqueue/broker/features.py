@@ -21,6 +21,7 @@ KEY = "/features"
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
@@ -37,6 +38,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(METADATA_VERSION, 7, 30, 30),  # 3.3-IV3 to 4.3-IV0
     Feature(TRANSACTION_VERSION, 0, 2, 2),  # 2: KIP-890
     Feature(GROUP_VERSION, 0, 1, 1),  # 1: KIP-848
+    Feature(SHARE_VERSION, 0, 1, 1),  # 1: KIP-932
 )
 """All features, with the ranges of Kafka 4.3. By name."""
 

@@ -10,7 +10,7 @@ Source: Kafka's SharePartitionManager.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
@@ -31,6 +31,7 @@ from kqueue.broker.config_targets import NamedTarget
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topic, Topics
+from kqueue.groups.log.share_records import StateTopic
 from kqueue.share.config import EARLIEST, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.sessions import ShareSession, ShareSessions
@@ -155,6 +156,65 @@ class ShareGroups:
         released(None)
         return promise
 
+    # --- states, for the membership of groups
+
+    def initialize(self, group: str, partitions: Mapping[bytes, StateTopic], state_epoch: int, done: Done) -> None:
+        """Give share partitions a state where they have none; see `groups.share.manager`."""
+        failures: list[KqueueError] = []
+        keys = [
+            SharePartitionKey(group, topic_id, index)
+            for topic_id, topic in partitions.items()
+            for index in topic.partitions
+        ]
+        waiting = len(keys) + 1
+
+        def initialized(error: KqueueError | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if error is not None:
+                failures.append(error)
+            if not waiting:
+                done(failures[0] if failures else None)
+
+        for key in keys:
+            try:
+                if self.coordinator.read(key) is not None:
+                    initialized(None)
+                else:
+                    self.coordinator.initialize(key, state_epoch, NO_OFFSET, initialized)
+            except KqueueError as error:
+                initialized(error)
+        initialized(None)
+
+    def reset(self, key: SharePartitionKey, start_offset: int, done: Done) -> None:
+        """Let a share partition begin at `start_offset`. Raises: as `ShareCoordinator.read`."""
+        state = self.coordinator.read(key)
+        self.close(key)
+        self.coordinator.initialize(key, 0 if state is None else state.state_epoch + 1, start_offset, done)
+
+    def delete(self, key: SharePartitionKey, done: Done) -> None:
+        """Forget a share partition, in memory and persisted. Raises: as `ShareCoordinator.read`."""
+        self.close(key)
+        self.coordinator.delete(key, done)
+
+    def settles(self, promise: Promise[None]) -> Done:
+        """Return a `done` that settles `promise`, and wakes what waits for it."""
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                promise.resolve(None)
+            else:
+                promise.fail(error)
+            self._purgatory.wake(promise)
+
+        return done
+
+    def delete_group(self, group: str) -> None:
+        """Forget the share partitions of a group."""
+        for key in [key for key in self._open if key.group == group]:
+            self.close(key)
+        self._slices.add(self._delete_states(lambda key: key.group == group))
+
     def connection_closed(self, connection: object) -> None:
         """End the sessions of a connection. Source: Kafka's ConnectionDisconnectListener."""
         for session in self.sessions.of_connection(connection):
@@ -164,11 +224,11 @@ class ShareGroups:
         """Forget the share partitions of a topic, in memory and persisted."""
         for key in [key for key in self._open if key.topic_id == topic.id]:
             self.close(key)
-        self._slices.add(self._delete_states(topic))
+        self._slices.add(self._delete_states(lambda key: key.topic_id == topic.id))
 
-    def _delete_states(self, topic: Topic) -> SlicedWork[None]:
+    def _delete_states(self, is_gone: Callable[[SharePartitionKey], bool]) -> SlicedWork[None]:
         for key in list(self.coordinator.keys()):
-            if key.topic_id == topic.id:
+            if is_gone(key):
                 try:
                     self.coordinator.delete(key, partial(_log_failure, key))
                 except KqueueError as error:

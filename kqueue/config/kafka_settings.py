@@ -62,15 +62,7 @@ UNDECLARED = _names(
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.migration.policy group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-    group.coordinator.threads group.share.assignment.interval.ms
-    group.share.assignors group.share.heartbeat.interval.ms
-    group.share.max.assignment.interval.ms
-    group.share.max.heartbeat.interval.ms
-    group.share.max.session.timeout.ms
-    group.share.max.size group.share.min.assignment.interval.ms
-    group.share.min.heartbeat.interval.ms
-    group.share.min.session.timeout.ms
-    group.share.session.timeout.ms
+    group.coordinator.threads
     group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
     group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
     group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size

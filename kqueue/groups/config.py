@@ -21,6 +21,7 @@ from kqueue.base.settings import (
     one_of,
 )
 from kqueue.groups.consumer import settings as consumer_settings
+from kqueue.groups.share import settings as share_settings
 
 SHORT_MAX = 2**15 - 1
 DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
@@ -150,6 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Segment size of __consumer_offsets. It is small so that compaction soon includes recent records.",
     ),
     *consumer_settings.SETTINGS,
+    *share_settings.SETTINGS,
 )
 
 NOT_SERVED = "Accepted and shown, but has no effect yet: groups of this type are not served."
@@ -160,7 +162,7 @@ def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc
 
 
 def _share_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
-    return Setting(name, kind, default, valid, Scope.GROUP, doc)  # `share.config` reads it
+    return Setting(name, kind, default, valid, Scope.GROUP, doc)
 
 
 def _consumer_row(name: str, default: int, valid: Validator, doc: str) -> Setting:
@@ -176,11 +178,11 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         at_least(0),
         "Minimum interval between assignments of a consumer group.",
     ),
-    _group_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
-    _group_row(
+    _share_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
+    _share_row(
         "share.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a share group."
     ),
-    _group_row(
+    _share_row(
         "share.assignment.interval.ms",
         SettingType.INT,
         1000,
@@ -277,6 +279,9 @@ class GroupTimeSetting(NamedTuple):
 SESSION_TIMEOUT = GroupTimeSetting("consumer.session.timeout.ms", 45_000, 45_000, 60_000)
 HEARTBEAT_INTERVAL = GroupTimeSetting("consumer.heartbeat.interval.ms", 5000, 5000, 15_000)
 ASSIGNMENT_INTERVAL = GroupTimeSetting("consumer.assignment.interval.ms", 1000, 0, 15_000)
+SHARE_SESSION_TIMEOUT = GroupTimeSetting("share.session.timeout.ms", 45_000, 45_000, 60_000)
+SHARE_HEARTBEAT_INTERVAL = GroupTimeSetting("share.heartbeat.interval.ms", 5000, 5000, 15_000)
+SHARE_ASSIGNMENT_INTERVAL = GroupTimeSetting("share.assignment.interval.ms", 1000, 0, 15_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +307,10 @@ class GroupConfig:
     assignment_interval: GroupTimeSetting = ASSIGNMENT_INTERVAL
     consumer_members_max: int = INT_MAX
     patterns_max: int = 100
+    share_session_timeout: GroupTimeSetting = SHARE_SESSION_TIMEOUT
+    share_heartbeat_interval: GroupTimeSetting = SHARE_HEARTBEAT_INTERVAL
+    share_assignment_interval: GroupTimeSetting = SHARE_ASSIGNMENT_INTERVAL
+    share_members_max: int = 200
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
 
     @classmethod
@@ -342,5 +351,24 @@ class GroupConfig:
             ),
             consumer_members_max=config["group.consumer.max.size"],
             patterns_max=config["kqueue.max.group.patterns"],
+            share_session_timeout=GroupTimeSetting(
+                "share.session.timeout.ms",
+                config["group.share.session.timeout.ms"],
+                config["group.share.min.session.timeout.ms"],
+                config["group.share.max.session.timeout.ms"],
+            ),
+            share_heartbeat_interval=GroupTimeSetting(
+                "share.heartbeat.interval.ms",
+                config["group.share.heartbeat.interval.ms"],
+                config["group.share.min.heartbeat.interval.ms"],
+                config["group.share.max.heartbeat.interval.ms"],
+            ),
+            share_assignment_interval=GroupTimeSetting(
+                "share.assignment.interval.ms",
+                config["group.share.assignment.interval.ms"],
+                config["group.share.min.assignment.interval.ms"],
+                config["group.share.max.assignment.interval.ms"],
+            ),
+            share_members_max=config["group.share.max.size"],
             protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
         )

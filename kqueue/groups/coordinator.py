@@ -9,6 +9,7 @@ thread, clock or randomness of its own; the layers above call it on the owner th
     classic/membership_manager  joins, heartbeats, static members, leaves
     classic/rebalancer          join phase, generation, assignment
     consumer/manager            heartbeats of consumer groups
+    share/manager               heartbeats of share groups
     modern/write_queue          changes of consumer groups: to memory, to the log, answered
     offsets/offset_manager      commits and deletions of offsets, within transactions and without
     log/group_writer            records to the log
@@ -29,6 +30,7 @@ from kqueue.base.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
+    InconsistentGroupProtocol,
     InvalidGroupId,
     KqueueError,
     NonEmptyGroup,
@@ -64,6 +66,8 @@ from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager, OffsetToCommit, Outcomes
 from kqueue.groups.offsets.offset_store import OffsetObserver
 from kqueue.groups.offsets.pending_offsets import TopicPartition
+from kqueue.groups.share.group import ShareGroup
+from kqueue.groups.share.manager import ShareGroupManager
 
 
 class GroupListing(NamedTuple):
@@ -112,6 +116,7 @@ class GroupCoordinator:
         self._removal = GroupRemoval(self.config, self._groups, self._rebalancer, self._offsets, queue, clock, wake)
         environment = Environment(self.config, clock, timers, self.limits, self._groups, queue, topics, settings)
         self.consumer = ConsumerGroupManager(environment, rng, self._removal.replace_empty)
+        self.share = ShareGroupManager(environment, rng)
         self._loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
         self._completions = SliceQueue(timers, clock)
         slices = SliceQueue(timers, clock)
@@ -137,6 +142,8 @@ class GroupCoordinator:
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             self._removal.remove_empty(group)
+        elif isinstance(group, ShareGroup):
+            raise InconsistentGroupProtocol(f"group {request.group_id!r} is a share group")
         elif isinstance(group, ClassicGroup):
             return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
         if request.member_id:
@@ -260,7 +267,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        return self._removal.delete(group)
+        return self.share.delete(group) if isinstance(group, ShareGroup) else self._removal.delete(group)
 
     # --- offsets
 
@@ -288,7 +295,7 @@ class GroupCoordinator:
             self._check_consumer_commit(group, generation, member_id, offsets)
         elif isinstance(group, ClassicGroup):
             self._check_commit(group, generation, member_id, instance_id)
-        elif generation >= 0:
+        elif generation >= 0 or isinstance(group, ShareGroup):
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         else:
             self.limits.check_new_group(group_id, len(self._groups))
@@ -336,7 +343,7 @@ class GroupCoordinator:
                 self._check_consumer_commit(group, generation, member_id, offsets)
         elif isinstance(group, ClassicGroup):
             committing_member(group, generation, member_id, instance_id)
-        elif generation >= 0:
+        elif generation >= 0 or isinstance(group, ShareGroup):
             raise IllegalGeneration(f"there is no group {group_id!r}")
         else:
             self.limits.check_new_group(group_id, len(self._groups))
@@ -425,6 +432,8 @@ class GroupCoordinator:
         for group in groups:
             if isinstance(group, ConsumerGroup):
                 self.consumer.resume(group)
+            elif isinstance(group, ShareGroup):
+                self.share.resume(group)
             elif isinstance(group, ClassicGroup):
                 self._membership.resume(group)
             yield None

@@ -17,6 +17,7 @@ class GroupType(enum.Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class Group(Protocol):

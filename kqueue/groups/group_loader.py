@@ -16,7 +16,11 @@ from kqueue.groups.log.consumer_records import ConsumerGroupKey
 from kqueue.groups.log.group_log import LogEntry
 from kqueue.groups.log.log_replay import ReplayedPartition, replay
 from kqueue.groups.log.schemas import GroupMetadataKey, OffsetCommitKey
+from kqueue.groups.log.share_records import ShareGroupKey
 from kqueue.groups.offsets.offset_manager import OffsetManager
+from kqueue.groups.share.group import ShareGroup
+from kqueue.groups.share.restore import ShareRecord
+from kqueue.groups.share.restore import restore as restore_share_group
 
 
 class GroupLoader:
@@ -55,6 +59,7 @@ class GroupLoader:
         """Apply records. Returns the ids of the groups that they name, in order."""
         group_ids: dict[str, None] = {}
         consumer_records: dict[str, list[ConsumerRecord]] = {}
+        share_group_records: dict[str, list[ShareRecord]] = {}
         store = self._offsets.store
         for raw_key, value in replayed.latest.items():
             key = records.read_key(raw_key)
@@ -64,6 +69,9 @@ class GroupLoader:
             if isinstance(key, ConsumerGroupKey):
                 if value is not None:
                     consumer_records.setdefault(key.group, []).append((key, value))
+            elif isinstance(key, ShareGroupKey):
+                if value is not None:
+                    share_group_records.setdefault(key.group, []).append((key, value))
             elif isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self._groups[key.group] = self._membership.restore(key.group, records.read_group(value))
@@ -76,6 +84,10 @@ class GroupLoader:
             if group_id not in self._groups:  # else a classic group took its place
                 group = self._groups[group_id] = ConsumerGroup(group_id, self._limits)
                 yield from restore(group, group_records)
+        for group_id, records_of_group in share_group_records.items():
+            if group_id not in self._groups:
+                share_group = self._groups[group_id] = ShareGroup(group_id, self._limits)
+                yield from restore_share_group(share_group, records_of_group)
         yield from self._restore_pending(replayed, group_ids)
         for group_id in group_ids:
             if store.has(group_id):

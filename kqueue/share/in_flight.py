@@ -53,11 +53,6 @@ class InFlightRange:
         """The state once what is on its way is persisted."""
         return self.state if self.event is None else after(self.state, self.event)
 
-    @property
-    def next_delivery_count(self) -> int:
-        """The delivery count once what is on its way is persisted."""
-        return self.delivery_count - (self.event is RecordEvent.RETURN)
-
     def acquire(self, member_id: str, lock_until_ms: float) -> None:
         """Give them to a member."""
         self.state = after(self.state, RecordEvent.ACQUIRE)
@@ -66,8 +61,6 @@ class InFlightRange:
 
     def end(self, event: RecordEvent) -> None:
         """Let `event` take effect."""
-        self.event = event
-        self.delivery_count = self.next_delivery_count
         self.state, self.event = after(self.state, event), None
         self.member_id, self.lock_until_ms = "", 0.0
 

@@ -41,7 +41,6 @@ class RecordEvent(enum.Enum):
     RELEASE = "released"
     REJECT = "rejected"
     EXHAUST = "released after its last delivery"
-    RETURN = "released without having been delivered"
     SKIP = "found to be missing in the log"
 
 
@@ -53,7 +52,6 @@ TRANSITIONS: dict[RecordState, dict[RecordEvent, RecordState]] = {
         E.RELEASE: S.AVAILABLE,
         E.REJECT: S.ARCHIVED,
         E.EXHAUST: S.ARCHIVED,
-        E.RETURN: S.AVAILABLE,
         E.SKIP: S.ARCHIVED,
     },
     S.ACKNOWLEDGED: {},

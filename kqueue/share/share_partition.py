@@ -312,13 +312,11 @@ class SharePartition:
             each.lock_until_ms = until_ms
 
     def release(self, member_id: str, done: Done) -> None:
-        """Release all that a member holds: its session has ended. Its last delivery does not count,
-        as it may not have arrived.
-        """
+        """Release all that a member holds: its session has ended."""
         spans: list[tuple[int, int]] = []
         for each in self._ranges:
             if each.state is RecordState.ACQUIRED and each.member_id == member_id and each.event is None:
-                each.event = RecordEvent.RETURN
+                each.event = self._event(each, RecordEvent.RELEASE)
                 spans.append((each.first, each.last))
         if spans:
             self._persist(_Change(spans, done))
@@ -379,7 +377,7 @@ class SharePartition:
 
     def _update(self, ranges: Sequence[InFlightRange]) -> ShareUpdate:
         """Return what is to be persisted of `ranges`: those of all events that are on their way."""
-        batches = [StateBatch(each.first, each.last, each.next_state, each.next_delivery_count) for each in ranges]
+        batches = [StateBatch(each.first, each.last, each.next_state, each.delivery_count) for each in ranges]
         start, complete, at_start = self.start_offset, 0, True
         for each in self._ranges:
             is_done = each.next_state in TERMINAL

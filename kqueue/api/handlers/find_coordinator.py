@@ -9,9 +9,9 @@ Versions 0 to 6:
     3       flexible encoding (KIP-482)
     4       several keys at once (KIP-699)
     5       TRANSACTION_ABORTABLE is known (KIP-890)
-    6       key type share group (KIP-932)
+    6       key type share group (KIP-932), which brokers ask for
 
-Not emulated: share groups.
+Not emulated: key type share group. The members of share groups ask for that of their group.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import UUID_ZERO
-from kqueue.groups.log import consumer_records
+from kqueue.groups.log import consumer_records, share_records
 from kqueue.groups.log.consumer_records import ConsumerGroupKey
 from kqueue.groups.log.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kqueue.groups.log.share_records import ShareGroupKey
 from kqueue.schema import decode, encode
 
 OFFSET_KEYS = (0, 1)
@@ -74,7 +75,7 @@ def group_value(value: GroupMetadataValue) -> bytes:
     return VERSION.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
 
 
-def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | None:
+def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | ShareGroupKey | None:
     """Return the decoded key of a record; None: a record type that kqueue does not support.
 
     Raises:
@@ -87,6 +88,8 @@ def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | Co
         return decode(GroupMetadataKey, 0, key[VERSION.size :])
     if kind in consumer_records.KEYS:
         return consumer_records.read_key(kind, key[VERSION.size :])
+    if kind in share_records.KEYS:
+        return share_records.read_key(kind, key[VERSION.size :])
     return None
 
 

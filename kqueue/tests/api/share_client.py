@@ -9,7 +9,10 @@ from kqueue.base.config_resources import ConfigChange, ConfigOperation, Resource
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch
-from kqueue.wire.messages import share_acknowledge, share_fetch
+from kqueue.wire.messages import alter_share_group_offsets as alter
+from kqueue.wire.messages import delete_share_group_offsets as delete
+from kqueue.wire.messages import describe_share_group_offsets as describe
+from kqueue.wire.messages import share_acknowledge, share_fetch, share_group_heartbeat
 
 ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0
 Batches = Sequence[tuple[int, int, Sequence[int] | int]]
@@ -146,3 +149,71 @@ def fill(client: SimulatedClient, *counts: int, topic: str = "t") -> None:
     for count in counts:
         answer = client.produce(topic, batch(*(b"%d" % number for number in range(count))))
         assert answer.error_code == 0
+
+
+def beat(client: SimulatedClient, member_id: str, epoch: int, topics: list[str] | None = None, group: str = "g") -> Any:
+    """The response to a ShareGroupHeartbeat."""
+    request = share_group_heartbeat.ShareGroupHeartbeatRequest(
+        group_id=group, member_id=member_id, member_epoch=epoch, subscribed_topic_names=topics
+    )
+    return client.ask(request, 1)
+
+
+def assigned(response: Any) -> dict[str | bytes, list[int]]:
+    """Partitions by topic; of the only topic ``t`` by its name."""
+    assert response.error_code == 0, response
+    partitions = [list(topic.partitions) for topic in response.assignment.topic_partitions]
+    return {"t": partitions[0]} if partitions else {}
+
+
+def share_group_at_2() -> SimulatedClient:
+    """A broker whose group g, with the member m1, has accepted records 0, 1 and 3 of 5."""
+    client = SimulatedClient()
+    client.sim.topic("t")
+    earliest(client)
+    fill(client, 5)
+    beat(client, "m1", 0, ["t"])
+    client.sim.advance(1000)
+    member = Member(client)
+    member.fetch()
+    assert data_of(member.acknowledge((0, 1, ACCEPT), (3, 3, ACCEPT))).error_code == 0
+    member.fetch(epoch=-1)
+    return client
+
+
+def group_offsets(client: SimulatedClient, *, named: bool = True, group: str = "g") -> tuple[int, int, int]:
+    """Error code of the group, start offset and lag."""
+    topics = [describe.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])] if named else None
+    request = describe.DescribeShareGroupOffsetsRequest(
+        groups=[describe.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics)]
+    )
+    [answer] = client.ask(request, 1).groups
+    if answer.error_code or not answer.topics:
+        return answer.error_code, -1, -1
+    [partition] = answer.topics[0].partitions
+    assert partition.error_code == 0
+    return 0, partition.start_offset, partition.lag
+
+
+def alter_offset(client: SimulatedClient, offset: int, topic: str = "t") -> tuple[int, int]:
+    """Error codes of the request and of the only partition."""
+    request = alter.AlterShareGroupOffsetsRequest(
+        group_id="g",
+        topics=[
+            alter.AlterShareGroupOffsetsRequestTopic(
+                topic_name=topic,
+                partitions=[alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=offset)],
+            )
+        ],
+    )
+    response = client.ask(request, 0)
+    return response.error_code, response.responses[0].partitions[0].error_code if response.responses else 0
+
+
+def delete_offsets(client: SimulatedClient, topic: str = "t") -> tuple[int, int]:
+    """Error codes of the request and of the only topic."""
+    request = delete.DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[delete.DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
+    )
+    response = client.ask(request, 0)
+    return response.error_code, response.responses[0].error_code if response.responses else 0

@@ -96,7 +96,7 @@ def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str
     [
         ("2.8", 3, {}),
         ("3.9", 4, {"metadata.version": 21}),
-        ("4.3", 4, {"metadata.version": 30, "transaction.version": 2, "group.version": 1}),
+        ("4.3", 4, {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}),
     ],
 )
 def test_a_profile_has_the_features_of_its_kafka(version: str, api_version: int, finalized: dict[str, int]) -> None:

@@ -13,17 +13,19 @@ from kqueue.tests.broker.failing_store import FailingStore
 
 UP, SAFE, UNSAFE = UpgradeType
 METADATA, TRANSACTION, GROUP = features.METADATA_VERSION, features.TRANSACTION_VERSION, features.GROUP_VERSION
+SHARE = features.SHARE_VERSION
 
 
 def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
     current = Simulation().broker.features
-    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1}
+    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1, SHARE: 1}
     assert current.level(TRANSACTION) == 2
     assert current.level("nope") == 0
     assert [feature[:3] for feature in current.levels.supported] == [
         (METADATA, 7, 30),
         (TRANSACTION, 0, 2),
         (GROUP, 0, 1),
+        (SHARE, 0, 1),
     ]
 
 
@@ -43,7 +45,7 @@ def test_a_level_outlives_a_restart_and_raises_the_epoch() -> None:
 def test_level_0_is_not_finalized() -> None:
     sim = Simulation()
     sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 0, UNSAFE)]))
-    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1}
+    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1, SHARE: 1}
     assert sim.broker.features.level(TRANSACTION) == 0
 
 
@@ -132,7 +134,10 @@ def test_a_level_that_is_not_stored_does_not_change() -> None:
         (b"not json", "/features can't be read"),
         (b'{"levels": {}}', "/features can't be read"),
         (b'{"levels": {"transaction.version": 3}, "changes": 1}', "transaction.version at level 3"),
-        (b'{"levels": {"share.version": 1}, "changes": 1}', "share.version at level 1, which this version does not"),
+        (
+            b'{"levels": {"new.version": 1}, "changes": 1}',
+            "at level 1, which this version does not",
+        ),
     ],
 )
 def test_a_start_refuses_levels_that_this_build_does_not_support(value: bytes, message: str) -> None:

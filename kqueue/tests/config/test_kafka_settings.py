@@ -35,6 +35,7 @@ DATA = Path(__file__).parent.parent / "data"
 BY_THEIR_RULE = {
     "default.replication.factor": "no value but 1 is accepted",
     "remote.storage.enable": "no value but false is accepted",
+    "group.share.assignors": "no value but simple is accepted",
     "offsets.topic.replication.factor": "capped at the number of brokers, which is 1",
     "share.coordinator.state.topic.min.isr": "capped at the number of brokers, which is 1",
     "share.coordinator.state.topic.replication.factor": "capped at the number of brokers, which is 1",

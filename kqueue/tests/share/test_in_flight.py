@@ -52,12 +52,3 @@ def test_the_start_moves_over_what_is_done() -> None:
     assert (made.start, shown(made)) == (15, [(15, 15)])
     made.drop_before(40)
     assert (made.start, made.end, len(made)) == (40, 40, 0)
-
-
-def test_what_was_not_delivered_does_not_count() -> None:
-    [each] = ranges(1)
-    each.acquire("m", 1)
-    each.event = RecordEvent.RETURN
-    assert (each.delivery_count, each.next_delivery_count) == (1, 0)
-    each.end(RecordEvent.RETURN)
-    assert (each.delivery_count, each.next_delivery_count, each.state) == (0, 0, AVAILABLE)

@@ -178,7 +178,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.world.partition.release(member, lambda error: None)
         for row in self.rows.values():
             if row.state is S.ACQUIRED and row.member == member:
-                row.state, row.count, row.member = S.AVAILABLE, row.count - 1, ""
+                row.state, row.member = (S.AVAILABLE if row.count < LIMIT else S.ARCHIVED), ""
 
     @rule(member=MEMBERS)
     def hold_writes(self, member: str) -> None:

@@ -99,7 +99,7 @@ def test_epochs(client: SimulatedClient, epoch: int, code: ErrorCode) -> None:
     assert member.acknowledge((0, 0, ACCEPT), epoch=1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
     member.fetch()
     assert member.acknowledge((0, 0, ACCEPT), epoch=epoch).error_code == code
-    assert acquired(other.fetch()) == ([(1, 1, 1)] if epoch == -1 else [])
+    assert acquired(other.fetch()) == ([(1, 1, 2)] if epoch == -1 else [])
 
 
 def test_renewals(client: SimulatedClient) -> None:

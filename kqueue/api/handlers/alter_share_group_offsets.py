@@ -1,0 +1,88 @@
+"""AlterShareGroupOffsets (key 91): move an empty share group (KIP-932).
+
+What its members had acquired or acknowledged from the new start on is forgotten.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.broker import Broker
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.log.share_records import StateTopic
+from kqueue.share.share_state import SharePartitionKey
+from kqueue.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+
+VERSIONS = (0, 0)
+ITEM_WEIGHT = 8
+
+
+def handle(
+    request: AlterShareGroupOffsetsRequest, context: RequestContext
+) -> AlterShareGroupOffsetsResponse | DelayedOperation[AlterShareGroupOffsetsResponse]:
+    """Respond when the new offsets are persisted."""
+    return in_slices(context, _handle_sliced(request, context), lambda: True)
+
+
+def _handle_sliced(
+    request: AlterShareGroupOffsetsRequest, context: RequestContext
+) -> SlicedWork[AlterShareGroupOffsetsResponse]:
+    broker, response = context.broker, AlterShareGroupOffsetsResponse()
+    try:
+        check_served(context)
+        broker.groups.share.check_empty(request.group_id)
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    moved: dict[bytes, StateTopic] = {}
+    for topic in request.topics:
+        known = broker.topics.find(topic.topic_name)
+        answer = AlterShareGroupOffsetsResponseTopic(
+            topic_name=topic.topic_name, topic_id=bytes(16) if known is None else known.id
+        )
+        response.responses.append(answer)
+        for partition in topic.partitions:
+            part = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
+            answer.partitions.append(part)
+            try:
+                broker.topics.get(topic.topic_name).partition(partition.partition_index)
+                if partition.start_offset < 0:
+                    raise InvalidRequest(f"expected an offset of 0 or more, found {partition.start_offset}")
+                key = SharePartitionKey(request.group_id, answer.topic_id, partition.partition_index)
+                promise = _reset(broker, key, partition.start_offset)
+                if not promise.done:
+                    yield promise
+                promise.result()
+            except KqueueError as error:
+                part.error_code, part.error_message = code_of(error), message_of(error)
+            else:
+                former = moved[answer.topic_id].partitions if answer.topic_id in moved else frozenset[int]()
+                moved[answer.topic_id] = StateTopic(topic.topic_name, former | {partition.partition_index})
+    noted = broker.groups.share.add_states(request.group_id, moved)
+    if not noted.done:
+        yield noted
+    if noted.error is not None:
+        return error_response(request, context.api_version, noted.error)
+    return response
+
+
+def error_response(
+    request: AlterShareGroupOffsetsRequest, version: int, error: BaseException
+) -> AlterShareGroupOffsetsResponse:
+    """Return `error`."""
+    return AlterShareGroupOffsetsResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _reset(broker: Broker, key: SharePartitionKey, start_offset: int) -> Promise[None]:
+    promise: Promise[None] = Promise()
+    broker.share.reset(key, start_offset, broker.share.settles(promise))
+    return promise

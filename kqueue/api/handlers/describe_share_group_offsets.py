@@ -1,0 +1,105 @@
+"""DescribeShareGroupOffsets (key 90): where share groups are (KIP-932).
+
+Versions 0 to 1:
+
+    0       start offsets
+    1       lag: records behind the start offset that the group is not done with (KIP-1226)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import GroupIdNotFound, KqueueError
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.share.group import ShareGroup
+from kqueue.share.share_state import NO_COUNT, NO_OFFSET, SharePartitionKey
+from kqueue.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+VERSIONS = (0, 1)
+ITEM_WEIGHT = 8
+NO_LAG = -1
+
+
+def handle(
+    request: DescribeShareGroupOffsetsRequest, context: RequestContext
+) -> DescribeShareGroupOffsetsResponse | DelayedOperation[DescribeShareGroupOffsetsResponse]:
+    """Return what is persisted of the named partitions, or of all of a group."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(
+    request: DescribeShareGroupOffsetsRequest, context: RequestContext
+) -> SlicedWork[DescribeShareGroupOffsetsResponse]:
+    response = DescribeShareGroupOffsetsResponse()
+    for requested in request.groups:
+        described = DescribeShareGroupOffsetsResponseGroup(group_id=requested.group_id)
+        response.groups.append(described)
+        try:
+            check_served(context)
+            group = context.broker.groups.share.find(requested.group_id)
+            if group is None:
+                raise GroupIdNotFound(f"Group {requested.group_id} not found.")
+        except KqueueError as error:
+            described.error_code, described.error_message = code_of(error), message_of(error)
+            continue
+        for name, indexes in _partitions(requested, group):
+            topic = context.broker.topics.find(name)
+            topic_id = bytes(16) if topic is None else topic.id
+            answer = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
+            described.topics.append(answer)
+            for index in indexes:
+                key = SharePartitionKey(requested.group_id, topic_id, index)
+                answer.partitions.append(_partition(key, context))
+                yield None
+    return response
+
+
+def error_response(
+    request: DescribeShareGroupOffsetsRequest, version: int, error: BaseException
+) -> DescribeShareGroupOffsetsResponse:
+    """Return `error` for each group."""
+    return DescribeShareGroupOffsetsResponse(
+        groups=[
+            DescribeShareGroupOffsetsResponseGroup(
+                group_id=group.group_id, error_code=code_of(error), error_message=message_of(error)
+            )
+            for group in request.groups
+        ]
+    )
+
+
+def _partitions(
+    requested: DescribeShareGroupOffsetsRequestGroup, group: ShareGroup
+) -> Iterable[tuple[str, Iterable[int]]]:
+    if requested.topics is not None:
+        return [(topic.topic_name, topic.partitions) for topic in requested.topics]
+    return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
+
+
+def _partition(key: SharePartitionKey, context: RequestContext) -> DescribeShareGroupOffsetsResponsePartition:
+    answer = DescribeShareGroupOffsetsResponsePartition(partition_index=key.partition, start_offset=NO_OFFSET)
+    try:
+        state = context.broker.share.coordinator.read(key)
+        if state is None or state.start_offset == NO_OFFSET:
+            return answer
+        answer.start_offset, answer.leader_epoch = state.start_offset, state.leader_epoch
+        topic = context.broker.topics.find_by_id(key.topic_id)
+        if topic is not None and state.delivery_complete_count != NO_COUNT:
+            end = topic.partition(key.partition).high_watermark
+            answer.lag = max(end - state.start_offset - state.delivery_complete_count, 0)
+    except KqueueError as error:
+        answer.error_code, answer.error_message = code_of(error), message_of(error)
+    return answer

@@ -1,0 +1,96 @@
+"""ShareGroupDescribe (key 77): state, members and assignments of share groups (KIP-932).
+
+Version 1 only: version 0 was early access.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import KqueueError
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import Topics
+from kqueue.groups.share.member import ShareMember
+from kqueue.groups.share.simple_assignor import NAME
+from kqueue.wire.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+VERSIONS = (1, 1)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: ShareGroupDescribeRequest, context: RequestContext
+) -> ShareGroupDescribeResponse | DelayedOperation[ShareGroupDescribeResponse]:
+    """Describe each group once, so that a small request cannot repeat a large group."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(
+    request: ShareGroupDescribeRequest, context: RequestContext
+) -> SlicedWork[ShareGroupDescribeResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    response = ShareGroupDescribeResponse()
+    for group_id in dict.fromkeys(request.group_ids):
+        yield None
+        try:
+            check_served(context)
+            promise = context.broker.groups.share.describe(group_id)
+            if not promise.done:
+                yield promise
+            group = promise.result()
+        except KqueueError as error:
+            response.groups.append(_refused(group_id, error))
+            continue
+        described = DescribedGroup(
+            group_id=group_id,
+            group_state=group.state,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            assignor_name=NAME,
+            authorized_operations=operations,
+        )
+        for member in group.members:
+            described.members.append(_member(member, context.broker.topics))
+            yield None
+        response.groups.append(described)
+    return response
+
+
+def error_response(
+    request: ShareGroupDescribeRequest, version: int, error: BaseException
+) -> ShareGroupDescribeResponse:
+    """Return `error` for each group."""
+    return ShareGroupDescribeResponse(groups=[_refused(group_id, error) for group_id in request.group_ids])
+
+
+def _refused(group_id: str, error: BaseException) -> DescribedGroup:
+    return DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+
+
+def _member(member: ShareMember, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.subscription.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.subscription.client_id,
+        client_host=member.subscription.client_host,
+        subscribed_topic_names=list(member.subscription.topics),
+        assignment=Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=id, topic_name=topic.name, partitions=sorted(indexes))
+                for id, indexes in member.assigned.items()
+                if (topic := topics.find_by_id(id)) is not None
+            ]
+        ),
+    )

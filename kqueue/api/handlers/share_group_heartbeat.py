@@ -1,0 +1,79 @@
+"""ShareGroupHeartbeat (key 76): join, stay in and leave a share group (KIP-932).
+
+Version 1 only: version 0 was early access.
+"""
+
+from __future__ import annotations
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.base.promise import Promise
+from kqueue.broker.features import SHARE_VERSION
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.share.member import ShareHeartbeat, ShareHeartbeatResult
+from kqueue.wire.messages.share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+VERSIONS = (1, 1)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: ShareGroupHeartbeatRequest, context: RequestContext
+) -> ShareGroupHeartbeatResponse | DelayedOperation[ShareGroupHeartbeatResponse]:
+    """Respond when what the heartbeat changes is in the log."""
+    try:
+        check_served(context)
+        heartbeat = ShareHeartbeat(
+            request.group_id,
+            request.member_id,
+            request.member_epoch,
+            request.rack_id,
+            request.subscribed_topic_names,
+            context.client_id or "",
+            context.client_host,
+        )
+        promise = context.broker.groups.share.heartbeat(heartbeat)
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    return wait_for(promise, lambda promise: _respond(request, context.api_version, promise))
+
+
+def check_served(context: RequestContext) -> None:
+    """Check that this broker serves share groups. Raises: UnsupportedVersion."""
+    if context.broker.features.level(SHARE_VERSION) < 1:
+        raise UnsupportedVersion(f"the feature {SHARE_VERSION} is off")
+
+
+def error_response(
+    request: ShareGroupHeartbeatRequest, version: int, error: BaseException
+) -> ShareGroupHeartbeatResponse:
+    """Return `error`."""
+    return ShareGroupHeartbeatResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _respond(
+    request: ShareGroupHeartbeatRequest, version: int, promise: Promise[ShareHeartbeatResult]
+) -> ShareGroupHeartbeatResponse:
+    try:
+        result = promise.result()
+    except KqueueError as error:
+        return error_response(request, version, error)
+    assignment = None
+    if result.assigned is not None:
+        assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=id, partitions=sorted(indexes)) for id, indexes in result.assigned.items()
+            ]
+        )
+    return ShareGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=assignment,
+    )

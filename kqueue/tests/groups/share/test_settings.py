@@ -1,0 +1,15 @@
+"""The settings of share groups are those of `GroupConfig`, and groups may have their own."""
+
+from __future__ import annotations
+
+from kqueue.base.settings import Catalog, Config
+from kqueue.groups import config
+from kqueue.groups.config import GroupConfig
+
+
+def test_defaults_and_bounds() -> None:
+    values = GroupConfig.of(Config(Catalog(config.SETTINGS), {"group.share.max.size": 3}))
+    assert values.share_members_max == 3
+    assert values.share_session_timeout == GroupConfig().share_session_timeout
+    assert values.share_heartbeat_interval.of({"share.heartbeat.interval.ms": 1}) == 5000
+    assert values.share_assignment_interval.of({}) == 1000
