@@ -20,6 +20,8 @@ from types import TracebackType
 
 import psutil
 
+from kqueue.testing.process_environment import process_environment
+
 START_TIMEOUT_S = 30
 WARM_CHUNK = bytes(2**20)
 
@@ -96,7 +98,10 @@ class OwnBroker(Served):
         }
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kqueue.cli", "serve", *pairs], stdout=self._log, stderr=self._log
+            [sys.executable, "-m", "kqueue.cli", "serve", *pairs],
+            stdout=self._log,
+            stderr=self._log,
+            env=process_environment(),
         )
         super().__init__(f"127.0.0.1:{port}", self._process.pid)
         try:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import kqueue
 from kqueue.broker.partition import Partition
+from kqueue.testing.process_environment import process_environment
 
 T = TypeVar("T")
 START_TIMEOUT_S = 60
@@ -60,7 +61,9 @@ class Process:
     def __enter__(self) -> Process:
         with self._log_file.open("ab") as log:
             begin = log.tell()
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=process_environment()
+            )
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (found := re.search(r"127\.0\.0\.1:[1-9][0-9]*", self.said()[begin:])):
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -22,6 +22,7 @@ from compat_tests.spark.sending import batch
 from kqueue.base.addresses import parse_addresses
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import ClientError
+from kqueue.testing.process_environment import process_environment
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(sysconfig.get_path("purelib"))
@@ -38,10 +39,7 @@ def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:
 
     Everything except standard output goes to ``folder/log``.
     """
-    env = {
-        name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")
-    }  # KQUEUE_ variables would configure the broker
-    env["PYTHONPATH"] = "" if HOME == PACKAGES else str(ROOT)
+    env = process_environment(PYTHONPATH="" if HOME == PACKAGES else str(ROOT))
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
         return subprocess.Popen(

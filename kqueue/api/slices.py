@@ -36,7 +36,11 @@ ITEMS_PER_LOOK = 8
 
 
 def in_slices(
-    context: RequestContext, work: SlicedWork[R | DelayedOperation[R]], keep: Callable[[], bool] | None = None
+    context: RequestContext,
+    work: SlicedWork[R | DelayedOperation[R]],
+    keep: Callable[[], bool] | None = None,
+    *,
+    items_per_look: int = ITEMS_PER_LOOK,
 ) -> R | DelayedOperation[R]:
     """Return the result of `work`, or a `DelayedOperation` that runs what one slice leaves of it.
 
@@ -44,9 +48,10 @@ def in_slices(
         keep: called once if one slice does not suffice. It copies what `work` still needs of the
             request's buffer; later requests of the connection then wait. If it returns False, all
             of `work` runs now: it must not wait for a promise then.
+        items_per_look: items between two looks at the clock; 1 where an item can take a ms.
     Raises: what `work` raises. If the client disconnects first, `work` is closed unfinished.
     """
-    slices = _Slices(context, work)
+    slices = _Slices(context, work, items_per_look)
     response = slices.run_next(False)
     if response is None and keep is not None and not keep():
         response = run_to_end(work)
@@ -67,11 +72,12 @@ def collect(function: Callable[[T], U], items: Iterable[T]) -> SlicedWork[list[U
 class _Slices(Generic[R]):
     """Unfinished work of one request; the key of its own delayed operation."""
 
-    __slots__ = ("_context", "_work")
+    __slots__ = ("_context", "_items_per_look", "_work")
 
-    def __init__(self, context: RequestContext, work: SlicedWork[R | DelayedOperation[R]]) -> None:
+    def __init__(self, context: RequestContext, work: SlicedWork[R | DelayedOperation[R]], items_per_look: int) -> None:
         self._context = context
         self._work = work
+        self._items_per_look = items_per_look
 
     def run_next(self, expired: bool) -> R | DelayedOperation[R] | None:
         """Run one slice; return None if more follow. `expired`: run all that remains."""
@@ -80,7 +86,7 @@ class _Slices(Generic[R]):
             return run_to_end(self._work)
         try:
             pause_ms = run_slice(
-                self._work, broker.clock, SLICE_MS, steps_max=SLICE_ITEMS, steps_per_look=ITEMS_PER_LOOK
+                self._work, broker.clock, SLICE_MS, steps_max=SLICE_ITEMS, steps_per_look=self._items_per_look
             )
         except StopIteration as end:
             response: R | DelayedOperation[R] = end.value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.base.names import did_you_mean
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
 from kqueue.cli.output import columns, output_option, print_json
@@ -22,6 +23,12 @@ VALUE_WIDTH = 40
 """Longer values are cut in tables of many settings."""
 BROKER_SOURCES = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG")
 OF_BROKERS = ("brokers", "broker-loggers")
+OWN_SOURCES = {
+    "topics": "DYNAMIC_TOPIC_CONFIG",
+    "brokers": "DYNAMIC_BROKER_CONFIG",
+    "groups": "DYNAMIC_GROUP_CONFIG",
+    "client-metrics": "DYNAMIC_CLIENT_METRICS_CONFIG",
+}
 SOURCE_WORDS = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
     "DYNAMIC_BROKER_CONFIG": "broker",
@@ -143,7 +150,8 @@ def alter(
     """Change settings of one topic, broker, group or subscription, or levels of loggers.
 
     All changes are made, or none. What is not named stays. A setting that is deleted has the value
-    of the next source again: of all brokers, of the broker's start, or the default.
+    of the next source again: of all brokers, of the broker's start, or the default. One that is not
+    set is reported as such, and is no error.
 
     \b
       kqueue configs alter topics orders --add retention.ms=3600000 --add segment.ms=600000
@@ -166,10 +174,14 @@ def alter(
         raise click.UsageError("nothing to change: give --add, --delete, --append or --subtract")
     _check_ids(entity_type, () if defaults else (name or "",))
     with own_client(bootstrap) as client, _words_of_options(entity_type):
+        unset = _unset(client, entity_type, name or "", deleted)
         client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
-    settings = ", ".join(change.name for change in changes)
+    settings = [change.name for change in changes if change.name not in unset]
     done = "The changes are valid" if validate_only else "Changed"
-    click.echo(f"{done}: {_title(entity_type, name or '')}: {settings}.")
+    if settings:
+        click.echo(f"{done}: {_title(entity_type, name or '')}: {', '.join(settings)}.")
+    if unset:
+        click.echo(f"Nothing to delete: {_title(entity_type, name or '')}: {', '.join(unset)} was not set there.")
 
 
 def _changes(
@@ -182,6 +194,31 @@ def _changes(
     changes += [ConfigChange(ConfigOperation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
     changes += [ConfigChange(ConfigOperation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
     return changes
+
+
+def _unset(client: Client, entity_type: str, name: str, deleted: Sequence[str]) -> list[str]:
+    """Return those of the settings to delete that are not set on the resource itself.
+
+    A broker accepts the deletion of any name, as Kafka's does; only unknown loggers are refused.
+
+    Raises: ClickException: there is no setting of this name.
+    """
+    if not deleted or entity_type == "broker-loggers":
+        return []
+    kind = _kind(entity_type)
+    rows = client.configs(kind, [name], None)[name]
+    known = set(rows)
+    if not name:  # the defaults of all brokers: only those that are set are described
+        known |= client.configs(kind, [str(min(client.metadata([]).brokers))], None).popitem()[1].keys()
+    names = [setting.strip() for setting in deleted]
+    for setting in names:
+        if setting not in known:
+            guess = did_you_mean(setting, known)
+            raise click.ClickException(
+                f"no setting of {entity_type} is called {setting!r}{guess}; see `kqueue settings`"
+            )
+    own = OWN_SOURCES[entity_type] if name else "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    return [setting for setting in names if setting not in rows or rows[setting].source != own]
 
 
 @contextlib.contextmanager

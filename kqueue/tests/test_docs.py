@@ -24,6 +24,7 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
+from kqueue.testing.process_environment import process_environment
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -55,8 +56,7 @@ def commands() -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment, with the `kqueue` of this Python first on the path."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")}
-    return {**ours, "PATH": path, **more}
+    return process_environment(PATH=path, **more)
 
 
 def serve(command: str, folder: Path) -> subprocess.Popen[str]:

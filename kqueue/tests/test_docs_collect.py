@@ -19,6 +19,7 @@ from kqueue.cli.collect import collect
 from kqueue.collect.fingerprint import FINGERPRINT_BYTES
 from kqueue.collect.line_sender import KEYS, headers_of
 from kqueue.collect.tailed_file import Line
+from kqueue.testing.process_environment import process_environment
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "collect.md").read_text()
@@ -42,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_command(broker: Broker, folder: Path) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "KQUEUE_BOOTSTRAP": broker.bootstrap}
+    environment = process_environment(PATH=path, KQUEUE_BOOTSTRAP=broker.bootstrap)
     for line in COMMANDS:
         with subprocess.Popen(
             ["bash", "-c", f"exec {line}"],

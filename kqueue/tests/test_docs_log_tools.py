@@ -20,6 +20,7 @@ from kqueue.log.manager import LogManager
 from kqueue.log_tools.rows import Row
 from kqueue.storage import LocalStorage
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.process_environment import process_environment
 from kqueue.tests.log.helpers import START_MS, append
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +53,7 @@ def test_every_command(block: str, folder: Path) -> None:
             capture_output=True,
             text=True,
             timeout=60,
-            env={**os.environ, "PATH": path},
+            env=process_environment(PATH=path),
             check=False,
         )
         assert (ran.returncode, ran.stderr) == (0, ""), f"{line}\n{ran.stdout}{ran.stderr}"

@@ -23,6 +23,7 @@ import kqueue.testing
 from kqueue.config.catalog import CATALOG
 from kqueue.config.plugins import CONTRACTS
 from kqueue.config.properties import PLUGIN_VARIABLES
+from kqueue.testing.process_environment import process_environment
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
@@ -54,8 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def environment(**more: str) -> dict[str, str]:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("KQUEUE_")}
-    return {**ours, "PATH": path, **more}
+    return process_environment(PATH=path, **more)
 
 
 def sh(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -4,13 +4,14 @@ would be.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from kqueue.testing.process_environment import process_environment
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("testing.md", "migrating.md")
@@ -37,7 +38,7 @@ def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
         tests += found
     assert tests >= 5
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "KQUEUE_", "PYTEST_"))
+        name: value for name, value in process_environment().items() if not name.startswith(("KAFKA_", "PYTEST_"))
     }
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],

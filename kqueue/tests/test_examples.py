@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kqueue.testing.process_environment import process_environment
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text()
@@ -185,7 +187,7 @@ def test_every_command_of_the_readme_runs() -> None:
         result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", line],
             cwd=ROOT,
-            env={**os.environ, "PATH": path},
+            env=process_environment(PATH=path),
             capture_output=True,
             text=True,
             timeout=60,

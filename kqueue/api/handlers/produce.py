@@ -182,7 +182,8 @@ def _handle_in_turns(
             partition.records = memoryview(bytearray(partition.records))  # type: ignore[arg-type]
         return True
 
-    return in_slices(context, append_all(), keep)
+    # an append can open a log, which takes a millisecond or more
+    return in_slices(context, append_all(), keep, items_per_look=1)
 
 
 def _respond(

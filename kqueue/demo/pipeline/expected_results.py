@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from kqueue.base.text import counted
 from kqueue.demo.events import HOUR_MS, Defect, Event, EventKind
 from kqueue.demo.flights import Flight
 from kqueue.spark.jobs.delay_results import AirportHour, QuarantinedRecord
@@ -137,17 +137,22 @@ def _about_quarantine(truth: ExpectedResults, quarantine: list[QuarantinedRecord
     found: dict[Record, list[str]] = {}
     for row in quarantine:
         found.setdefault((row.time_ms, row.value or b""), []).append(row.reason)
-    counts: Counter[str] = Counter()
+    missing = surplus = unfitting = 0
     example = ""
     for record in found.keys() | truth.aside.keys():
         reasons, fitting = sorted(found.get(record, [])), sorted(truth.aside.get(record, []))
-        counts["late or broken records are missing in quarantine"] += max(0, len(fitting) - len(reasons))
-        counts["records too many are in quarantine"] += max(0, len(reasons) - len(fitting))
+        missing += max(0, len(fitting) - len(reasons))
+        surplus += max(0, len(reasons) - len(fitting))
         for reason, start in zip(reasons, fitting, strict=False):
             if not reason.startswith(start):
-                counts["records in quarantine have a reason that does not fit"] += 1
+                unfitting += 1
                 example = f" ({reason!r}, where it should begin with {start!r})"
-    return [f"{count:,} {words}{example if 'reason' in words else ''}" for words, count in counts.items() if count]
+    differences = (
+        (missing, "late or broken record", "missing in quarantine"),
+        (surplus, "surplus record", "in quarantine"),
+        (unfitting, "record", f"in quarantine with a reason that does not fit{example}"),
+    )
+    return [f"{counted(count, noun)} {words}" for count, noun, words in differences if count]
 
 
 def _same(one: AirportHour, other: AirportHour) -> bool:

@@ -42,6 +42,30 @@ def test_a_topics_settings_are_changed_and_shown(topic: str, done: Done) -> None
     assert "segment.bytes" in done("configs", "describe", "topics", topic, "--all")
 
 
+def test_the_deletion_of_a_setting_that_is_not_set_says_so(topic: str, done: Done) -> None:
+    alter = ("configs", "alter", "topics", topic, "--delete", "retention.ms")
+    unset = f"Nothing to delete: topic {topic}: retention.ms was not set there.\n"
+    assert done(*alter) == unset
+    assert done(*alter, "--add", "segment.ms=9") == f"Changed: topic {topic}: segment.ms.\n{unset}"
+    done("configs", "alter", "topics", topic, "--add", "retention.ms=8")
+    assert done(*alter) == f"Changed: topic {topic}: retention.ms.\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "setting"),
+    [
+        (["brokers", "1"], "log.retention.ms"),
+        (["brokers", "--default"], "log.retention.ms"),
+        (["groups", "g"], "consumer.session.timeout.ms"),
+        (["client-metrics", "m"], "interval.ms"),
+    ],
+)
+def test_a_setting_is_deleted_once(alone: Done, target: list[str], setting: str) -> None:
+    alone("configs", "alter", *target, "--add", f"{setting}=50000")
+    assert "Changed: " in alone("configs", "alter", *target, "--delete", setting)
+    assert "Nothing to delete: " in alone("configs", "alter", *target, "--delete", setting)
+
+
 def test_a_change_can_be_checked_only(topic: str, done: Done) -> None:
     assert "The changes are valid" in done(
         "configs", "alter", "topics", topic, "--add", "retention.ms=7", "--validate-only"
@@ -123,6 +147,15 @@ def test_levels_of_loggers(alone: Done) -> None:
     [
         (["alter", "topics", "{topic}", "--add", "retention.mss=1"], 1, "did you mean 'retention.ms'"),
         (["alter", "topics", "{topic}", "--add", "retention.ms=x"], 1, "expected a 64-bit number"),
+        (
+            ["alter", "topics", "{topic}", "--delete", "retention.mss"],
+            1,
+            "'retention.mss'; did you mean 'retention.ms'",
+        ),
+        (["alter", "topics", "none", "--delete", "retention.ms"], 1, "`kqueue topics list` shows all topics"),
+        (["alter", "groups", "g", "--delete", "session.timeout.ms"], 1, "no setting of groups"),
+        (["alter", "brokers", "--default", "--delete", "log.retention.m"], 1, "did you mean 'log.retention.ms'"),
+        (["alter", "broker-loggers", "1", "--delete", "nobody"], 1, "there is no logger 'nobody'"),
         (
             ["alter", "topics", "{topic}", "--append", "retention.ms=1"],
             1,

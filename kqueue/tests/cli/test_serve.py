@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
+
+from kqueue.testing.process_environment import process_environment
 
 LISTENS = re.compile(r"serves PLAINTEXT://(127\.0\.0\.1:\d+); data in (\S+)")
 ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
@@ -37,7 +38,12 @@ class Served:
 def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Iterator[Served]:
     command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}, cwd=cwd
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=process_environment(**(env or {})),
+        cwd=cwd,
     ) as process:
         try:
             assert process.stderr is not None
@@ -49,7 +55,7 @@ def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = No
 def refused(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
     command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}
+        command, capture_output=True, text=True, timeout=30, check=False, env=process_environment(**(env or {}))
     )
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -122,7 +128,9 @@ def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> No
         "--set",
         "listeners=nonsense",
     ]
-    text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path).stderr
+    text = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path, env=process_environment()
+    ).stderr
     assert (
         "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: kqueue does not use "
         "ZooKeeper" in text
@@ -190,7 +198,9 @@ def test_it_emulates_a_kafka_version(tmp_path: Path) -> None:
         assert producer.config["api_version"] == (2, 8)
         producer.close()
     command = [sys.executable, "-m", "kqueue.cli", "serve", "--as-version", "2.7"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path, env=process_environment()
+    )
     assert done.returncode == 2
     assert "kqueue.as.version: kqueue.as.version='2.7': expected text, one of 2.8, 3.9, 4.3" in done.stderr
 

@@ -20,6 +20,7 @@ from kqueue.api import handler_table
 from kqueue.base.settings import MiB
 from kqueue.client import Client, NewTopic
 from kqueue.network.dispatch import ITEMS_MAX_DEFAULT, PRODUCE_KEY
+from kqueue.testing.process_environment import process_environment
 from kqueue.tests.costliest import DISTINCT, KNOWN, SAME, Body, Case, cases
 from kqueue.wire.headers import request_header
 
@@ -69,7 +70,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "serve",
         *(part for pair in settings.items() for part in ("--set", "=".join(pair))),
     ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, env=process_environment()) as process,
+    ):
         try:
             with Client(bootstrap, timeout_ms=30_000) as client:
                 client.create_topics([NewTopic("t", 1)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kqueue_cleanup_archive.policy import VARIABLE
 from logs import archived, files, whole_files
+
+from kqueue.testing.process_environment import process_environment
 
 SETTINGS = {
     "log.retention.check.interval.ms": 300,
@@ -38,7 +39,7 @@ def served(folder: Path, port_file: Path) -> Iterator[tuple[subprocess.Popen[byt
     with port_file.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "kqueue.cli", "serve", *arguments],
-            env={**os.environ, VARIABLE: str(folder / "archive")},
+            env=process_environment(**{VARIABLE: str(folder / "archive")}),
             stdout=log,
             stderr=subprocess.STDOUT,
         )

@@ -21,9 +21,11 @@ from kqueue_storage_encrypted.format import HEADER, OVERHEAD
 import kqueue
 from kqueue.base.errors import StorageFailed
 from kqueue.log_tools.folder import LogFolder
+from kqueue.testing.process_environment import process_environment
 from kqueue.workers.subprocess_runner import SubprocessRunner
 
 DEADLINE_S = 20
+VARIABLE = "KQUEUE_ENCRYPTION_KEY"
 SECRETS = {
     "value": b"two-coffees-for-table",
     "key": b"customer-of-today",
@@ -35,7 +37,7 @@ LISTENS = re.compile(r"serves PLAINTEXT://(127\.0\.0\.1:\d+)")
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KQUEUE_ENCRYPTION_KEY", base64.b64encode(bytes(range(32))).decode())
+    monkeypatch.setenv(VARIABLE, base64.b64encode(bytes(range(32))).decode())
     monkeypatch.delenv("KQUEUE_ENCRYPTION_KEY_FILE", raising=False)
 
 
@@ -160,7 +162,11 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ]
     command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0"]
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=process_environment(**{VARIABLE: os.environ[VARIABLE]}),
     ) as process:
         try:
             assert process.stderr is not None
@@ -188,10 +194,10 @@ def test_another_key_opens_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     with broker_over(folder):
         pass
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    monkeypatch.setenv("KQUEUE_ENCRYPTION_KEY", "00" * 32)
+    monkeypatch.setenv(VARIABLE, "00" * 32)
     with pytest.raises(StorageFailed, match="encrypted with another key"):
         broker_over(folder).start()
-    monkeypatch.delenv("KQUEUE_ENCRYPTION_KEY")
+    monkeypatch.delenv(VARIABLE)
     with pytest.raises(StorageFailed, match="set KQUEUE_ENCRYPTION_KEY_FILE"):
         broker_over(folder).start()
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before

@@ -11,7 +11,7 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
-from kqueue.api.slices import SLICE_ITEMS
+from kqueue.api.slices import SLICE_ITEMS, SLICE_MS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
 from kqueue.log.manager import LogManager
@@ -240,6 +240,26 @@ def test_a_request_that_opens_many_logs_takes_several_turns(monkeypatch: pytest.
         sim.settle()
         assert {partition.log_end_offset for partition in topic.partitions} == {1 if is_first else 2}
         assert {row.error_code for row in started.response.responses[0].partition_responses} == {0}
+
+
+def test_a_log_that_opens_slowly_is_the_last_of_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under load one log can take as long as a turn may: others are served before the next."""
+    client = SimulatedClient()
+    sim, opened = client.sim, LogManager.open
+    topic = sim.topic("t", 50)
+
+    def slow(self: LogManager, *args: Any, **kwargs: Any) -> Any:
+        sim.clock.advance(SLICE_MS)
+        return opened(self, *args, **kwargs)
+
+    monkeypatch.setattr(LogManager, "open", slow)
+    data = [PartitionProduceData(index=index, records=batch(b"x")) for index in range(50)]
+    client.start(
+        ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)]), 9
+    )
+    assert sum(partition.is_open for partition in topic.partitions) == 1
+    sim.settle()
+    assert {partition.log_end_offset for partition in topic.partitions} == {1}
 
 
 @pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])

@@ -116,13 +116,14 @@ def test_every_difference_in_gold_is_told(truth: ExpectedResults, changed: list[
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (ASIDE[1:], ["1 late or broken records are missing in quarantine"]),
-        ([*ASIDE, ASIDE[0]], ["1 records too many are in quarantine"]),
-        ([*ASIDE, QuarantinedRecord(0, 5, 9, b"fine", "not JSON")], ["1 records too many are in quarantine"]),
-        ([ASIDE[0]._replace(value=None), ASIDE[1]], ["1 late or broken records are missing", "1 records too many"]),
+        (ASIDE[1:], ["1 late or broken record missing in quarantine"]),
+        ([*ASIDE, ASIDE[0]], ["1 surplus record in quarantine"]),
+        ([*ASIDE, ASIDE[0], ASIDE[0]], ["2 surplus records in quarantine"]),
+        ([*ASIDE, QuarantinedRecord(0, 5, 9, b"fine", "not JSON")], ["1 surplus record in quarantine"]),
+        ([ASIDE[0]._replace(value=None), ASIDE[1]], ["1 late or broken record missing", "1 surplus record in"]),
         (
             [ASIDE[0]._replace(reason="late"), ASIDE[1]],
-            ["1 records in quarantine have a reason that does not fit ('late', where"],
+            ["1 record in quarantine with a reason that does not fit ('late', where"],
         ),
     ],
 )
