@@ -162,7 +162,8 @@ class Broker:
     def _new_share_groups(self) -> tuple[ShareTopicLog, ShareGroups]:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)
         groups = self.configs.groups
-        return log, ShareGroups(self.config, self.topics, groups, log, self.purgatory, self.timers, self.clock)
+        scheduler, purgatory = self.append_scheduler, self.purgatory
+        return log, ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
 
     @property
     def cluster_id(self) -> str:

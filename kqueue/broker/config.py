@@ -337,6 +337,7 @@ SETTINGS: tuple[Setting, ...] = (
     + group_config.SETTINGS
     + group_config.GROUP_SETTINGS
     + share_config.SETTINGS
+    + share_config.GROUP_SETTINGS
     + transaction_config.SETTINGS
     + OWN_SETTINGS
     + BACKLOG_SETTINGS

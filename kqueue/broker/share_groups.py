@@ -17,6 +17,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     FencedStateEpoch,
+    InvalidTopic,
     KqueueError,
     NotLeader,
     UnknownTopicId,
@@ -27,12 +28,14 @@ from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
+from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.config_targets import NamedTarget
+from kqueue.broker.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topic, Topics
 from kqueue.groups.log.share_records import StateTopic
-from kqueue.share.config import EARLIEST, ShareGroupConfig
+from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.sessions import ShareSession, ShareSessions
 from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
@@ -58,6 +61,7 @@ class ShareGroups:
         group_settings: NamedTarget,
         log: StateLog,
         purgatory: Purgatory,
+        scheduler: AppendScheduler,
         timers: Timers,
         clock: Clock,
     ) -> None:
@@ -71,6 +75,7 @@ class ShareGroups:
             lambda: int(config["share.coordinator.snapshot.update.records.per.snapshot"]),
             lambda: int(config["kqueue.max.share.partitions"]),
         )
+        self.dead_letters = DeadLetters(topics, scheduler, purgatory, clock)
         self._config = config
         self._topics = topics
         self._group_settings = group_settings
@@ -97,6 +102,7 @@ class ShareGroups:
         """Return a share partition; it may still be opening.
 
         Raises: UnknownTopicId, UnknownTopicOrPartition. PolicyViolation: too many of them.
+            InvalidTopic: the group's own dead-letter topic.
             NotCoordinator: its state can't be read.
         """
         key = SharePartitionKey(group, topic_id, index)
@@ -105,6 +111,7 @@ class ShareGroups:
             partition = self._topics.by_id(topic_id).partition(index)
             found = OpenSharePartition(self, key, partition)
             self._open[key] = found
+        found.check_topic()
         found.open()
         return found
 
@@ -337,6 +344,14 @@ class OpenSharePartition:
         self.error = error
         self._groups.wake(self)
 
+    def check_topic(self) -> None:
+        """Check that this is not the group's dead-letter topic. Raises InvalidTopic."""
+        if self.partition.topic == self.config().dead_letter_topic:
+            raise InvalidTopic(
+                f"group {self.key.group!r} can't read {self.partition.topic}, its own dead-letter topic "
+                f"({DEAD_LETTER_TOPIC}): what it rejects there would come back for ever"
+            )
+
     # --- ShareHost
 
     def config(self) -> ShareGroupConfig:
@@ -344,8 +359,26 @@ class OpenSharePartition:
         return self._groups.config_of(self.key.group)
 
     def write(self, update: ShareUpdate, dead: Sequence[DeadRange], done: Done) -> None:
-        """Persist `update`."""
+        """Persist `update`, after what it gives up is in the group's dead-letter topic."""
+        topic = self.config().dead_letter_topic
+        if not dead or not topic:
+            self._write(update, done)
+            return
+        try:
+            self.check_topic()
+        except InvalidTopic as error:
+            done(error)
+            return
 
+        def copied(error: KqueueError | None) -> None:
+            if error is None:
+                self._write(update, done)
+            else:
+                done(error)
+
+        self._groups.dead_letters.copy(DeadLetterSource(self.key, self.partition), dead, topic, copied)
+
+    def _write(self, update: ShareUpdate, done: Done) -> None:
         def written(error: KqueueError | None) -> None:
             if isinstance(error, FencedStateEpoch):
                 self._groups.close(self.key)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kqueue.base.errors import InvalidTopic
+from kqueue.base.names import INTERNAL_TOPICS, check_topic
 from kqueue.base.settings import Config, MiB, Scope, Setting, SettingType, Validator, at_least, between
 
 SHORT_MAX = 2**15 - 1
@@ -129,6 +131,20 @@ SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
+DEAD_LETTER_TOPIC = "kqueue.share.dead.letter.topic"
+GROUP_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        DEAD_LETTER_TOPIC,
+        SettingType.STRING,
+        "",
+        Validator("the name of a topic, or nothing", lambda value: not value or _is_topic(value)),
+        Scope.GROUP,
+        "Topic to which records are copied that members of a share group reject, or that reach "
+        "share.delivery.count.limit, before they are archived. It is created if it does not exist. "
+        "A group can't read its own dead-letter topic.",
+    ),
+)
+"""Settings of single groups that Kafka does not have; Kafka's are in `groups.config`."""
 BOUNDS = {
     "share.record.lock.duration.ms": (
         "group.share.record.lock.duration.ms",
@@ -154,6 +170,7 @@ class ShareGroupConfig:
     """The values of one share group; times in milliseconds.
 
     Attributes:
+        dead_letter_topic: "": there is none.
         offset_reset: where a new group begins: LATEST, EARLIEST, or an age of records in ms.
     """
 
@@ -163,6 +180,7 @@ class ShareGroupConfig:
     offset_reset: str | int = LATEST
     read_committed: bool = False
     renew_enabled: bool = True
+    dead_letter_topic: str = ""
 
     @classmethod
     def of(cls, config: Config, own: Mapping[str, Any]) -> ShareGroupConfig:
@@ -179,7 +197,16 @@ class ShareGroupConfig:
             offset_reset=parse_reset(own.get("share.auto.offset.reset", LATEST)),
             read_committed=own.get("share.isolation.level") == READ_COMMITTED,
             renew_enabled=bool(own.get("share.renew.acknowledge.enable", True)),
+            dead_letter_topic=own.get(DEAD_LETTER_TOPIC, ""),
         )
+
+
+def _is_topic(name: str) -> bool:
+    try:
+        check_topic(name)
+    except InvalidTopic:
+        return False
+    return name not in INTERNAL_TOPICS
 
 
 def parse_reset(value: str) -> str | int:
