@@ -41,11 +41,10 @@ class Member:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
-                "group.protocol": "consumer",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "topic.metadata.refresh.interval.ms": 300,
-                **{name.replace("_", "."): value for name, value in settings.items()},
+                **{name.replace("_", "."): value for name, value in {"group_protocol": "consumer", **settings}.items()},
             }
         )
         self._consumer.subscribe(topics)
@@ -193,6 +192,36 @@ def test_a_static_member_keeps_its_partitions(
     assert second.held == kept
     again.leave()
     eventually(lambda: second.held == all_of(topic, 2), "the other one gets them after the session")
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_member_by_member(
+    join: Join, consumer_broker: RunningBroker, name: Callable[[str], str], strategy: str
+) -> None:
+    """Upgrade and downgrade, with members of both protocols meanwhile."""
+    topic, group = name("topic"), name("group")
+    create_topic(consumer_broker.bootstrap, topic, 4)
+    classic = {
+        "group_protocol": "classic",
+        "partition_assignment_strategy": strategy,
+        "session_timeout_ms": "3000",
+        "heartbeat_interval_ms": "200",
+    }
+    old = [join(group, topic, **classic) for _ in range(2)]
+    eventually(lambda: shared(old, all_of(topic, 4)), "two classic members share the partitions")
+    new = join(group, topic)
+    eventually(lambda: shared([*old, new], all_of(topic, 4)), "a member of the new protocol has its share")
+    sent = produce(consumer_broker.bootstrap, topic, 4, 40)
+    eventually(lambda: sum(len(one.values) for one in (*old, new)) >= 40, "the members got 40 records")
+    assert sorted(value for one in (*old, new) for value in one.values) == sorted(sent)
+    for one in old:
+        one.commit()
+    old.pop().leave()
+    eventually(lambda: shared([*old, new], all_of(topic, 4)), "the two others share the partitions")
+    old.append(join(group, topic, **classic))
+    eventually(lambda: shared([*old, new], all_of(topic, 4)), "a classic member joins a group of the new protocol")
+    new.leave()
+    eventually(lambda: shared(old, all_of(topic, 4)), "the classic members go on alone")
 
 
 def test_a_group_goes_on_after_a_restart(

@@ -60,7 +60,7 @@ UNDECLARED = _names(
     create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
     delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-    group.consumer.migration.policy group.coordinator.append.linger.ms
+    group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads
     group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms

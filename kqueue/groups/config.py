@@ -311,11 +311,14 @@ class GroupConfig:
     share_heartbeat_interval: GroupTimeSetting = SHARE_HEARTBEAT_INTERVAL
     share_assignment_interval: GroupTimeSetting = SHARE_ASSIGNMENT_INTERVAL
     share_members_max: int = 200
+    can_upgrade: bool = True
+    can_downgrade: bool = True
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
 
     @classmethod
     def of(cls, config: Config) -> GroupConfig:
         """Return the values of a broker's configuration."""
+        policy = str(config["group.consumer.migration.policy"]).lower()
         return cls(
             initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
             session_timeout_min_ms=config["group.min.session.timeout.ms"],
@@ -370,5 +373,7 @@ class GroupConfig:
                 config["group.share.max.assignment.interval.ms"],
             ),
             share_members_max=config["group.share.max.size"],
+            can_upgrade=policy in ("upgrade", "bidirectional"),
+            can_downgrade=policy in ("downgrade", "bidirectional"),
             protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
         )

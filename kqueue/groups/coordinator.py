@@ -49,9 +49,11 @@ from kqueue.groups.classic.rebalancer import Rebalancer, committing_member
 from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.consumer import offset_checks
+from kqueue.groups.consumer.classic_members import ClassicMembers
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.group import Group, GroupType
+from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader
 from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
@@ -115,7 +117,11 @@ class GroupCoordinator:
         queue = WriteQueue(self._writer, wake)
         self._removal = GroupRemoval(self.config, self._groups, self._rebalancer, self._offsets, queue, clock, wake)
         environment = Environment(self.config, clock, timers, self.limits, self._groups, queue, topics, settings)
-        self.consumer = ConsumerGroupManager(environment, rng, self._removal.replace_empty)
+        conversion = GroupConversion(
+            self.config, self._groups, self._membership, self._rebalancer, self.limits, topics, clock
+        )
+        self.consumer = ConsumerGroupManager(environment, rng, conversion)
+        self._classic_members = ClassicMembers(environment, self.consumer, rng)
         self.share = ShareGroupManager(environment, rng)
         self._loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
         self._completions = SliceQueue(timers, clock)
@@ -141,6 +147,8 @@ class GroupCoordinator:
         self._membership.check_session_timeout(request.session_timeout_ms)
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return self._classic_members.join(request, id_required=id_required)
             self._removal.remove_empty(group)
         elif isinstance(group, ShareGroup):
             raise InconsistentGroupProtocol(f"group {request.group_id!r} is a share group")
@@ -178,6 +186,8 @@ class GroupCoordinator:
         Raises: InvalidGroupId, UnknownMember, FencedInstanceId, IllegalGeneration,
             InconsistentGroupProtocol, RebalanceInProgress, CoordinatorNotAvailable, NotCoordinator.
         """
+        if self.consumer.find(group_id) is not None:
+            return self._classic_members.sync(group_id, generation, member_id, instance_id)
         group = self._live_group(group_id)
         member = group.check_member(member_id, instance_id)
         self._rebalancer.check_sync(group, generation, protocol_type, protocol_name)
@@ -190,6 +200,10 @@ class GroupCoordinator:
             InvalidGroupId, UnknownMember, FencedInstanceId, IllegalGeneration,
             CoordinatorNotAvailable, NotCoordinator.
         """
+        if self.consumer.find(group_id) is not None:
+            self._check_group_id(group_id)
+            self._classic_members.heartbeat(group_id, generation, member_id, instance_id)
+            return
         group = self._live_group(group_id)
         self._membership.heartbeat(group, group.check_member(member_id, instance_id), generation)
 

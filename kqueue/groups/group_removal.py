@@ -9,7 +9,6 @@ from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
-    InconsistentGroupProtocol,
     KqueueError,
     NonEmptyGroup,
 )
@@ -68,29 +67,14 @@ class GroupRemoval:
         self._delete(group, done)
         return promise
 
-    # --- groups of one type that take the place of another's
-
-    def replace_empty(self, changes: Changes, group: Group) -> None:
-        """Remove an empty classic group, for a consumer group that keeps its offsets."""
-        assert isinstance(group, ClassicGroup)
-        changes.add(records.group_key(group.group_id), None, lambda: None)
-
-        def retire() -> None:
-            self._rebalancer.retire(group, CoordinatorNotAvailable(f"group {group.group_id!r} is a consumer group now"))
-            group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
-
-        changes.on_committed.append(retire)
-
     def remove_empty(self, group: ConsumerGroup) -> None:
         """Remove an empty consumer group, for a classic group that keeps its offsets.
 
         The classic group's first record follows the tombstones, so a replay finds it alone.
 
-        Raises: InconsistentGroupProtocol: the group has members. CoordinatorNotAvailable: it is
-            being changed.
+        Raises: CoordinatorNotAvailable: it is being changed.
         """
-        if not group.is_empty:
-            raise InconsistentGroupProtocol(f"group {group.group_id!r} has members of the consumer protocol")
+        assert group.is_empty
         if not self._queue.is_idle(group.group_id):
             raise CoordinatorNotAvailable(f"group {group.group_id!r} is being changed")
         del self._groups[group.group_id]

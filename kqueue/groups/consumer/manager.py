@@ -7,7 +7,7 @@ member is answered. Source: KIP-848, Kafka GroupMetadataManager.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
@@ -26,6 +26,7 @@ from kqueue.groups.consumer.member import (
     EPOCH_JOIN,
     EPOCH_LEAVE_STATIC,
     NO_PARTITIONS,
+    Assignment,
     ConsumerGroupDescription,
     ConsumerGroupMember,
     ConsumerMemberDescription,
@@ -35,7 +36,8 @@ from kqueue.groups.consumer.member import (
 )
 from kqueue.groups.consumer.offset_checks import check_fetch
 from kqueue.groups.consumer.subscriptions import Subscriptions
-from kqueue.groups.group import Group, GroupType
+from kqueue.groups.group import GroupType
+from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.modern.assignment import must_revoke, same_owned
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
@@ -48,10 +50,7 @@ class ConsumerGroupManager:
     thread.
     """
 
-    def __init__(
-        self, environment: Environment, rng: random.Random, replace_empty: Callable[[Changes, Group], None]
-    ) -> None:
-        """Take the parts. `replace_empty`: removes an empty group of another type, in a step."""
+    def __init__(self, environment: Environment, rng: random.Random, conversion: GroupConversion) -> None:
         self.topics = environment.topics
         self._config = environment.config
         self._limits = environment.limits
@@ -59,7 +58,7 @@ class ConsumerGroupManager:
         self._queue = environment.queue
         self._settings = environment.settings
         self._rng = rng
-        self._replace_empty = replace_empty
+        self._conversion = conversion
         self._timers: MemberTimers[ConsumerGroup] = MemberTimers(
             environment.timers, environment.clock, self._expire_session, self._expire_revocation
         )
@@ -116,17 +115,29 @@ class ConsumerGroupManager:
     def _heartbeat(self, changes: Changes, request: HeartbeatRequest) -> HeartbeatResult:
         is_join = request.member_epoch == EPOCH_JOIN
         group = self._group_of(changes, request, is_join=is_join)
-        self._check_room(group, request.member_id)
+        self.check_room(group, request.member_id)
         member = self._member_of(changes, group, request, is_join=is_join)
         former, member_id = member.current, member.member_id
-        changed = self._subscribe(changes, group, member, _merged(member.subscription, request))
-        self._subscriptions.refresh(changes, group, changed=changed)
-        member = self._reconcile(changes, group, member_id, request, changed=changed)
-        self._extend_session(group, member)
-        current = member.current
+        subscription = _merged(member.subscription, request)
+        current = self.update(changes, group, member, subscription, request.owned).current
         sent = is_join or is_full(request) or not same_owned(current.assigned, former.assigned)
         interval_ms = self._config.heartbeat_interval.of(self._settings(group.group_id))
         return HeartbeatResult(member_id, current.epoch, interval_ms, current.assigned if sent else None)
+
+    def update(
+        self,
+        changes: Changes,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        subscription: Subscription,
+        owned: Assignment | None,
+    ) -> ConsumerGroupMember:
+        """Apply what a member says: its subscription, and what it owns (None: it did not say)."""
+        changed = self._subscribe(changes, group, member, subscription)
+        self._subscriptions.refresh(changes, group, changed=changed)
+        member = self._reconcile(changes, group, member.member_id, owned, changed=changed)
+        self.extend_session(group, member)
+        return member
 
     def _group_of(self, changes: Changes, request: HeartbeatRequest, *, is_join: bool) -> ConsumerGroup:
         """Return the group, a new one if the member joins. Raises: GroupIdNotFound."""
@@ -136,24 +147,18 @@ class ConsumerGroupManager:
             raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
         if isinstance(group, ConsumerGroup):
             return group
-        if group is not None and not (is_join and group.is_empty and group.type is GroupType.CLASSIC):
-            raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+        if group is not None:
+            if not is_join or group.type is not GroupType.CLASSIC:
+                raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+            converted = self._conversion.to_consumer(changes, group)
+            for member_id in converted.members:
+                self._watch(converted, member_id)
+            return converted
         if not is_join:
             raise GroupIdNotFound(f"Consumer group {group_id} not found.")
-        if group is None:
-            self._limits.check_new_group(group_id, len(self._groups))
-        else:
-            self._replace_empty(changes, group)
-        created = ConsumerGroup(group_id, self._limits)
-        self._groups[group_id] = created
-
-        def undo() -> None:
-            if group is None:
-                del self._groups[group_id]
-            else:
-                self._groups[group_id] = group
-
-        changes.add_unlogged(undo)
+        self._limits.check_new_group(group_id, len(self._groups))
+        created = self._groups[group_id] = ConsumerGroup(group_id, self._limits)
+        changes.add_unlogged(lambda: self._groups.__delitem__(group_id))
         return created
 
     def _member_of(
@@ -170,28 +175,27 @@ class ConsumerGroupManager:
             return member
         holder = group.static_ids.get(instance_id) if instance_id is not None else None
         if holder is not None:
-            assert instance_id is not None
-            return self._replace_static(changes, group, group.members[holder], member_id, instance_id)
+            if not is_away(group.members[holder]):
+                raise UnreleasedInstanceId(
+                    f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+                    f"instance id is owned by {holder} member."
+                )
+            return self.replace_static(changes, group, group.members[holder], member_id)
         existing = group.members.get(member_id)
         if existing is not None:
             return existing
         return ConsumerGroupMember(member_id)
 
-    def _check_room(self, group: ConsumerGroup, member_id: str) -> None:
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Check the number of members. Raises: GroupMaxSizeReached."""
         size_max = self._config.consumer_members_max
         if len(group.members) >= size_max and member_id not in group.members:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size_max} members.")
 
-    def _replace_static(
-        self, changes: Changes, group: ConsumerGroup, holder: ConsumerGroupMember, member_id: str, instance_id: str
+    def replace_static(
+        self, changes: Changes, group: ConsumerGroup, holder: ConsumerGroupMember, member_id: str
     ) -> ConsumerGroupMember:
-        """Give what a static member that is away has to the one that comes with its instance id."""
-        if not is_away(holder):
-            raise UnreleasedInstanceId(
-                f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
-                f"instance id is owned by {holder.member_id} member."
-            )
+        """Give what a static member has to the one that comes with its instance id."""
         target = group.target_of(holder.member_id)
         self._remove(changes, group, holder.member_id)
         group.put_subscription(changes, member_id, holder.subscription)
@@ -215,7 +219,13 @@ class ConsumerGroupManager:
         return changed or subscription.topics != former.topics
 
     def _reconcile(
-        self, changes: Changes, group: ConsumerGroup, member_id: str, request: HeartbeatRequest, *, changed: bool
+        self,
+        changes: Changes,
+        group: ConsumerGroup,
+        member_id: str,
+        owned: Assignment | None,
+        *,
+        changed: bool,
     ) -> ConsumerGroupMember:
         """Bring a member nearer to its target assignment."""
         member = group.members[member_id]
@@ -227,7 +237,7 @@ class ConsumerGroupManager:
             for topic, indexes in group.target_of(member_id).items()
             if self.topics.name_of(topic) in names
         }
-        target = Target(group.target_epoch, wanted, group.is_owned, request.owned)
+        target = Target(group.target_epoch, wanted, group.is_owned, owned)
         current = reconcile(member.current, target, changed=changed)
         if current == member.current:
             return member
@@ -291,7 +301,8 @@ class ConsumerGroupManager:
             self._remove(changes, group, member_id)
             if pattern and not group.count_pattern(pattern):
                 group.remove_regex(changes, pattern)
-        self._subscriptions.bump_epoch(changes, group)
+        if not self._conversion.to_classic_if_due(changes, group):
+            self._subscriptions.bump_epoch(changes, group)
 
     def _remove(self, changes: Changes, group: ConsumerGroup, member_id: str) -> None:
         changes.add_unlogged(lambda: self._watch(group, member_id))  # its timer may have run meanwhile
@@ -302,11 +313,14 @@ class ConsumerGroupManager:
 
     def _watch(self, group: ConsumerGroup, member_id: str) -> None:
         """Start the timers of a member that has all its time."""
-        self._extend_session(group, group.members[member_id])
+        self.extend_session(group, group.members[member_id])
         self._timers.watch_revocation(group, member_id)
 
-    def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-        timeout_ms = self._config.session_timeout.of(self._settings(group.group_id))
+    def extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+        """Restart the session of a member; a classic one has chosen its length."""
+        classic = member.subscription.classic
+        own = self._settings(group.group_id)
+        timeout_ms = self._config.session_timeout.of(own) if classic is None else classic.session_timeout_ms
         self._timers.extend_session(group, member.member_id, timeout_ms)
 
     def _expire_session(self, group: ConsumerGroup, member_id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kqueue.base.errors import StaleMemberEpoch
+from kqueue.base.errors import IllegalGeneration, StaleMemberEpoch
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.modern.topics import TopicsMetadata
@@ -22,13 +22,16 @@ def check_commit(
     An older epoch is accepted if the member has had all of the partitions since then: its
     heartbeat and its commit have overtaken each other (KIP-1251).
 
-    Raises: UnknownMember, StaleMemberEpoch.
+    Raises: UnknownMember, StaleMemberEpoch; IllegalGeneration: the member is a classic one.
     """
     if epoch < 0 and group.is_empty:
         return
-    current = group.check_member(member_id).current
+    member = group.check_member(member_id)
+    current = member.current
     if epoch == current.epoch:
         return
+    if member.subscription.classic is not None:
+        raise IllegalGeneration(f"member {member_id!r} is at epoch {current.epoch}, not {epoch}")
     if not 0 <= epoch < current.epoch or not all(_owned_since(current, topics, each, epoch) for each in partitions):
         raise StaleMemberEpoch(
             f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the commit has {epoch}"

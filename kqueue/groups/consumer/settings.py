@@ -6,6 +6,7 @@ from typing import Any
 
 from kqueue.base.settings import INT_MAX, Scope, Setting, SettingType, Validator, at_least
 
+POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 PROTOCOLS = frozenset({"classic", "consumer", "share", "streams"})
 
 
@@ -102,6 +103,14 @@ SETTINGS: tuple[Setting, ...] = (
         ),
         "Group protocols that clients may use. Without consumer, ConsumerGroupHeartbeat is refused with "
         "UNSUPPORTED_VERSION.",
+    ),
+    _row(
+        "group.consumer.migration.policy",
+        SettingType.STRING,
+        "bidirectional",
+        Validator(f"one of {', '.join(POLICIES)}", lambda value: value.lower() in POLICIES),
+        "Whether groups with members change between the classic and the consumer protocol: upgrade, when a "
+        "member of the consumer protocol joins; downgrade, when the last one leaves.",
     ),
     _row(
         "kqueue.max.group.patterns",

@@ -24,7 +24,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group_with_its_offsets() -> N
     world.consume("m")
     commit(world, "m", 2)
     with pytest.raises(errors.InconsistentGroupProtocol):
-        world.join()
+        world.join(protocol_type="connect").result()
     world.consume("m", -1)
     world.stable()
     for one in (world, world.restarted()):

@@ -61,13 +61,13 @@ def test_requests_of_the_other_protocol_are_refused() -> None:
     world.consume("m")
     for call in (
         lambda: world.groups.heartbeat("g", 2, "m", None),
-        lambda: world.groups.sync("g", 2, "m", None, {}),
+        lambda: world.groups.sync("g", 2, "m", None, {}).result(),
     ):
         with pytest.raises(errors.UnknownMember):
             call()
     with pytest.raises(errors.GroupIdNotFound, match="Group g is not a classic group."):
         world.groups.describe("g")
-    world.join("c")
+    world.join("c", protocol_type="connect")
     for epoch, error in ((0, errors.GroupIdNotFound), (-1, errors.UnknownMember)):
         with pytest.raises(error, match="is not a consumer group"):
             world.consume("m", epoch, group_id="c")
