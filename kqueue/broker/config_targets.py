@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol
 
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
@@ -199,6 +199,7 @@ class NamedTarget:
         *,
         default_names: Mapping[str, str],
         config_errors: Container[str] | None,
+        check_values: Callable[[Mapping[str, Any]], None] = lambda values: None,
     ) -> None:
         """Take the type's name for messages (``group``), its rows, and the prefix of its keys.
 
@@ -206,10 +207,12 @@ class NamedTarget:
             default_names: under which name the default of a setting is a synonym; none: it is not.
             config_errors: settings whose wrong values are INVALID_CONFIG, None: all; others are
                 INVALID_REQUEST, as in Kafka.
+            check_values: raises RequestRefused for parsed values that the broker does not allow.
         """
         self.source = source
         self.default_names = default_names
         self._config_errors = config_errors
+        self._check_values = check_values
         self._what = what
         self._rows = rows
         self._metadata = metadata
@@ -267,6 +270,7 @@ class NamedTarget:
             except SettingError as error:
                 as_config = self._config_errors is None or name in self._config_errors
                 raise (InvalidConfig if as_config else InvalidRequest)(str(error)) from None
+        self._check_values(parsed)
         return parsed
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:

@@ -32,7 +32,7 @@ from kqueue.broker.config_targets import (
 from kqueue.broker.logger_levels import LoggerLevels
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topics import Topics
-from kqueue.groups.config import GROUP_DEFAULT_NAMES
+from kqueue.groups.config import GROUP_DEFAULT_NAMES, GroupConfig
 
 logger = logging.getLogger("kqueue.broker")
 QUEUED_MAX = 1000
@@ -84,6 +84,7 @@ class DynamicConfigs:
             GROUPS_PREFIX,
             default_names=GROUP_DEFAULT_NAMES,
             config_errors=None,
+            check_values=lambda values: GroupConfig.of(config).check_own(values),
         )
         self.client_metrics = NamedTarget(
             "client metrics subscription",

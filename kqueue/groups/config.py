@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kqueue.base.errors import InvalidConfig
 from kqueue.base.settings import (
     ANY,
     INT_MAX,
@@ -20,6 +21,7 @@ from kqueue.base.settings import (
     between,
     one_of,
 )
+from kqueue.groups.assignors import assignor_names
 from kqueue.groups.consumer import settings as consumer_settings
 from kqueue.groups.share import settings as share_settings
 
@@ -315,6 +317,15 @@ class GroupConfig:
     can_downgrade: bool = True
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
 
+    def check_own(self, own: Mapping[str, Any]) -> None:
+        """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
+        times = (self.session_timeout, self.heartbeat_interval, self.assignment_interval)
+        share = (self.share_session_timeout, self.share_heartbeat_interval, self.share_assignment_interval)
+        for each in (*times, *share):
+            value = own.get(each.name)
+            if value is not None and not each.low <= value <= each.high:
+                raise InvalidConfig(f"{each.name} is from {each.low} to {each.high} on this broker, not {value}")
+
     @classmethod
     def of(cls, config: Config) -> GroupConfig:
         """Return the values of a broker's configuration."""
@@ -333,7 +344,7 @@ class GroupConfig:
             commit_timeout_ms=config["offsets.commit.timeout.ms"],
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
-            assignors=tuple(config["group.consumer.assignors"]),
+            assignors=assignor_names(config["group.consumer.assignors"]),
             session_timeout=GroupTimeSetting(
                 "consumer.session.timeout.ms",
                 config["group.consumer.session.timeout.ms"],

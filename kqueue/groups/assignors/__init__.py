@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kqueue.base.registry import Registry
 from kqueue.groups.assignors.contract import (
     Assignment,
@@ -22,7 +24,24 @@ __all__ = [
     "AssignorMember",
     "AssignorTopic",
     "AssignorWork",
+    "assignor_names",
 ]
+
+KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor."
+KAFKA_NAMES = {f"{KAFKA_PACKAGE}UniformAssignor": "uniform", f"{KAFKA_PACKAGE}RangeAssignor": "range"}
+"""Classes that Kafka's setting may name, and what they are called by clients."""
+
+
+def assignor_names(setting: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the assignors in `group.consumer.assignors`.
+
+    Raises: PluginError: there is no assignor of one of these names.
+    """
+    names = tuple(KAFKA_NAMES.get(name, name) for name in setting)
+    for name in names:
+        ASSIGNORS.get(name)
+    return names
+
 
 ASSIGNORS: Registry[AssignorFactory] = Registry("kqueue.assignors", "assignor")
 ASSIGNORS.add("uniform", UniformAssignor)

@@ -269,6 +269,19 @@ class CutStore(MemoryStore):
         return versions
 
 
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("consumer.session", 45_000, 60_000), ("share.session", 45_000, 60_000)]
+)
+def test_a_groups_times_lie_within_the_brokers_bounds(name: str, low: int, high: int) -> None:
+    sim = Simulation()
+    for value in (low - 1, high + 1):
+        error = refusal(sim, GROUP, ConfigChange(SET, f"{name}.timeout.ms", str(value)))
+        assert isinstance(error, InvalidConfig)
+        assert f"from {low} to {high}" in str(error)
+    for value in (low, high):
+        put(sim, GROUP, **{f"{name}.timeout.ms": str(value)})
+
+
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize(
     ("resource", "names"),
@@ -276,7 +289,7 @@ class CutStore(MemoryStore):
         (TOPIC, ("retention.ms", "flush.ms")),
         (BROKER, ("log.retention.ms", "log.cleaner.threads")),
         (DEFAULTS, ("log.retention.ms", "log.cleaner.threads")),
-        (GROUP, ("share.session.timeout.ms", "consumer.session.timeout.ms")),
+        (GROUP, ("share.record.lock.duration.ms", "consumer.assignment.interval.ms")),
         (METRICS, ("interval.ms", "match")),
     ],
 )
@@ -287,7 +300,7 @@ def test_a_power_cut_leaves_the_old_or_the_new_values(
     sim = Simulation(store=store)
     sim.topic("t")
     first, second = names
-    put(sim, resource, **{first: "500"})
+    put(sim, resource, **{first: "5000"})
     old = dict(sim.broker.configs.own(resource))
     store.cut = cut
     error = refusal(

@@ -99,7 +99,7 @@ def test_validate_only_answers_and_changes_nothing() -> None:
         (resource(BROKER, "1", (SET, "nope", "1")), ErrorCode.INVALID_CONFIG, "nope"),
         (resource(BROKER, "5", (SET, "log.retention.ms", "1")), ErrorCode.INVALID_REQUEST, "this is broker 1"),
         (resource(BROKER_LOGGER, "1", (SET, "nope", "INFO")), ErrorCode.INVALID_CONFIG, "no logger"),
-        (resource(GROUP, "", (SET, "consumer.session.timeout.ms", "1")), ErrorCode.INVALID_REQUEST, "group"),
+        (resource(GROUP, "", (SET, "consumer.session.timeout.ms", "50000")), ErrorCode.INVALID_REQUEST, "group"),
         (resource(77, "a"), ErrorCode.INVALID_REQUEST, "unknown type of resource 77, expected one of 2 (TOPIC)"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_refused_resource_leaves_the_others(
 ) -> None:
     client = SimulatedClient()
     client.sim.topic("a")
-    other = resource(GROUP, "other", (SET, "consumer.session.timeout.ms", "1"))
+    other = resource(GROUP, "other", (SET, "consumer.session.timeout.ms", "50000"))
     (found, message), fine = alter(client, asked, other, validate_only=validate_only)
     assert (found, fine) == (code, (0, None))
     assert words in (message or "")

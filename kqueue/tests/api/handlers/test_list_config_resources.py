@@ -20,7 +20,7 @@ def client() -> SimulatedClient:
     client = SimulatedClient()
     client.sim.topic("b")
     client.sim.topic("a")
-    alter(client, resource(GROUP, "g", (SET, "consumer.session.timeout.ms", "1")))
+    alter(client, resource(GROUP, "g", (SET, "consumer.session.timeout.ms", "50000")))
     alter(client, resource(CLIENT_METRICS, "m", (SET, "interval.ms", "100")))
     return client
 

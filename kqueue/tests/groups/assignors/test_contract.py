@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from kqueue.groups.assignors import AssignorMember, AssignorTopic
+from kqueue.base.errors import PluginError
+from kqueue.groups.assignors import AssignorMember, AssignorTopic, assignor_names
 from kqueue.tests.groups.assignors.drawn_groups import assign, groups
+from kqueue.tests.groups.support import World
 
 
 @pytest.mark.parametrize("name", ["range", "uniform"])
@@ -50,3 +52,11 @@ def test_an_assignment_is_kept(name: str, group: tuple[list[AssignorMember], dic
         assert {topic: set(indexes) for topic, indexes in one.items()} == {
             topic: set(indexes) for topic, indexes in two.items()
         }
+
+
+def test_kafkas_classes_have_the_names_of_their_assignors() -> None:
+    package = "org.apache.kafka.coordinator.group.assignor"
+    names = ["range", f"{package}.UniformAssignor", f"{package}.RangeAssignor"]
+    assert assignor_names(names) == ("range", "uniform", "range")
+    with pytest.raises(PluginError, match="unifrom"):
+        World(group_consumer_assignors="unifrom")

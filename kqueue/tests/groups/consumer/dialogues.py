@@ -12,12 +12,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from kqueue.groups.log.schemas import (
+    VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitions,
+)
+from kqueue.schema import encode, reader
 from kqueue.wire.messages import consumer_group_heartbeat as heartbeat
 from kqueue.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
+from kqueue.wire.messages.heartbeat import HeartbeatRequest
+from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kqueue.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kqueue.wire.messages.list_groups import ListGroupsRequest
+from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 RECORDED = Path(__file__).parents[2] / "data" / "consumer_group_dialogues.json"
-TOPICS = {"t": 4, "u": 2}
+TOPICS = {"t": 4, "u": 2, "v": 6}
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 100,
     "group.consumer.heartbeat.interval.ms": 1000,
@@ -25,8 +36,10 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": 3000,
     "group.consumer.assignment.interval.ms": 600,
     "group.consumer.max.size": 3,
+    "group.initial.rebalance.delay.ms": 0,
 }
 """Of the broker. The tests know when the next assignment is due."""
+MEMBER_ID_REQUIRED = 79
 INVALID_REGULAR_EXPRESSION = 128
 """Its words are those of the library."""
 INTERVAL_MS = 800
@@ -54,6 +67,7 @@ class Dialogue:
     def __init__(self, broker: Broker, group_id: str) -> None:
         self.broker = broker
         self.group_id = group_id
+        self._members: dict[str, str] = {}
         self._names = {id: name for name, id in broker.ids.items()}
 
     def send(
@@ -97,12 +111,83 @@ class Dialogue:
         given = {"owned": {}, "rebalance_timeout_ms": 60_000, "topics": list(names) if names else None}
         return self.send(member_id, 0, **{**given, **fields})
 
+    def join_classic(
+        self, member_id: str, *names: str, owned: dict[str, list[int]] | None = None, generation: int = -1
+    ) -> Answer:
+        """Send JoinGroup as a consumer of the classic protocol; a given id is used at once."""
+        subscription = ConsumerProtocolSubscription(topics=list(names), generation_id=generation)
+        subscription.owned_partitions = [
+            TopicPartitions(topic=name, partitions=indexes) for name, indexes in (owned or {}).items()
+        ]
+        metadata = VERSION.pack(2) + encode(subscription, 2)
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            member_id=self._real(member_id),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        )
+        response = self.broker.ask(request, 9)
+        if response.error_code == MEMBER_ID_REQUIRED:
+            self._members[member_id] = response.member_id
+            request.member_id = response.member_id
+            response = self.broker.ask(request, 9)
+        return [
+            response.error_code,
+            response.generation_id,
+            response.protocol_type,
+            response.protocol_name,
+            self._named(response.leader),
+            self._named(response.member_id),
+            [self._named(member.member_id) for member in response.members],
+        ]
+
+    def sync_classic(self, member_id: str, generation: int, **given: list[int]) -> Answer:
+        """Send SyncGroup; a leader gives itself these partitions."""
+        assignments = []
+        if given:
+            assigned = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in given.items()]
+            data = VERSION.pack(0) + encode(ConsumerProtocolAssignment(assigned_partitions=assigned), 0)
+            assignments = [SyncGroupRequestAssignment(member_id=self._real(member_id), assignment=data)]
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=generation,
+            member_id=self._real(member_id),
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        response = self.broker.ask(request, 5)
+        held = None
+        if response.assignment:
+            read, _ = reader(ConsumerProtocolAssignment, 0)(memoryview(bytes(response.assignment)), VERSION.size)
+            held = {each.topic: sorted(each.partitions) for each in read.assigned_partitions}
+        return [response.error_code, response.protocol_type, response.protocol_name, held]
+
+    def beat_classic(self, member_id: str, generation: int) -> Answer:
+        """Send Heartbeat; returns the error code."""
+        request = HeartbeatRequest(group_id=self.group_id, generation_id=generation, member_id=self._real(member_id))
+        return self.broker.ask(request, 4).error_code
+
+    def leave_classic(self, member_id: str) -> Answer:
+        """Send LeaveGroup; returns the error code of the member."""
+        leaving = LeaveGroupRequest(group_id=self.group_id, members=[MemberIdentity(member_id=self._real(member_id))])
+        return [member.error_code for member in self.broker.ask(leaving, 5).members]
+
+    def _real(self, member_id: str) -> str:
+        """Return the id that the broker gave to a classic member, by the name it has here."""
+        return self._members.get(member_id, "" if member_id.startswith("c") else member_id)
+
+    def _named(self, member_id: str) -> str:
+        return next((name for name, real in self._members.items() if real == member_id), member_id)
+
     def describe(self) -> Answer:
         """Describe the group."""
         (group,) = self.broker.ask(ConsumerGroupDescribeRequest(group_ids=[self.group_id]), 1).groups
         members = [
             [
-                member.member_id,
+                self._named(member.member_id),
                 member.instance_id,
                 member.member_epoch,
                 sorted(member.subscribed_topic_names),
@@ -111,7 +196,7 @@ class Dialogue:
                 self._assigned(member.target_assignment),
                 member.member_type,
             ]
-            for member in sorted(group.members, key=lambda member: str(member.member_id))
+            for member in sorted(group.members, key=lambda member: self._named(member.member_id))
         ]
         state = [group.error_code, group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name]
         return [*state, members]
@@ -278,6 +363,43 @@ def the_range_assignor(say: Dialogue) -> Iterator[Answer]:
     yield say.describe()
 
 
+def members_of_both_protocols(say: Dialogue) -> Iterator[Answer]:
+    """A classic group is upgraded, a classic member joins and leaves, the group is downgraded."""
+    yield say.join_classic("c1", "v")
+    yield say.sync_classic("c1", 1, v=[0, 1, 2, 3, 4, 5])
+    yield say.join("n", "v")
+    yield say.describe()
+    yield say.beat_classic("c1", 1)
+    yield say.join_classic("c1", "v", owned={"v": [0, 1, 2, 3, 4, 5]}, generation=1)
+    yield say.sync_classic("c1", 1)
+    yield say.beat_classic("c1", 1)
+    yield say.describe()
+    yield say.join_classic("c1", "v", owned={"v": [0, 1, 2]}, generation=1)
+    yield say.sync_classic("c1", 2)
+    yield say.beat_classic("c1", 2)
+    yield say.beat_classic("c1", 1)
+    yield say.sync_classic("c1", 1)
+    yield say.beat_classic("x", 2)
+    yield say.beat_classic("n", 2)
+    yield say.send("n", 2)
+    yield say.describe()
+    yield say.listed()
+    say.wait(INTERVAL_MS)
+    yield say.join_classic("c2", "v")
+    yield say.describe()
+    yield say.sync_classic("c2", 3)
+    yield say.beat_classic("c2", 3)
+    yield say.beat_classic("c1", 2)
+    yield say.leave_classic("c2")
+    yield say.describe()
+    say.wait(INTERVAL_MS)
+    yield say.send("n", 2)
+    yield say.send("n", -1)
+    yield say.listed()
+    yield say.beat_classic("c1", 2)
+    yield say.beat_classic("c1", 4)
+
+
 DIALOGUES: tuple[Callable[[Dialogue], Iterator[Answer]], ...] = (
     requests_that_are_wrong,
     members_that_share,
@@ -286,6 +408,7 @@ DIALOGUES: tuple[Callable[[Dialogue], Iterator[Answer]], ...] = (
     patterns,
     silent_members,
     the_range_assignor,
+    members_of_both_protocols,
 )
 
 

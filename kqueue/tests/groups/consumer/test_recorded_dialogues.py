@@ -27,7 +27,10 @@ class SimulatedBroker:
 
     def ask(self, request: Any, version: int) -> Any:
         self._client.sim.advance(1)
-        return self._client.ask(request, version)
+        pending = self._client.start(request, version)
+        self._client.sim.settle()
+        self._client.sim.advance(0)
+        return pending.response
 
     def wait(self, ms: int) -> None:
         self._client.sim.advance(ms)
