@@ -69,8 +69,8 @@ def _check_differences(result: pipeline_demo.PipelineResult) -> None:
         ({"gold": [first._replace(flights=first.flights + 1), *gold[1:]]}, "flights, and there were"),
         ({"gold": gold[1:]}, "hours of an airport missing in gold: 1,"),
         ({"gold": [*gold, first]}, "hours of an airport in gold more than once: 1,"),
-        ({"quarantine": quarantine[1:]}, "1 late or broken records are missing in quarantine"),
-        ({"quarantine": [*quarantine, quarantine[0]]}, "1 records too many are in quarantine"),
+        ({"quarantine": quarantine[1:]}, "1 late or broken record missing in quarantine"),
+        ({"quarantine": [*quarantine, quarantine[0]]}, "1 surplus record in quarantine"),
         (
             {"seen": result.seen._replace(records=FLIGHTS)},
             f"Spark read {FLIGHTS} records after {FLIGHTS + 1} were sent",

@@ -88,7 +88,7 @@ def test_restarted_replay_sends_no_duplicates(
     assert send() == (1, 10)
     for partition in (0, 1):
         assert broker_records(broker, topic, partition) == broker_records(broker, f"{topic}-again", partition)
-    with pytest.raises(PipelineFailed, match=r"has 1 partitions, and the archive's records come from 2"):
+    with pytest.raises(PipelineFailed, match=r"has 1 partition, and the archive's records come from 2"):
         replay(spark, folder, broker.bootstrap, topic=new_topic(1))
 
 
