@@ -6,6 +6,8 @@ The program is `java/ShareCalls.java`; `java/share.expected` is what it prints o
 
 from __future__ import annotations
 
+from compat_tests.kafka.node import Kafka
+from compat_tests.kafka.serving import serving
 from compat_tests.kafka.tool_host import SOURCES, ToolHost
 
 TIMEOUT_S = 170
@@ -15,3 +17,20 @@ def test_every_call_of_a_share_consumer(tools: ToolHost, either: str) -> None:
     done = tools.run("ShareCalls", either, timeout_s=TIMEOUT_S)
     assert done.status == 0, done.stderr
     assert done.stdout.splitlines() == (SOURCES / "share.expected").read_text().splitlines()
+
+
+def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, kafka: Kafka) -> None:
+    def turn(bootstrap: str, *arguments: str) -> list[str]:
+        done = tools.run("ShareCalls", bootstrap, *arguments, timeout_s=TIMEOUT_S)
+        assert done.status == 0, done.stderr
+        return done.stdout.splitlines()
+
+    records = " ".join(f"{offset}=value{offset}x1" for offset in range(6))
+    with kafka:
+        assert turn(kafka.bootstrap, "6", "0", "1", "3") == [records, "0:ok"]
+    with serving(kafka.data) as broker:
+        assert turn(broker.bootstrap, "3", "4") == ["2=value2x2 4=value4x2 5=value5x2", "0:ok"]
+    with kafka:
+        assert turn(kafka.bootstrap, "2", "2") == ["2=value2x3 5=value5x3", "0:ok"]
+    with serving(kafka.data) as broker:
+        assert turn(broker.bootstrap, "1", "5") == ["5=value5x4", "0:ok"]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.share.record_state import AcknowledgeType
@@ -16,6 +17,8 @@ from kqueue.share.sessions import MemberKey, SessionPartition
 from kqueue.share.share_partition import Acknowledgement, check_types
 
 R = TypeVar("R")
+BATCHES_PER_STEP = 16
+"""Batches that count as one step, of which several may run between two looks at the clock."""
 WRITE_TIMEOUT = "share.coordinator.write.timeout.ms"
 
 
@@ -51,8 +54,10 @@ class Acknowledgements:
         self._promises: dict[SessionPartition, Promise[None]] = {}
         self._others: list[Promise[None]] = []
 
-    def start(self, acknowledgements: dict[SessionPartition, list[Acknowledgement]], *, renews: bool) -> None:
-        """Apply them; each partition has its own result.
+    def start(
+        self, acknowledgements: dict[SessionPartition, list[Acknowledgement]], *, renews: bool
+    ) -> SlicedWork[None]:
+        """Apply them, in slices; each partition has its own result.
 
         Args: renews: the request may renew locks.
         """
@@ -65,8 +70,10 @@ class Acknowledgements:
                 _check_renewals(batches, renews=renews)
             except KqueueError as error:
                 done(error)
-                continue
-            share_groups(self._context).acknowledge(*self._member, *key, batches, done)
+            else:
+                share_groups(self._context).acknowledge(*self._member, *key, batches, done)
+            for _ in range(1 + len(batches) // BATCHES_PER_STEP):
+                yield None
 
     def add(self, promise: Promise[None]) -> None:
         """Let the response wait for `promise` too."""

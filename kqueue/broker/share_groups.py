@@ -101,8 +101,8 @@ class ShareGroups:
     def open(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition:
         """Return a share partition; it may still be opening.
 
-        Raises: UnknownTopicId, UnknownTopicOrPartition. PolicyViolation: too many of them.
-            InvalidTopic: the group's own dead-letter topic.
+        Raises: UnknownTopicId, UnknownTopicOrPartition.
+            InvalidTopic: the group's own dead-letter topic. KqueueError: it has no state.
             NotCoordinator: its state can't be read.
         """
         key = SharePartitionKey(group, topic_id, index)
@@ -297,24 +297,12 @@ class OpenSharePartition:
         except CoordinatorLoadInProgress:
             self.timers.at(self.clock.monotonic_ms() + LOAD_RETRY_MS, lambda: self._groups.wake(self))
             return
+        if state is None:
+            raise KqueueError(  # Kafka's code is UNKNOWN_SERVER_ERROR, which its client survives
+                f"group {self.key.group!r} has no state for {self.partition!r}: it gets one by a ShareGroupHeartbeat"
+            )
         self._is_opening = True
-        if state is None:
-            try:
-                self._groups.coordinator.initialize(self.key, 0, NO_OFFSET, self._initialized)
-            except KqueueError:
-                self._is_opening = False
-                raise
-        else:
-            self._groups.run(self._begin(state))
-
-    def _initialized(self, error: KqueueError | None) -> None:
-        state = None
-        if error is None:
-            state = self._groups.coordinator.read(self.key)
-        if state is None:
-            self._opened(error or FencedStateEpoch("the share partition was deleted meanwhile"))
-        else:
-            self._groups.run(self._begin(state))
+        self._groups.run(self._begin(state))
 
     def _begin(self, state: ShareState) -> SlicedWork[None]:
         try:

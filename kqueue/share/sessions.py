@@ -19,6 +19,8 @@ from kqueue.base.errors import InvalidRequest, InvalidShareSessionEpoch, ShareSe
 EPOCH_NEW = 0
 EPOCH_FINAL = -1
 EPOCH_MAX = 2**31 - 1
+SESSION_PARTITIONS_MAX = 2000
+"""Partitions of one session: all are looked at in one turn."""
 PARTITIONS_MAX = 250_000
 """Partitions of all sessions together, some 200 bytes each."""
 
@@ -88,14 +90,17 @@ class ShareSessions:
     def update(
         self, session: ShareSession, added: Iterable[SessionPartition], forgotten: Iterable[SessionPartition]
     ) -> None:
-        """Change the partitions of a session. Raises ShareSessionLimitReached: too many of all
-        sessions; the session ends.
+        """Change the partitions of a session. Raises ShareSessionLimitReached: too many; the
+        session ends.
         """
         before = len(session.partitions)
         session.partitions.update(dict.fromkeys(added))
         for partition in forgotten:
             session.partitions.pop(partition, None)
         self._partition_count += len(session.partitions) - before
+        if len(session.partitions) > SESSION_PARTITIONS_MAX:
+            self.remove(session.key)
+            raise ShareSessionLimitReached(f"a share session has at most {SESSION_PARTITIONS_MAX} partitions")
         if self._partition_count > PARTITIONS_MAX:
             self.remove(session.key)
             raise ShareSessionLimitReached(f"all share sessions have {PARTITIONS_MAX} partitions already")

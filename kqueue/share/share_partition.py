@@ -27,6 +27,10 @@ from kqueue.share.record_state import DEAD, EVENTS, TERMINAL, AcknowledgeType, R
 from kqueue.share.share_state import NO_OFFSET, ShareState, ShareUpdate
 from kqueue.share.state_batches import StateBatch, joined
 
+RANGES_MAX = 500
+"""Ranges that one acquisition begins with at most: the rest waits for the next, so that records
+that were released one by one do not make a turn long.
+"""
 RETRY_MS = 1000
 """After this time a timeout whose end could not be persisted is repeated."""
 Done = Callable[[KqueueError | None], None]
@@ -187,7 +191,7 @@ class SharePartition:
         acquired: list[InFlightRange] = []
         count, position = 0, fetch_offset
         for first, last in batches:
-            if count >= limits.records_max:
+            if count >= limits.records_max or len(acquired) >= RANGES_MAX:
                 break
             if position < first:
                 self._skip(position, first - 1)
@@ -197,6 +201,8 @@ class SharePartition:
                 each.acquire(member_id, lock_until_ms)
                 acquired.append(each)
                 count += each.last - each.first + 1
+                if len(acquired) >= RANGES_MAX:
+                    break
         if acquired:
             self._arm(lock_until_ms)
         self._count()

@@ -38,6 +38,11 @@ public final class ShareCalls {
 
     public static void main(String[] arguments) throws Exception {
         ShareCalls one = new ShareCalls(arguments[0]);
+        if (arguments.length > 1) {
+            one.travel(Integer.parseInt(arguments[1]), List.of(arguments).subList(2, arguments.length));
+            one.admin.close();
+            return;
+        }
         one.implicit();
         one.explicit();
         one.batches();
@@ -197,6 +202,18 @@ public final class ShareCalls {
             System.out.println("lock over " + shown(poll(next, 1, 40)));
             slow.acknowledge(records.get(0), AcknowledgeType.ACCEPT);
             System.out.println("lock too late " + committed(slow.commitSync()));
+        }
+    }
+
+    /** Accept the named offsets, release the others, and leave; the next broker on the folder goes on. */
+    private void travel(int count, List<String> accepted) throws Exception {
+        if (count == 6) prepare("share-travel", 6);
+        try (ShareConsumer<String, String> consumer = consumer("share-travel", true)) {
+            List<ConsumerRecord<String, String>> records = poll(consumer, count, 20);
+            System.out.println(shown(records));
+            for (ConsumerRecord<String, String> each : records)
+                consumer.acknowledge(each, accepted.contains(Long.toString(each.offset())) ? AcknowledgeType.ACCEPT : AcknowledgeType.RELEASE);
+            System.out.println(committed(consumer.commitSync()));
         }
     }
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import Acknowledgements, acknowledgements_of, share_groups
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidShareSessionEpoch, KqueueError
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
 from kqueue.wire.messages.share_acknowledge import (
@@ -28,6 +30,12 @@ def handle(
     request: ShareAcknowledgeRequest, context: RequestContext
 ) -> ShareAcknowledgeResponse | DelayedOperation[ShareAcknowledgeResponse]:
     """Respond when all partitions are persisted, or were refused."""
+    return in_slices(context, _handle_sliced(request, context), lambda: True)
+
+
+def _handle_sliced(
+    request: ShareAcknowledgeRequest, context: RequestContext
+) -> SlicedWork[ShareAcknowledgeResponse | DelayedOperation[ShareAcknowledgeResponse]]:
     groups = share_groups(context)
     try:
         member = check_member(request.group_id, request.member_id)
@@ -38,8 +46,9 @@ def handle(
         return error_response(request, context.api_version, error)
     lock_ms = groups.config_of(member.group).lock_duration_ms
     work = Acknowledgements(context, member)
-    work.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
-    if request.share_session_epoch == EPOCH_FINAL:
+    is_final = request.share_session_epoch == EPOCH_FINAL
+    yield from work.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
+    if is_final and groups.sessions.find(member) is session:
         work.add(groups.end_session(session))
     return work.wait(lambda: _respond(work, lock_ms))
 

@@ -21,11 +21,13 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import WRITE_TIMEOUT, Acknowledgements, acknowledgements_of, share_groups
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member
-from kqueue.share.share_partition import AcquireLimits
+from kqueue.share.share_partition import RANGES_MAX, AcquireLimits
 from kqueue.wire.messages.share_fetch import (
     AcquiredRecords as AcquiredRecordsData,
 )
@@ -45,6 +47,12 @@ def handle(
     request: ShareFetchRequest, context: RequestContext
 ) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
     """Respond when the acknowledgements are persisted and there are records."""
+    return in_slices(context, _handle_sliced(request, context), lambda: True)
+
+
+def _handle_sliced(
+    request: ShareFetchRequest, context: RequestContext
+) -> SlicedWork[ShareFetchResponse | DelayedOperation[ShareFetchResponse]]:
     groups = share_groups(context)
     acknowledgements = acknowledgements_of(request.topics)
     epoch = request.share_session_epoch
@@ -58,17 +66,21 @@ def handle(
         ]
         if epoch == EPOCH_NEW:
             session = groups.sessions.create(member, fetched, context.connection)
+            added = list(session.partitions)
         else:
             session = groups.sessions.use(member, epoch)
+            added = [key for key in fetched if key not in session.partitions]
             if epoch != EPOCH_FINAL:
                 groups.sessions.update(session, fetched, _forgotten(request))
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     work = Acknowledgements(context, member)
-    work.start(acknowledgements, renews=request.is_renew_ack)
-    if epoch == EPOCH_FINAL:
+    # before a slice ends: it copies the request's numbers
+    fetch = DelayedShareFetch(request, context, (member, session, added), work)
+    yield from work.start(acknowledgements, renews=request.is_renew_ack)
+    if epoch == EPOCH_FINAL and groups.sessions.find(member) is session:
         work.add(groups.end_session(session))
-    return DelayedShareFetch(request, context, member, session, work).start()
+    return fetch.start()
 
 
 def error_response(request: ShareFetchRequest, version: int, error: BaseException) -> ShareFetchResponse:
@@ -92,11 +104,11 @@ def _forgotten(request: ShareFetchRequest) -> Iterable[SessionPartition]:
 class DelayedShareFetch:
     """One ShareFetch until its response. Keeps numbers of the request only: its buffer is reused.
 
-    `is_full`: the response names all partitions of the session.
+    `added`: new partitions of the session, which the response names in any case.
     """
 
     __slots__ = (
-        "context", "deadline_ms", "is_full", "keys", "limits", "lock_ms", "max_bytes", "max_wait_ms", "min_bytes",
+        "added", "context", "deadline_ms", "keys", "limits", "lock_ms", "max_bytes", "max_wait_ms", "min_bytes",
         "open_until_ms", "operation", "reader", "session", "until_ms", "verifications", "work",
     )  # fmt: skip
 
@@ -104,17 +116,15 @@ class DelayedShareFetch:
         self,
         request: ShareFetchRequest,
         context: RequestContext,
-        member: MemberKey,
-        session: ShareSession,
+        member: tuple[MemberKey, ShareSession, list[SessionPartition]],
         work: Acknowledgements,
     ) -> None:
         groups = share_groups(context)
+        key, self.session, self.added = member
         self.context = context
-        self.session = session
         self.work = work
-        self.reader = ShareReader(groups, context.broker.topics, *member)
-        self.lock_ms = groups.config_of(member.group).lock_duration_ms
-        self.is_full = request.share_session_epoch == EPOCH_NEW
+        self.reader = ShareReader(groups, context.broker.topics, *key)
+        self.lock_ms = groups.config_of(key.group).lock_duration_ms
         self.max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         is_fetch = request.share_session_epoch != EPOCH_FINAL and not request.is_renew_ack
         self.limits = AcquireLimits(
@@ -191,9 +201,9 @@ class DelayedShareFetch:
 
     def _acquire(self, result: SharePass) -> dict[SessionPartition, AcquiredRecords]:
         acquired: dict[SessionPartition, AcquiredRecords] = {}
-        left = self.limits.records_max
+        left, ranges = self.limits.records_max, 0
         for read in result.read.results:
-            if read.read is None or not read.read.fetched or left <= 0:
+            if read.read is None or not read.read.fetched or left <= 0 or ranges >= RANGES_MAX:
                 continue
             assert isinstance(read.fetch.topic, bytes)
             key = (read.fetch.topic, read.fetch.index)
@@ -204,6 +214,7 @@ class DelayedShareFetch:
                 continue
             if records.ranges:
                 acquired[key] = records
+                ranges += len(records.ranges)
                 left -= sum(each.last - each.first + 1 for each in records.ranges)
                 self.session.rotate(key)
         return acquired
@@ -219,8 +230,8 @@ class DelayedShareFetch:
                     errors[read.fetch.topic, read.fetch.index] = read.error
         acknowledged = self.work.results()
         keys = dict.fromkeys((*acknowledged, *acquired, *errors))
-        if self.is_full and result is not None:
-            keys.update(dict.fromkeys(self.session.partitions))
+        if result is not None:
+            keys.update(dict.fromkeys(self.added))
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for key in keys:
             topic = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0]))

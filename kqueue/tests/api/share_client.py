@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
+from kqueue.base.errors import KqueueError
 from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.groups.log.share_records import StateTopic
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch
 from kqueue.wire.messages import alter_share_group_offsets as alter
@@ -38,6 +40,8 @@ class Member:
     def request(self, epoch: int | None = None, topics: Sequence[str] = ("t",), **fields: Any) -> Any:
         """A ShareFetch for partition 0 of these topics, in the first request of a session."""
         now = self.next_epoch(epoch)
+        if now == 0:
+            give_states(self.client, self.group, topics)
         acks: dict[str, Batches] = fields.pop("acks", {})
         named = dict.fromkeys((*(topics if now == 0 else ()), *acks))
         values = {"max_wait_ms": 0, "min_bytes": 1, "max_records": 500, "batch_size": 500, **fields}
@@ -106,6 +110,21 @@ class Member:
             **more,
         )
         return self.client.ask(request, self.version, connection=self.connection)
+
+
+def give_states(client: SimulatedClient, group: str, topics: Sequence[str]) -> None:
+    """Give share partitions the states that heartbeats of the group would give them."""
+    known = [topic for name in topics if (topic := client.sim.broker.topics.find(name)) is not None]
+    states = {topic.id: StateTopic(topic.name, frozenset(range(len(topic.partitions)))) for topic in known}
+    answers: list[KqueueError | None] = []
+    client.sim.broker.share.initialize(group, states, 0, answers.append)
+    for _ in range(100):
+        client.sim.settle()
+        if answers == [None]:
+            return
+        answers.clear()
+        client.sim.advance(10)  # the states are being loaded
+        client.sim.broker.share.initialize(group, states, 0, answers.append)
 
 
 def topic_id(client: SimulatedClient, topic: str) -> bytes:

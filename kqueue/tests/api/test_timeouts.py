@@ -16,6 +16,7 @@ from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
+from kqueue.tests.api.share_client import give_states
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages import share_fetch
 from kqueue.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -71,6 +72,7 @@ def _update_features(client: SimulatedClient, version: int) -> Any:
 
 
 def _share_fetch(client: SimulatedClient, version: int) -> Any:
+    give_states(client, "g", ["t"])
     topic = share_fetch.FetchTopic(
         topic_id=client.sim.broker.topics.get("t").id, partitions=[share_fetch.FetchPartition(partition_index=0)]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kqueue.broker.share_fetch import ShareReader
 from kqueue.share.share_partition import AcquireLimits
 from kqueue.tests.api.harness import SimulatedClient
-from kqueue.tests.api.share_client import earliest, fill
+from kqueue.tests.api.share_client import earliest, fill, give_states
 
 
 def test_only_the_batches_with_acquired_records_are_sent() -> None:
@@ -15,6 +15,7 @@ def test_only_the_batches_with_acquired_records_are_sent() -> None:
     fill(client, 2, 2, 2)
     broker = client.sim.broker
     key = (topic.id, 0)
+    give_states(client, "g", ["t"])
     broker.share.open("g", *key)
     client.sim.settle()
     size = broker.topics.partition("t", 0).read(0, 1 << 20).fetched.region.size  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import KqueueError, PolicyViolation, UnknownTopicOrPartition
+from kqueue.groups.log.share_records import StateTopic
 from kqueue.share.share_state import NO_OFFSET, SharePartitionKey
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient
@@ -25,9 +26,14 @@ def test_too_many_share_partitions() -> None:
     client = SimulatedClient({"kqueue.max.share.partitions": 1})
     topic = client.sim.topic("t", 2)
     share = client.sim.broker.share
-    share.open("g", topic.id, 0)
+    answers: list[KqueueError | None] = []
+    share.initialize("g", {topic.id: StateTopic("t", frozenset({0, 1}))}, 0, answers.append)
     client.sim.settle()
-    with pytest.raises(PolicyViolation, match=r"kqueue\.max\.share\.partitions"):
+    [error] = answers
+    assert isinstance(error, PolicyViolation)
+    assert "kqueue.max.share.partitions" in str(error)
+    share.open("g", topic.id, 0)
+    with pytest.raises(KqueueError, match="it gets one by a ShareGroupHeartbeat"):
         share.open("g", topic.id, 1)
     with pytest.raises(UnknownTopicOrPartition):
         share.open("g", topic.id, 2)

@@ -46,6 +46,10 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "PARTITIONS_MAX", 1)
     with pytest.raises(ShareSessionLimitReached):
         all_sessions.create(A, [P0, P1], "c")
+    monkeypatch.setattr(sessions, "PARTITIONS_MAX", 10)
+    monkeypatch.setattr(sessions, "SESSION_PARTITIONS_MAX", 1)
+    with pytest.raises(ShareSessionLimitReached, match="a share session has at most 1"):
+        all_sessions.create(A, [P0, P1], "c")
     assert len(all_sessions) == 0
     assert len(all_sessions.create(B, [P0], "c").partitions) == 1
 

@@ -33,6 +33,7 @@ def by_offset(batches: list[StateBatch]) -> dict[int, tuple[RecordState, int]]:
 
 @given(old=some_batches(), new=some_batches(), start=st.integers(0, 30))
 def test_new_batches_count(old: list[StateBatch], new: list[StateBatch], start: int) -> None:
+    old = joined(old)
     result = overlaid(old, new, start)
     expected = {offset: value for offset, value in (by_offset(old) | by_offset(new)).items() if offset >= start}
     assert by_offset(result) == expected
