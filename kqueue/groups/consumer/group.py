@@ -6,7 +6,7 @@ Each change is made in memory and added to `Changes` with its record and its rev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from kqueue.base.errors import FencedInstanceId, UnknownMember
 from kqueue.groups.consumer.member import (
@@ -27,8 +27,12 @@ from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.group import ModernGroup, add_count
 
 NOTHING: Assignment = {}
-TOPIC_BYTES = 80
-"""A topic in a resolved pattern: an entry of a set, and a part of its name."""
+MEMBER_BYTES = 500
+"""A member without its texts."""
+NAME_BYTES = 20
+"""A topic in a subscription without its name."""
+TOPIC_BYTES = 100
+"""A topic of a group, named or matched by a pattern: entries of tables."""
 
 
 class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
@@ -109,6 +113,11 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     def target_of(self, member_id: str) -> Assignment:
         """Return the target assignment of a member; of a static one that is away, of its id."""
         return self.targets.get(member_id, NOTHING)
+
+    @property
+    def names(self) -> Container[str]:
+        """The topics that members name, not those of patterns."""
+        return self._names
 
     def reads_topic(self, topic: str) -> bool:
         """Return whether a member subscribes to this topic."""
@@ -260,9 +269,12 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
 
     def _count(self, member: ConsumerGroupMember, step: int) -> None:
         subscription = member.subscription
-        self._count_bytes(step * subscription_bytes(subscription))
+        size = MEMBER_BYTES + len(member.member_id) + subscription_bytes(subscription)
         for name in subscription.topics:
+            is_first = not self._names[name]
             add_count(self._names, name, step)
+            size += TOPIC_BYTES * (is_first or not self._names[name])  # added with the first, gone with the last
+        self._count_bytes(step * size)
         if subscription.regex:
             add_count(self._patterns, subscription.regex, step)
         if subscription.assignor is not None:
@@ -293,6 +305,15 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
                 del self._owners[topic]
 
 
+def growth(group: ConsumerGroup, member: ConsumerGroupMember, subscription: Subscription) -> int:
+    """Return by how many bytes a group grows, at most, when a member subscribes so."""
+    new_names = sum(1 for name in subscription.topics if name not in group.names)
+    size = subscription_bytes(subscription) + TOPIC_BYTES * new_names
+    if member.member_id not in group.members:
+        return size + MEMBER_BYTES + len(member.member_id)
+    return size - subscription_bytes(member.subscription)
+
+
 def is_away(member: ConsumerGroupMember) -> bool:
     """Return whether this is a static member that has left for a while."""
     return member.current.epoch == EPOCH_LEAVE_STATIC
@@ -301,7 +322,7 @@ def is_away(member: ConsumerGroupMember) -> bool:
 def subscription_bytes(subscription: Subscription) -> int:
     """Return the size of a subscription, in bytes."""
     texts = (subscription.client_id, subscription.instance_id, subscription.rack_id, subscription.regex)
-    size = sum(len(text) for text in texts if text) + sum(map(len, subscription.topics))
+    size = sum(len(text) for text in texts if text) + sum(len(name) + NAME_BYTES for name in subscription.topics)
     if subscription.classic is not None:
         size += sum(len(name) + len(data) for name, data in subscription.classic.protocols)
     return size

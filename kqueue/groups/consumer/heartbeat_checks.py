@@ -17,12 +17,16 @@ from kqueue.groups.consumer.member import (
 )
 from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
 
+MEMBER_ID_LENGTH_MAX = 1000
+
 
 def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None:
     """Check a request. Raises: InvalidRequest, UnsupportedAssignor."""
     epoch = request.member_epoch
     if not request.member_id and (request.id_required or epoch != EPOCH_JOIN):
         raise InvalidRequest("MemberId can't be empty.")
+    if len(request.member_id) > MEMBER_ID_LENGTH_MAX:
+        raise InvalidRequest(f"MemberId has at most {MEMBER_ID_LENGTH_MAX} characters, found {len(request.member_id)}.")
     if not request.group_id:
         raise InvalidRequest("GroupId can't be empty.")
     for name, value in (("InstanceId", request.instance_id), ("RackId", request.rack_id)):

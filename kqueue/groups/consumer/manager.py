@@ -20,7 +20,7 @@ from kqueue.base.errors import (
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.member import LeavingMember
-from kqueue.groups.consumer.group import ConsumerGroup, is_away, subscription_bytes
+from kqueue.groups.consumer.group import ConsumerGroup, growth, is_away
 from kqueue.groups.consumer.heartbeat_checks import check_epoch, check_heartbeat, is_full, is_leave
 from kqueue.groups.consumer.member import (
     EPOCH_JOIN,
@@ -211,8 +211,7 @@ class ConsumerGroupManager:
         is_new = member.member_id not in group.members
         if subscription == former and not is_new:
             return False
-        before = 0 if is_new else subscription_bytes(former)
-        self._limits.check_member(group.group_id, group.member_bytes, before, subscription_bytes(subscription))
+        self._limits.check_member(group.group_id, group.member_bytes, 0, growth(group, member, subscription))
         self._subscriptions.check_pattern(group, former.regex, subscription.regex)
         group.put_subscription(changes, member.member_id, subscription)
         changed = self._subscriptions.change_pattern(changes, group, former.regex, subscription.regex)
