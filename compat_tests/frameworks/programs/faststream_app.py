@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from faststream import FastStream
+from faststream import AckPolicy, FastStream
 from pydantic import BaseModel
 
 
@@ -29,7 +29,8 @@ def main(client: str, bootstrap: str) -> None:
         from faststream.confluent import KafkaBroker
     broker = KafkaBroker(bootstrap)
 
-    @broker.subscriber("orders", group_id="confirming", auto_offset_reset="earliest")
+    # acknowledged after its confirmation is sent; the default commits at intervals, done or not
+    @broker.subscriber("orders", group_id="confirming", auto_offset_reset="earliest", ack_policy=AckPolicy.ACK)
     @broker.publisher("confirmations")
     async def confirm(order: Order) -> Confirmation:
         return Confirmation(order=order.id, text=f"thank you, {order.customer}")
