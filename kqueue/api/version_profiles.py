@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 from kqueue.api import handler_table
 from kqueue.api.handlers import api_versions, update_features
 from kqueue.api.handlers.api_versions import Advertised
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import SettingError, UnsupportedVersion
-from kqueue.broker.features import METADATA_VERSION, Feature, FeatureLevels
+from kqueue.broker.features import GROUP_VERSION, METADATA_VERSION, Feature, FeatureLevels
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, UPDATE_FEATURES
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kqueue.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -144,6 +144,10 @@ FEATURES: dict[str, FeatureLevels] = {
 """Features of Kafkas that have others than the broker."""
 
 
+NEEDED_FEATURES = dict.fromkeys(("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"), GROUP_VERSION)
+"""APIs that a Kafka without this feature advertises and refuses."""
+
+
 class MissingVersions(NamedTuple):
     """Versions of an API that a Kafka serves and kqueue does not, `low` to `high`."""
 
@@ -192,6 +196,9 @@ class VersionProfile:
             )
         if api_key == UPDATE_FEATURES and self.version in FEATURES:
             row = replace(row, handle=self._handle_update_features)
+        feature = NEEDED_FEATURES.get(row.api.name)
+        if feature is not None and self.version in FEATURES and feature not in FEATURES[self.version].finalized:
+            row = replace(row, handle=partial(_refuse, row, f"{feature} is off as version {self.version}"))
         low = max(advertised_range.low, ACCEPTED_FROM.get((self.version, row.api.name), advertised_range.low))
         if not low <= api_version <= advertised_range.high:
             served = f"from version {low} to {advertised_range.high} as version {self.version}"
@@ -206,6 +213,10 @@ class VersionProfile:
         self, request: UpdateFeaturesRequest, context: RequestContext
     ) -> UpdateFeaturesResponse:
         return update_features.refuse_changes(request, context, FEATURES[self.version])
+
+
+def _refuse(row: handler_table.ApiHandler, reason: str, request: Any, context: RequestContext) -> Any:
+    return row.error_response(request, context.api_version, UnsupportedVersion(reason))
 
 
 def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:

@@ -10,6 +10,8 @@ from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.apis import ALL, BY_KEY
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
+from kqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 NAMED = ApiVersionsRequest(client_software_name="t", client_software_version="1")
@@ -192,3 +194,17 @@ def test_the_table_names_apis_as_the_protocol_does() -> None:
 
 def test_a_profile_keeps_the_weight_of_items() -> None:
     assert VersionProfile("4.3").lookup(11, 9).item_weight == handler_table.lookup(11, 9).item_weight > 1
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [("3.9", ErrorCode.UNSUPPORTED_VERSION), ("4.3", ErrorCode.INVALID_REQUEST)]
+)
+def test_the_new_group_protocol_is_off_in_kafka_3(version: str, code: ErrorCode) -> None:
+    """It is advertised, and refused, where `group.version` is 0."""
+    broker = SimulatedClient().sim.broker
+    heartbeat, describe = (VersionProfile(version).lookup(key, 0) for key in (68, 69))
+    response = heartbeat.handle(ConsumerGroupHeartbeatRequest(), RequestContext(broker, 0))
+    assert response.error_code == code
+    if version == "3.9":
+        groups = describe.handle(ConsumerGroupDescribeRequest(group_ids=["g"]), RequestContext(broker, 0)).groups
+        assert [group.error_code for group in groups] == [code]
