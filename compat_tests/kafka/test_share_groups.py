@@ -11,6 +11,7 @@ from compat_tests.kafka.serving import serving
 from compat_tests.kafka.tool_host import SOURCES, ToolHost
 
 TIMEOUT_S = 170
+TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
 def test_every_call_of_a_share_consumer(tools: ToolHost, either: str) -> None:
@@ -34,3 +35,27 @@ def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, ka
         assert turn(kafka.bootstrap, "2", "2") == ["2=value2x3 5=value5x3", "0:ok"]
     with serving(kafka.data) as broker:
         assert turn(broker.bootstrap, "1", "5") == ["5=value5x4", "0:ok"]
+
+
+def test_kafkas_tool_for_share_groups(tools: ToolHost, either: str) -> None:
+    """The same answers but for the start offset, which Kafka persists one write later."""
+    name = "share-travel"
+
+    def run(*arguments: str) -> list[list[str]]:
+        done = tools.run(TOOL, "--bootstrap-server", either, *arguments)
+        assert done.status == 0, done.stderr
+        return [line.split() for line in done.stdout.splitlines() if line.strip()]
+
+    assert tools.run("ShareCalls", either, "6", "0", "1", "3", timeout_s=TIMEOUT_S).status == 0
+    assert [name] in run("--list")
+    described = run("--describe", "--group", name)
+    assert described[0] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG"]
+    assert [*described[1][:3], described[1][4]] == [name, name, "0", "3"]
+    assert "Empty" in run("--describe", "--group", name, "--state")[1]
+    topic = ("--group", name, "--topic", name)
+    assert run("--reset-offsets", *topic, "--to-earliest", "--execute")[1] == [name, name, "0", "0"]
+    assert run("--describe", "--group", name)[1] == [name, name, "0", "0", "6"]
+    assert run("--delete-offsets", *topic)[1] == [name, "Successful"]
+    assert run("--describe", "--group", name)[0][3:] == ["has", "no", "offset", "information."]
+    run("--delete", "--group", name)
+    assert [name] not in run("--list")
