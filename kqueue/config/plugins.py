@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import BUILT_IN, PluginSource, Registry, import_object, name_of
 from kqueue.base.settings import ANY, Config, Scope, Setting, SettingType
+from kqueue.groups.assignors import ASSIGNORS, AssignorFactory, assignor_names
 from kqueue.log.policies import POLICIES, CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.records.codecs import CODECS, Codec
@@ -21,6 +22,7 @@ from kqueue.storage import STORAGES, Storage
 T = TypeVar("T")
 BROKER = "Broker(...)"
 POLICIES_SETTING = "kqueue.cleanup.policies"
+ASSIGNORS_SETTING = "group.consumer.assignors"
 
 
 class Contract(NamedTuple):
@@ -41,6 +43,7 @@ class Contract(NamedTuple):
 CONTRACTS: tuple[Contract, ...] = (
     Contract("codec", CODECS.group, CODECS, "kqueue.codecs", "check_codec"),
     Contract("partitioner", PARTITIONERS.group, PARTITIONERS, "kqueue.partitioners", "check_partitioner"),
+    Contract("assignor", ASSIGNORS.group, ASSIGNORS, ASSIGNORS_SETTING, "check_assignor"),
     Contract("cleanup-policy", POLICIES.group, POLICIES, POLICIES_SETTING, "check_cleanup_policy"),
     Contract("storage", STORAGES.group, STORAGES, "kqueue.storage", "check_storage"),
     Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
@@ -89,6 +92,7 @@ class PluginObjects:
     cleanup_policies: Sequence[CleanupPolicy] = ()
     storage: Callable[[str], Storage] | None = None
     metadata: Callable[[str], MetadataStore] | None = None
+    assignors: Mapping[str, AssignorFactory] = field(default_factory=dict)
 
 
 def plugin_sources() -> list[PluginSource]:
@@ -119,6 +123,11 @@ def register_plugins(config: Config, objects: PluginObjects | None = None) -> It
                 _use_partitioner(used, text)
         for name, factory in objects.partitioners.items():
             used.enter_context(PARTITIONERS.added(name, factory, BROKER))
+        for name, assignor in objects.assignors.items():
+            used.enter_context(ASSIGNORS.added(name, assignor, BROKER))
+        for text in config[ASSIGNORS_SETTING]:
+            with _naming(ASSIGNORS_SETTING, text):
+                _use_assignor(used, text)
         used.enter_context(register_policies(config, objects))
         yield
 
@@ -169,10 +178,21 @@ def _use_codec(used: ExitStack, text: str) -> None:
 
 
 def _use_partitioner(used: ExitStack, text: str) -> None:
+    _add_named_path(used, PARTITIONERS, text)
+
+
+def _use_assignor(used: ExitStack, text: str) -> None:
+    if "=" in text or ":" in text:
+        _add_named_path(used, ASSIGNORS, text)
+    else:
+        assignor_names([text])
+
+
+def _add_named_path(used: ExitStack, registry: Registry[Any], text: str) -> None:
     name, equals, path = text.partition("=")
     if not equals or not name.strip() or ":" not in path:
         raise PluginError("expected name=module:Class")
-    _add_path(used, PARTITIONERS, path.strip(), name.strip())
+    _add_path(used, registry, path.strip(), name.strip())
 
 
 def _use_policy(used: ExitStack, text: str) -> None:

@@ -30,6 +30,7 @@ from kqueue.embedded.inspection.mixin import InspectionMixin
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
 from kqueue.embedded.request_log import RequestLog
 from kqueue.embedded.settings import setting_values, with_bound_ports
+from kqueue.groups.assignors import AssignorFactory
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata.memory import MemoryStore
 from kqueue.network.interception import BrokerHooks
@@ -62,8 +63,8 @@ class Broker(InspectionMixin):
             clients against it.
         snapshot: begin with a copy of this folder (of `snapshot`, or of a stopped Kafka), in
             memory, or in `path`, which must be empty.
-        storage, metadata, codecs, partitioners (by name), cleanup_policies: plugins as objects,
-            registered while it runs; see `plugin_arguments`.
+        storage, metadata, codecs, partitioners (by name), cleanup_policies, assignors (by name):
+            plugins as objects, registered while it runs; see `plugin_arguments`.
     Raises: SettingError: an unknown setting (the message suggests the nearest name) or a bad value.
     """
 
@@ -80,11 +81,12 @@ class Broker(InspectionMixin):
         codecs: Sequence[Codec] = (),
         partitioners: Mapping[str, PartitionerFactory] | None = None,
         cleanup_policies: Sequence[CleanupPolicy] = (),
+        assignors: Mapping[str, AssignorFactory] | None = None,
         **keywords: object,
     ) -> None:
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
-        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies)
+        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies, assignors)
         keywords = self._plugins.keywords(keywords, settings or {}, path)
         self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)

@@ -1,5 +1,5 @@
 """PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=...,
-codecs=..., partitioners=..., cleanup_policies=...)`.
+codecs=..., partitioners=..., cleanup_policies=..., assignors=...)`.
 
 A storage or metadata store may be an object: the program owns it, through restarts and after the
 stop, and it is the one data folder, whatever `path` says. Or it is a callable that takes a data
@@ -15,6 +15,7 @@ from typing import Any
 from kqueue.base.errors import SettingError
 from kqueue.config.plugins import PluginObjects, object_of
 from kqueue.config.properties import keyword_name
+from kqueue.groups.assignors import AssignorFactory
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.metadata.memory import MemoryStore
@@ -38,6 +39,7 @@ class PluginArguments:
         codecs: Sequence[Codec],
         partitioners: Mapping[str, PartitionerFactory] | None,
         cleanup_policies: Sequence[CleanupPolicy],
+        assignors: Mapping[str, AssignorFactory] | None,
     ) -> None:
         """Raises PluginError: an argument does not fulfil its contract."""
         self.storages: list[Storage] | None = None
@@ -52,7 +54,9 @@ class PluginArguments:
             open_store = metadata
         elif metadata is not None:
             self.store = metadata if type(metadata) in _NAMES else object_of(METADATA_STORES, metadata, "metadata")
-        self.objects = PluginObjects(tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store)
+        self.objects = PluginObjects(
+            tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store, dict(assignors or {})
+        )
         self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata}
 
     def keywords(

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "check_assignor",
     "check_cleanup_policy",
     "check_codec",
     "check_metadata_store",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from kqueue.testing.assignor_checks import check_assignor
     from kqueue.testing.codec_checks import check_codec
     from kqueue.testing.fault_injection import faults
     from kqueue.testing.metadata_store_checks import check_metadata_store
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from kqueue.testing.storage_checks import check_storage
 
 _MODULES = {
+    "check_assignor": "assignor_checks",
     "check_cleanup_policy": "policy_checks",
     "check_codec": "codec_checks",
     "check_metadata_store": "metadata_store_checks",

@@ -23,6 +23,7 @@ USERS_WIDTH = 30  # columns; where fewer are left beside the table, its users st
 TITLES = {
     "codec": "Codecs",
     "partitioner": "Partitioners",
+    "assignor": "Assignors",
     "cleanup-policy": "Cleanup policies",
     "storage": "Storages",
     "metadata-store": "Metadata stores",
@@ -55,7 +56,8 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
 
     USED BY is what the broker says that answers at --bootstrap-server: topics by their
     cleanup.policy, compression.type and kqueue.partitioner, brokers by kqueue.storage,
-    kqueue.metadata and kqueue.codecs. Where no broker answers it is left out.
+    kqueue.metadata, kqueue.codecs and group.consumer.assignors. Where no broker answers it is left
+    out.
     """
     usage, trouble = NOBODY, None
     try:

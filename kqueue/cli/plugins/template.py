@@ -29,6 +29,7 @@ class Kind(NamedTuple):
         prefix: of distributions, e.g. ``kqueue-codec``. suffix: of the class.
         target: object that the entry point names; None: the class.
         summary: of the distribution, in its pyproject.toml.
+        test_dependencies: what its test needs beside pytest and kqueue.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Kind(NamedTuple):
     target: str | None
     summary: str
     dependencies: tuple[str, ...] = ()
+    test_dependencies: tuple[str, ...] = ()
 
 
 KINDS = {
@@ -44,6 +46,14 @@ KINDS = {
     for kind in (
         Kind("codec", "kqueue-codec", "Codec", "CODEC", "A compression codec for kqueue."),
         Kind("partitioner", "kqueue-partitioner", "Partitioner", None, "A partitioner for kqueue."),
+        Kind(
+            "assignor",
+            "kqueue-assignor",
+            "Assignor",
+            None,
+            "A server-side assignor for kqueue.",
+            test_dependencies=("confluent-kafka>=2.16",),
+        ),
         Kind("cleanup-policy", "kqueue-cleanup", "Policy", "POLICY", "A cleanup policy for kqueue."),
         Kind("storage", "kqueue-storage", "Storage", "open_storage", "A storage for kqueue."),
         Kind("metadata-store", "kqueue-metadata", "Store", "open_store", "A metadata store for kqueue."),
@@ -115,6 +125,7 @@ def _values(kind: Kind, name: str, author: Mapping[str, str] | None) -> dict[str
         "group": group_of(kind),
         "summary": kind.summary,
         "dependencies": "".join(f", {_toml(text)}" for text in kind.dependencies),
+        "test_dependencies": "".join(f", {_toml(text)}" for text in kind.test_dependencies),
         "authors": f"authors = [{{ {', '.join(f'{key} = {_toml(text)}' for key, text in author.items())} }}]\n"
         if author
         else "",

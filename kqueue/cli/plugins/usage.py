@@ -12,7 +12,12 @@ from kqueue.cli.effective_settings import broker_settings, topic_settings
 UNKNOWN_CODECS = {"producer"}  # the codec of the producer, not known here
 OTHER_NAMES = {"uncompressed": "none"}
 TOPIC_SETTINGS = {"compression.type": "codec", "cleanup.policy": "cleanup-policy", "kqueue.partitioner": "partitioner"}
-BROKER_SETTINGS = {"kqueue.storage": "storage", "kqueue.metadata": "metadata-store", "kqueue.codecs": "codec"}
+BROKER_SETTINGS = {
+    "kqueue.storage": "storage",
+    "kqueue.metadata": "metadata-store",
+    "kqueue.codecs": "codec",
+    "group.consumer.assignors": "assignor",
+}
 Users = dict[str, dict[str, set[Any]]]
 
 

@@ -128,7 +128,7 @@ def _described(server: Server, name: str) -> tuple[str, str | None, tuple[Member
     groups = server.broker.groups
     consumer = groups.consumer.find(name)
     if consumer is not None:
-        assignor = consumer.preferred_assignor(groups.config.assignors[0])
+        assignor = consumer.preferred_assignor(groups.config.assignors)
         return consumer.state.value, assignor, tuple(_consumer(server, one) for one in consumer.members.values())
     try:
         described = groups.describe(name)

@@ -13,11 +13,13 @@ from kqueue.groups.assignors.contract import (
     AssignorTopic,
     AssignorWork,
 )
+from kqueue.groups.assignors.guarded_assignor import GuardedAssignorFactory
 from kqueue.groups.assignors.range import RangeAssignor
 from kqueue.groups.assignors.uniform import UniformAssignor
 
 __all__ = [
     "ASSIGNORS",
+    "KAFKA_NAMES",
     "Assignment",
     "Assignor",
     "AssignorFactory",
@@ -35,14 +37,16 @@ KAFKA_NAMES = {f"{KAFKA_PACKAGE}UniformAssignor": "uniform", f"{KAFKA_PACKAGE}Ra
 def assignor_names(setting: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the assignors in `group.consumer.assignors`.
 
+    Each item is NAME, NAME=module:Class (registered already), or a class of `KAFKA_NAMES`.
+
     Raises: PluginError: there is no assignor of one of these names.
     """
-    names = tuple(KAFKA_NAMES.get(name, name) for name in setting)
+    names = tuple(KAFKA_NAMES.get(item, item).partition("=")[0].strip() for item in setting)
     for name in names:
         ASSIGNORS.get(name)
     return names
 
 
-ASSIGNORS: Registry[AssignorFactory] = Registry("kqueue.assignors", "assignor")
+ASSIGNORS: Registry[AssignorFactory] = Registry("kqueue.assignors", "assignor", guard=GuardedAssignorFactory)
 ASSIGNORS.add("uniform", UniformAssignor)
 ASSIGNORS.add("range", RangeAssignor)

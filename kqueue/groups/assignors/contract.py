@@ -1,7 +1,8 @@
 """Contract of a server-side assignor: which member of a group reads which partitions.
 
 Plugins register an assignor class, called without arguments, under the entry-point group
-`kqueue.assignors`.
+`kqueue.assignors`. A broker loads one only if its setting `group.consumer.assignors` names it:
+members may ask for those assignors, and for no others.
 """
 
 from __future__ import annotations
@@ -47,13 +48,18 @@ class Assignor(Protocol):
         """Return each partition of each topic to one of the members that subscribe to the topic.
 
         A generator: it yields None at least every millisecond of work, so that other requests are
-        served meanwhile, and returns the assignment.
+        served meanwhile, and returns the assignment. The same arguments give the same assignment,
+        in every process. It must not change its arguments.
 
         Args:
             members: sorted by member id.
-            topics: every topic that a member names, by id.
+            topics: every topic that a member names, by id, in no order.
         Returns: an assignment that gives no partition to two members, and none to a member that
-            does not subscribe to its topic. The broker refuses others, and keeps the former one.
+            does not subscribe to its topic.
+        Raises: what it likes. The group keeps its former target if it raises, returns anything
+            else, or takes more than 30 s; the broker logs one line and tries again when the group
+            changes, or a minute later.
+        Thread: the broker's own, in slices.
         """
         ...
 

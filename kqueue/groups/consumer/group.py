@@ -5,8 +5,9 @@ Each change is made in memory and added to `Changes` with its record and its rev
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from kqueue.base.errors import FencedInstanceId, UnknownMember
 from kqueue.groups.consumer.member import (
@@ -57,6 +58,8 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         """Version of the topics' metadata of which `regexes` are."""
         self.regexes_ms = 0.0
         """When the patterns were resolved last (monotonic clock)."""
+        self.failed_assignment = 0, -math.inf
+        """Group epoch whose assignment failed last, and when that was logged (monotonic ms)."""
         self.is_resolving = False
         self.has_new_patterns = False
         """Whether a pattern was added that is not in `regexes`."""
@@ -98,9 +101,13 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         regex = self.regexes.get(subscription.regex)
         return names if regex is None else names | regex.topics
 
-    def preferred_assignor(self, default: str) -> str:
-        """Return the assignor that most members prefer; `default` if none prefers one."""
-        return max(sorted(self._assignors), key=self._assignors.__getitem__, default=default)
+    def preferred_assignor(self, served: Sequence[str]) -> str:
+        """Return which of the `served` assignors most members prefer; the first if none does.
+
+        Members of a log may prefer an assignor that the broker's settings do not name any more.
+        """
+        named = sorted(name for name in self._assignors if name in served)
+        return max(named, key=self._assignors.__getitem__, default=served[0])
 
     def owner(self, topic: bytes, partition: int) -> str | None:
         """Return the member that owns, or still revokes, a partition; None: nobody does."""

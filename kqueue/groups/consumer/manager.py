@@ -355,7 +355,7 @@ class ConsumerGroupManager:
         members = [
             ConsumerMemberDescription(member, group.target_of(member_id)) for member_id, member in group.members.items()
         ]
-        assignor = group.preferred_assignor(self._config.assignors[0])
+        assignor = group.preferred_assignor(self._config.assignors)
         return ConsumerGroupDescription(group.state.value, group.epoch, group.target_epoch, assignor, members)
 
 

@@ -90,8 +90,9 @@ SETTINGS: tuple[Setting, ...] = (
         "group.consumer.assignors",
         SettingType.LIST,
         ["uniform", "range"],
-        Validator("names of assignors, comma separated", bool),
-        "Assignors that members of consumer groups may ask for; the first is the default.",
+        Validator("names of assignors, or name=module:Class, comma separated", bool),
+        "Assignors that members of consumer groups may ask for, comma separated: uniform, range, names of plugins, "
+        "or name=module:Class; the first is the default.",
     ),
     _row(
         "group.coordinator.rebalance.protocols",

@@ -6,21 +6,30 @@ patterns, runs in slices beside other requests; its result is a step of its own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError
 from kqueue.base.slice_queue import SliceQueue
-from kqueue.base.sliced_task import SlicedWork, run_to_end
+from kqueue.base.sliced_task import SlicedWork, run_slice
 from kqueue.groups.consumer.group import TOPIC_BYTES, ConsumerGroup
 from kqueue.groups.consumer.patterns import compile_pattern, matching_topics
-from kqueue.groups.consumer.target_assignment import TargetAssignment, compute_target, work_size
+from kqueue.groups.consumer.target_assignment import AssignmentFailed, TargetAssignment, compute_target, work_size
 from kqueue.groups.log.consumer_records import ResolvedRegex
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
 from kqueue.groups.modern.topics import metadata_hash
 
 logger = logging.getLogger("kqueue.groups")
+INLINE_MS = 5
+"""What a small group's assignment takes within a heartbeat at most; an assignor that takes longer
+goes on beside the other requests.
+"""
+ASSIGNMENT_MS_MAX = 30_000
+"""Time within which an assignor must end."""
+RETRY_MS = 60_000
+"""Time after which a failed assignment of the same group epoch is tried again."""
 INLINE_SIZE_MAX = 500
 """Members and partitions of a group that is assigned within a heartbeat: about a millisecond."""
 PATTERN_REFRESH_MS_MIN = 10_000
@@ -72,22 +81,57 @@ class Subscriptions:
         interval_ms = self._config.assignment_interval.of(self._settings(group.group_id))
         if 0 <= self._clock.wall_ms() - group.target_ms < interval_ms:
             return
-        work = compute_target(group, self._topics, group.preferred_assignor(self._config.assignors[0]))
-        if work_size(group, self._topics) <= INLINE_SIZE_MAX:
-            self._apply_target(changes, group, run_to_end(work))
+        failed_epoch, failed_ms = group.failed_assignment
+        epoch = group.epoch
+        if epoch == failed_epoch and self._clock.monotonic_ms() < failed_ms + RETRY_MS:
             return
+        work = compute_target(group, self._topics, group.preferred_assignor(self._config.assignors))
+        if work_size(group, self._topics) <= INLINE_SIZE_MAX:
+            try:
+                run_slice(work, self._clock, INLINE_MS)
+            except StopIteration as end:
+                self._apply_target(changes, group, end.value)
+                return
+            except KqueueError as error:
+                self._note_failure(group, epoch, error)
+                return
         group.is_assigning = True
         self._slices.add(self._assign(group, work))
 
     def _assign(self, group: ConsumerGroup, work: SlicedWork[TargetAssignment]) -> SlicedWork[None]:
+        epoch = group.epoch
         try:
-            target = yield from work
+            target = yield from self._within_time(work)
         except KqueueError as error:
-            logger.error("group %r keeps its assignment: %s", group.group_id, error)
+            self._note_failure(group, epoch, error)
         else:
             self._queue.submit(group.group_id, lambda changes: self._apply_target(changes, group, target))
         finally:
             group.is_assigning = False
+
+    def _within_time(self, work: SlicedWork[TargetAssignment]) -> SlicedWork[TargetAssignment]:
+        """Return the result of `work`. Raises AssignmentFailed: it takes too long."""
+        end_ms = self._clock.monotonic_ms() + ASSIGNMENT_MS_MAX
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                target: TargetAssignment = end.value
+                return target
+            if self._clock.monotonic_ms() >= end_ms:
+                with contextlib.suppress(Exception):  # a plugin may object
+                    work.close()
+                raise AssignmentFailed(f"the assignor did not end within {ASSIGNMENT_MS_MAX // 1000} s")
+            yield None
+
+    def _note_failure(self, group: ConsumerGroup, epoch: int, error: KqueueError) -> None:
+        """Log why a group keeps its former target; once a minute at most for each group."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= group.failed_assignment[1] + RETRY_MS:
+            logger.error("group %r keeps its former assignment: %s", group.group_id, error)
+            group.failed_assignment = epoch, now_ms
+        else:
+            group.failed_assignment = epoch, group.failed_assignment[1]
 
     def _apply_target(self, changes: Changes, group: ConsumerGroup, target: TargetAssignment) -> None:
         if self._groups.get(group.group_id) is not group or target.epoch <= group.target_epoch:

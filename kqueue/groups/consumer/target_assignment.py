@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.assignors import ASSIGNORS, AssignorMember, AssignorTopic
-from kqueue.groups.assignors import Assignment as AssignorResult
+from kqueue.groups.assignors.result_check import InvalidAssignment, check_assignment
 from kqueue.groups.consumer.group import NOTHING, ConsumerGroup
 from kqueue.groups.consumer.member import Assignment, ConsumerGroupMember
 from kqueue.groups.log.consumer_records import Record
@@ -61,12 +61,14 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
     by_id = {topic.id: topic for topic in by_name.values()}
     try:
         result = yield from ASSIGNORS.get(assignor)().assign(assignor_members, by_id)
-        yield from _check(result, {member.member_id: member for member in assignor_members}, by_id)
+        yield from check_assignment(result, {member.member_id: member for member in assignor_members}, by_id)
+    except InvalidAssignment as error:
+        raise AssignmentFailed(f"{ASSIGNORS.entry(assignor).title('assignor')} broke its contract: {error}") from error
     except KqueueError:
         raise
     except Exception as error:
         raise AssignmentFailed(
-            f"the assignor {assignor!r} failed for group {group.group_id!r}: {type(error).__name__}: {error}"
+            f"{ASSIGNORS.entry(assignor).title('assignor')} failed: {type(error).__name__}: {error}"
         ) from error
     changed: dict[str, tuple[Assignment, Record]] = {}
     for member_id, _ in members:
@@ -81,24 +83,3 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
 def _assignor_member(member: ConsumerGroupMember, topics: frozenset[bytes], current: Assignment) -> AssignorMember:
     subscription = member.subscription
     return AssignorMember(member.member_id, subscription.instance_id, subscription.rack_id, topics, current)
-
-
-def _check(
-    result: AssignorResult, members: Mapping[str, AssignorMember], topics: Mapping[bytes, AssignorTopic]
-) -> SlicedWork[None]:
-    """Raise AssignmentFailed if a partition has two members, or one that did not ask for it."""
-    taken: dict[bytes, set[int]] = {topic: set() for topic in topics}
-    for member_id, assigned in result.items():
-        member = members.get(member_id)
-        if member is None:
-            raise AssignmentFailed(f"the assignor gave partitions to {member_id!r}, who is no member")
-        for topic, indexes in assigned.items():
-            if topic not in member.topics:
-                raise AssignmentFailed(f"the assignor gave {member_id!r} a topic to which it does not subscribe")
-            for index in indexes:
-                if index in taken[topic] or not 0 <= index < topics[topic].partition_count:
-                    raise AssignmentFailed(
-                        f"the assignor gave partition {index} of {topics[topic].name!r} twice, or it does not exist"
-                    )
-                taken[topic].add(index)
-        yield None

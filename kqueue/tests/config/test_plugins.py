@@ -20,6 +20,7 @@ from kqueue.config.plugins import (
     storage_factory,
 )
 from kqueue.config.properties import read_config
+from kqueue.groups.assignors import ASSIGNORS
 from kqueue.log.policies import POLICIES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS, make_partitioner
@@ -37,6 +38,7 @@ def test_every_contract_has_its_registry_setting_and_checker() -> None:
     assert [row.kind for row in CONTRACTS] == [
         "codec",
         "partitioner",
+        "assignor",
         "cleanup-policy",
         "storage",
         "metadata-store",
@@ -56,6 +58,7 @@ def test_plugins_of_settings_are_registered_while_a_broker_runs() -> None:
         kqueue_codecs=f"{HERE}:MARKED,{HERE}:NAMED_GZIP",
         kqueue_partitioners=f"last={HERE}:LastPartition",
         kqueue_cleanup_policies=f"{HERE}:NEVER,delete",
+        group_consumer_assignors="uniform,first=kqueue.tests.groups.assignors.plugins:FirstTakesAll",
     )
     with register_plugins(settings):
         assert CODECS.get("marked").compress(b"x").startswith(b"mine:")
@@ -63,12 +66,13 @@ def test_plugins_of_settings_are_registered_while_a_broker_runs() -> None:
         assert (CODECS.get("gzip").name, CODECS.by_id(1)) == ("named-gzip", CODECS.get("named-gzip"))
         assert make_partitioner("last").partition(b"key", 9) == 8
         assert POLICIES.get("never") is NEVER
+        assert ASSIGNORS.entry("first").origin == "settings (kqueue.tests.groups.assignors.plugins:FirstTakesAll)"
         with register_plugins(settings):  # another broker with the same settings
             pass
         assert POLICIES.get("never") is NEVER
     assert CODECS.by_id(5) is None
     assert CODECS.get("gzip").name == "gzip"
-    for registry, name in ((CODECS, "marked"), (PARTITIONERS, "last"), (POLICIES, "never")):
+    for registry, name in ((CODECS, "marked"), (PARTITIONERS, "last"), (POLICIES, "never"), (ASSIGNORS, "first")):
         assert name not in registry.names()  # type: ignore[attr-defined]
 
 
@@ -108,6 +112,10 @@ def test_failed_registration_removes_earlier_ones() -> None:
         ("kqueue.partitioners", f"x={HERE}:NO_CODEC", "expected a class, or a callable that takes a random.Random"),
         ("kqueue.cleanup.policies", f"{HERE}:NeverPolicy", "expected an instance, found the class NeverPolicy"),
         ("kqueue.cleanup.policies", "delet", "did you mean 'delete'"),
+        ("group.consumer.assignors", "unifrm", "group.consumer.assignors=unifrm: no assignor is called 'unifrm'; did"),
+        ("group.consumer.assignors", f"{HERE}:LastPartition", "expected name=module:Class"),
+        ("group.consumer.assignors", f"x={HERE}:NO_CODEC", "expected a class, or a callable without arguments"),
+        ("group.consumer.assignors", f"range={HERE}:LastPartition", "already held by 'range' of kqueue"),
     ],
 )
 def test_unusable_plugin_is_reported_with_its_setting(setting: str, value: str, words: str) -> None:

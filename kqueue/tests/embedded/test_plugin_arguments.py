@@ -16,6 +16,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import InvalidConfig, ListenFailed, PluginError, SettingError
+from kqueue.groups.assignors import ASSIGNORS
 from kqueue.log.policies import POLICIES
 from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import Record, iter_records
@@ -24,6 +25,7 @@ from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.tests.embedded.test_broker import ask, fetch, produce
+from kqueue.tests.groups.assignors.plugins import FirstTakesAll
 from kqueue.tests.plugged import MARKED, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -61,7 +63,7 @@ def given() -> set[str]:
     """Return the names in the registries that are not built in."""
     return {
         entry.name
-        for registry in (CODECS, PARTITIONERS, POLICIES)
+        for registry in (CODECS, PARTITIONERS, ASSIGNORS, POLICIES)
         for entry in registry
         if entry.origin == "Broker(...)"
     }
@@ -75,15 +77,16 @@ def test_objects_are_registered_while_it_runs_and_after_a_restart() -> None:
         codecs=[MARKED],
         partitioners={"last": LastPartition},
         cleanup_policies=[NEVER],
-        settings={"log.cleanup.policy": "never"},
+        assignors={"first": FirstTakesAll},
+        settings={"log.cleanup.policy": "never", "group.consumer.assignors": "first"},
     )
     assert given() == set()
     with broker:
-        assert given() == {"marked", "last", "never"}
+        assert given() == {"marked", "last", "never", "first"}
         broker.create_topic("t", kqueue_partitioner="last", cleanup_policy="never,delete")
         assert send(broker, "t", records_of(b"one", codec="marked"))[0].error_code == 0
         broker.restart()
-        assert given() == {"marked", "last", "never"}
+        assert given() == {"marked", "last", "never", "first"}
         assert b"mine:" in fetch(broker.bootstrap, "t")
     assert given() == set()
     with broker, pytest.raises(InvalidConfig, match="no partitioner is called 'lst'; did you mean 'last'"):

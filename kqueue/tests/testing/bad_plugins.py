@@ -7,11 +7,13 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kqueue.base.settings import TopicConfig
+from kqueue.groups.assignors import AssignorMember, AssignorTopic, AssignorWork
+from kqueue.groups.assignors.range import RangeAssignor
 from kqueue.log.policies import Cleanup, CommittedOffsets, LogView
 from kqueue.metadata import MetadataStore
 from kqueue.metadata.sqlite import SqliteStore
@@ -87,6 +89,26 @@ class Partitioner(Murmur2Partitioner):
         if key == b"":
             self.harm()
         return super().partition(key, count, **more)
+
+
+class AssignorFactory:
+    name = "bad"
+
+    def __init__(self, harm: Callable[[], None]) -> None:
+        self.harm = harm
+
+    def __call__(self) -> BadAssignor:
+        return BadAssignor(self.harm)
+
+
+class BadAssignor(RangeAssignor):
+    def __init__(self, harm: Callable[[], None]) -> None:
+        self.harm = harm
+
+    def assign(self, members: Sequence[AssignorMember], topics: Mapping[bytes, AssignorTopic]) -> AssignorWork:
+        if members:
+            self.harm()
+        return super().assign(members, topics)
 
 
 class Policy:

@@ -21,6 +21,7 @@ import kqueue.testing
 from kqueue.config.plugins import CONTRACTS as CONTRACTS_OF_PLUGINS
 from kqueue.records.codecs import CODECS
 from kqueue.testing import (
+    check_assignor,
     check_cleanup_policy,
     check_codec,
     check_metadata_store,
@@ -29,11 +30,11 @@ from kqueue.testing import (
     isolation,
 )
 from kqueue.tests.testing import bad_plugins
-from kqueue.tests.testing.bad_plugins import Codec, Factory, Policy, StorageOpener, StoreOpener
+from kqueue.tests.testing.bad_plugins import AssignorFactory, Codec, Factory, Policy, StorageOpener, StoreOpener
 
 # per contract: its checker, a plugin with a selectable failure, the plugin's name, and the check
 # and the call in which it fails
-CONTRACTS: dict[str, tuple[Callable[..., None], Any, str, str, str]] = {
+CONTRACTS: dict[str, tuple[Callable[..., object], Any, str, str, str]] = {
     "codec": (
         check_codec,
         Codec,
@@ -47,6 +48,13 @@ CONTRACTS: dict[str, tuple[Callable[..., None], Any, str, str, str]] = {
         "partitioner 'bad'",
         "it returns a partition of the topic",
         r"partition\(key=b'', count=",
+    ),
+    "assignor": (
+        check_assignor,
+        AssignorFactory,
+        "assignor 'bad'",
+        "it gives each partition to one subscriber at most",
+        r"assign\(members=\[AssignorMember",
     ),
     "policy": (
         check_cleanup_policy,
@@ -73,7 +81,7 @@ def wait_until(true: Callable[[], bool], within_s: float = 20) -> None:
         threading.Event().wait(0.01)
 
 
-def failure_message(check: Callable[..., None], plugin: object, **options: Any) -> str:
+def failure_message(check: Callable[..., object], plugin: object, **options: Any) -> str:
     """Return the checker's message for a plugin that fails a check."""
     with pytest.raises(AssertionError) as raised:
         check(plugin, **options)

@@ -34,7 +34,11 @@ def test_control_characters_of_a_broker_are_escaped() -> None:
 def test_where_no_metadata_store_is_named_the_storage_decides(tmp_path: Path) -> None:
     with Broker(path=tmp_path) as broker:
         usage = ask(broker.bootstrap)
-    assert usage.brokers == {"storage": {"local": {1}}, "metadata-store": {"sqlite": {1}}}
+    assert usage.brokers == {
+        "storage": {"local": {1}},
+        "metadata-store": {"sqlite": {1}},
+        "assignor": {"uniform": {1}, "range": {1}},
+    }
 
 
 def test_no_broker_is_an_error() -> None:

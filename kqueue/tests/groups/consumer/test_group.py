@@ -33,7 +33,8 @@ def test_indexes_follow_the_members() -> None:
     group = filled()
     assert group.subscribed_topics() == {"t", "u"}
     assert [group.owner(T, index) for index in range(3)] == ["m", "m", None]
-    assert group.preferred_assignor("uniform") == "range"
+    assert group.preferred_assignor(["uniform", "range"]) == "range"
+    assert group.preferred_assignor(["uniform", "other"]) == "uniform"
     assert group.reads_topic("u")
     group.remove_member(Changes(), "m")
     assert not group.subscribed_topics()

@@ -20,4 +20,4 @@ def test_members_choose_the_assignor() -> None:
     world.consume("b", topics=["t", "u"], assignor="range")
     group = world.consumer_group()
     assert group.target_of("a") == {T: {0, 1}, U: {0}}
-    assert group.preferred_assignor("uniform") == "range"
+    assert group.preferred_assignor(["uniform", "range"]) == "range"

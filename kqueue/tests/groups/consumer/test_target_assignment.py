@@ -1,47 +1,34 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from kqueue.base.sliced_task import run_to_end
-from kqueue.groups.assignors import ASSIGNORS, AssignorMember, AssignorTopic, AssignorWork
+from kqueue.groups.assignors import ASSIGNORS
 from kqueue.groups.consumer import subscriptions
 from kqueue.groups.consumer.target_assignment import AssignmentFailed, compute_target
+from kqueue.tests.groups.assignors.plugins import returning
 from kqueue.tests.groups.consumer.consumers import T, U, indexes
 from kqueue.tests.groups.support import World
-
-
-class Wrong:
-    """An assignor that returns what it is told to."""
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-    def assign(self, members: Sequence[AssignorMember], topics: Mapping[bytes, AssignorTopic]) -> AssignorWork:
-        yield None
-        if isinstance(self.result, Exception):
-            raise self.result
-        return self.result  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
     ("result", "words"),
     [
         ({"m": {T: [0]}, "n": {T: [0]}}, "twice"),
-        ({"m": {T: [4]}}, "does not exist"),
+        ({"m": {T: [4]}}, "no partition 4"),
         ({"m": {U: [0]}}, "does not subscribe"),
         ({"x": {T: [0]}}, "no member"),
-        (RuntimeError("no"), "RuntimeError: no"),
-        (None, "AttributeError"),
+        (None, "returned NoneType"),
     ],
 )
 def test_a_wrong_assignment_is_refused(result: Any, words: str) -> None:
     world = World()
     world.consume("m")
     world.consume("n")
-    with ASSIGNORS.added("wrong", lambda: Wrong(result), "test"), pytest.raises(AssignmentFailed, match=words):
+    named = f"assignor 'wrong' of a test broke its contract: .*{words}"
+    with ASSIGNORS.added("wrong", returning(result), "a test"), pytest.raises(AssignmentFailed, match=named):
         run_to_end(compute_target(world.consumer_group(), world.topics, "wrong"))
 
 
