@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError
+from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork, run_slice
 from kqueue.groups.consumer.group import TOPIC_BYTES, ConsumerGroup
@@ -32,6 +34,8 @@ RETRY_MS = 60_000
 """Time after which a failed assignment of the same group epoch is tried again."""
 INLINE_SIZE_MAX = 500
 """Members and partitions of a group that is assigned within a heartbeat: about a millisecond."""
+PART_MEMBERS = 500
+"""Members of whom one step sets the target: about 3 ms."""
 PATTERN_REFRESH_MS_MIN = 10_000
 """Time between two resolutions of known patterns, as topics come. Source: Kafka."""
 
@@ -99,15 +103,30 @@ class Subscriptions:
         self._slices.add(self._assign(group, work))
 
     def _assign(self, group: ConsumerGroup, work: SlicedWork[TargetAssignment]) -> SlicedWork[None]:
+        """Compute a large assignment and apply it in parts; the epoch comes last."""
         epoch = group.epoch
         try:
             target = yield from self._within_time(work)
+            changed = list(target.changed.items())
+            parts: list[Promise[None]] = []
+            for start in range(0, len(changed), PART_MEMBERS):
+                part = TargetAssignment(target.epoch, dict(changed[start : start + PART_MEMBERS]))
+                parts.append(self._queue.submit(group.group_id, partial(self._put_targets, group=group, target=part)))
+                yield None
+            self._queue.submit(group.group_id, lambda changes: self._finish(changes, group, target.epoch, parts))
         except KqueueError as error:
             self._note_failure(group, epoch, error)
-        else:
-            self._queue.submit(group.group_id, lambda changes: self._apply_target(changes, group, target))
-        finally:
             group.is_assigning = False
+        except Exception:
+            group.is_assigning = False
+            raise
+
+    def _finish(self, changes: Changes, group: ConsumerGroup, epoch: int, parts: Sequence[Promise[None]]) -> None:
+        """Begin the epoch, unless a part could not be written: then all is computed again."""
+        group.is_assigning = False
+        is_whole = all(part.error is None for part in parts)
+        if is_whole and self._groups.get(group.group_id) is group and epoch > group.target_epoch:
+            group.set_target_epoch(changes, epoch, self._clock.wall_ms())
 
     def _within_time(self, work: SlicedWork[TargetAssignment]) -> SlicedWork[TargetAssignment]:
         """Return the result of `work`. Raises AssignmentFailed: it takes too long."""
@@ -134,12 +153,15 @@ class Subscriptions:
             group.failed_assignment = epoch, group.failed_assignment[1]
 
     def _apply_target(self, changes: Changes, group: ConsumerGroup, target: TargetAssignment) -> None:
+        self._put_targets(changes, group, target)
+        group.set_target_epoch(changes, target.epoch, self._clock.wall_ms())
+
+    def _put_targets(self, changes: Changes, group: ConsumerGroup, target: TargetAssignment) -> None:
         if self._groups.get(group.group_id) is not group or target.epoch <= group.target_epoch:
             return
         for member_id, (assignment, record) in target.changed.items():
             if member_id in group.members:
                 group.put_target(changes, member_id, assignment, record)
-        group.set_target_epoch(changes, target.epoch, self._clock.wall_ms())
 
     # --- patterns
 

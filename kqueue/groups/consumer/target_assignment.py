@@ -44,7 +44,7 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
     Raises: AssignmentFailed. PluginError: no assignor has this name.
     """
     epoch, members, targets = group.epoch, sorted(group.members.items()), dict(group.targets)
-    names = {member_id: group.topics_of(member.subscription) for member_id, member in members}
+    regexes = dict(group.regexes)
     by_name: dict[str, AssignorTopic] = {}
     for name in group.subscribed_topics():
         topic = topics.find(name)
@@ -53,7 +53,10 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
     ids_of: dict[frozenset[str], frozenset[bytes]] = {}
     assignor_members = []
     for member_id, member in members:
-        wanted = names[member_id]
+        wanted = frozenset(member.subscription.topics)
+        regex = regexes.get(member.subscription.regex)
+        if regex is not None:
+            wanted |= regex.topics
         if wanted not in ids_of:
             ids_of[wanted] = frozenset(by_name[name].id for name in wanted if name in by_name)
         assignor_members.append(_assignor_member(member, ids_of[wanted], targets.get(member_id, NOTHING)))
