@@ -23,7 +23,7 @@ RELEASE = 2
 RECORDS = 2000
 PARTITIONS = 8
 TURN_S = 0.2
-"""A turn lasts 50 ms at most; the rest is left to a slow machine."""
+"""Measured: 0.07, of which the client of this test, on the same loop, takes a part."""
 
 
 async def fetch(client: Client, server: Server, member: str, epoch: int, **fields: object) -> Any:
