@@ -392,8 +392,6 @@ def members_of_both_protocols(say: Dialogue) -> Iterator[Answer]:
     yield say.beat_classic("c1", 2)
     yield say.leave_classic("c2")
     yield say.describe()
-    say.wait(INTERVAL_MS)
-    yield say.send("n", 2)
     yield say.send("n", -1)
     yield say.listed()
     yield say.beat_classic("c1", 2)
