@@ -7,12 +7,14 @@ UniformAssignor.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 
 from kqueue.groups.assignors.contract import AssignorMember, AssignorTopic, AssignorWork
 
 Partition = tuple[bytes, int]
 Owned = dict[str, dict[bytes, list[int]]]
+Subscribers = dict[bytes, list[str]]
 
 
 class UniformAssignor:
@@ -41,9 +43,10 @@ class _Balance:
         if is_homogeneous:
             yield from self._fill_quotas()
         else:
-            yield from self._keep()
-            yield from self._hand_out()
-            yield from self._even_out()
+            taken = yield from self._keep()
+            subscribers = yield from self._subscribers()
+            yield from self._hand_out(taken, subscribers)
+            yield from self._even_out(subscribers)
         return self.owned
 
     # --- members with the same topics
@@ -92,7 +95,8 @@ class _Balance:
 
     # --- members with different topics
 
-    def _keep(self) -> Generator[None, None, None]:
+    def _keep(self) -> Generator[None, None, set[Partition]]:
+        """Let members keep what they have; return it."""
         taken: set[Partition] = set()
         for member in self.members:
             for each in self._current(member):
@@ -100,43 +104,62 @@ class _Balance:
                     taken.add(each)
                     self._give(member.member_id, *each)
             yield None
+        return taken
 
-    def _hand_out(self) -> Generator[None, None, None]:
+    def _hand_out(self, taken: set[Partition], subscribers: Subscribers) -> Generator[None, None, None]:
         """Give free partitions to the least loaded subscribers; topics with few of them first."""
-        subscribers = self._subscribers()
-        owned = {(topic, index) for topics in self.owned.values() for topic in topics for index in topics[topic]}
         for topic in sorted(self.order, key=lambda topic: len(subscribers[topic])):
-            if not subscribers[topic]:
+            free = [index for index in range(self.topics[topic].partition_count) if (topic, index) not in taken]
+            yield None
+            if not free or not subscribers[topic]:
                 continue
-            for index in range(self.topics[topic].partition_count):
-                if (topic, index) not in owned:
-                    self._give(min(subscribers[topic], key=self.loads.__getitem__), topic, index)
-                    yield None
+            heap = [(self.loads[member_id], member_id) for member_id in subscribers[topic]]
+            heapify(heap)
+            for index in free:
+                load, member_id = heap[0]
+                self._give(member_id, topic, index)
+                heapreplace(heap, (load + 1, member_id))
+                yield None
 
-    def _even_out(self) -> Generator[None, None, None]:
+    def _even_out(self, subscribers: Subscribers) -> Generator[None, None, None]:
         """Move partitions to members with at least two fewer, until there is nothing to move.
 
         Each move makes the sum of the squares of the loads smaller, so this ends.
         """
-        subscribers = self._subscribers()
         moved = True
         while moved:
             moved = False
             for topic in self.order:
-                while (move := self._find_move(topic, subscribers[topic])) is not None:
+                for move in self._moves(topic, subscribers[topic]):
                     self._move(topic, *move)
                     moved = True
                     yield None
                 yield None
 
-    def _find_move(self, topic: bytes, subscribers: Sequence[str]) -> tuple[str, str] | None:
-        """Return from whom to whom a partition of the topic should go."""
-        givers = [member_id for member_id in subscribers if self.owned[member_id].get(topic)]
-        if not givers:
-            return None
-        giver = max(givers, key=self.loads.__getitem__)
-        taker = min(subscribers, key=self.loads.__getitem__)
-        return (giver, taker) if self.loads[giver] - self.loads[taker] >= 2 else None
+    def _moves(self, topic: bytes, subscribers: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield from whom to whom a partition of the topic should go; the caller moves it.
+
+        The heaps have an entry for each load that a member had. Those of other loads are dropped.
+        """
+        loads = self.loads
+        givers = [(-loads[member_id], member_id) for member_id in subscribers if topic in self.owned[member_id]]
+        takers = [(loads[member_id], member_id) for member_id in subscribers]
+        heapify(givers)
+        heapify(takers)
+        while givers:
+            minus, giver = givers[0]
+            load, taker = takers[0]
+            if -minus != loads[giver] or topic not in self.owned[giver]:
+                heappop(givers)
+            elif load != loads[taker]:
+                heappop(takers)
+            elif loads[giver] - load < 2:
+                return
+            else:
+                yield giver, taker
+                for member_id in (giver, taker):
+                    heappush(takers, (loads[member_id], member_id))
+                    heappush(givers, (-loads[member_id], member_id))
 
     def _move(self, topic: bytes, giver: str, taker: str) -> None:
         indexes = self.owned[giver][topic]
@@ -146,11 +169,12 @@ class _Balance:
             del self.owned[giver][topic]
         self._give(taker, topic, index)
 
-    def _subscribers(self) -> dict[bytes, list[str]]:
-        subscribers: dict[bytes, list[str]] = {topic: [] for topic in self.order}
+    def _subscribers(self) -> Generator[None, None, Subscribers]:
+        subscribers: Subscribers = {topic: [] for topic in self.order}
         for member in self.members:
             for topic in member.topics:
                 subscribers[topic].append(member.member_id)
+            yield None
         return subscribers
 
     def _give(self, member_id: str, topic: bytes, index: int) -> None:
