@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ from kqueue.log.policies import POLICIES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS, make_partitioner
 from kqueue.storage import LocalStorage
+from kqueue.testing.process_environment import process_environment
+from kqueue.tests.cli.plugins.installed import add_distribution
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
 
 HERE = "kqueue.tests.plugged"
@@ -191,3 +194,43 @@ def test_no_plugin_is_loaded_without_a_setting() -> None:
         "assert not asked, asked\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+ASKS = """
+import sys, time
+import kqueue
+from confluent_kafka import Consumer
+
+def ask(settings):
+    with kqueue.Broker(settings=settings) as broker:
+        broker.create_topic("t")
+        consumer = Consumer({
+            "bootstrap.servers": broker.bootstrap, "group.id": "g",
+            "group.protocol": "consumer", "group.remote.assignor": "mine",
+        })
+        consumer.subscribe(["t"])
+        deadline = time.monotonic() + 20
+        message = None
+        while message is None and not consumer.assignment() and time.monotonic() < deadline:
+            message = consumer.poll(0.1)
+        print(message.error().name() if message else len(consumer.assignment()), "my_assignor" in sys.modules)
+        consumer.close()
+
+ask({})
+ask({"group.consumer.assignors": "uniform,mine"})
+"""
+
+
+def test_an_installed_assignor_is_loaded_if_the_setting_names_it_and_not_because_a_member_asks(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka")
+    add_distribution(tmp_path, "my-assignor", "1.0", {"kqueue.assignors": {"mine": "my_assignor:FirstTakesAll"}})
+    (tmp_path / "my_assignor.py").write_text("from kqueue.tests.groups.assignors.plugins import FirstTakesAll\n")
+    ran = subprocess.run(
+        [sys.executable, "-c", ASKS],
+        env=process_environment(PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path))),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout.splitlines() == ["_FATAL False", "1 True"], ran.stderr
