@@ -27,7 +27,9 @@ from compat_tests.clients.adapters.contract import (
     ProducerOptions,
 )
 from compat_tests.clients.brokers import DISK, EXTERNAL, MEMORY, RunningBroker, serving
+from compat_tests.report import FEATURE
 
+pytest_plugins = ["compat_tests.report"]
 SESSION_MS = 2_000
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
@@ -156,10 +158,11 @@ def connect(client: Client) -> Iterator[ClientFactory]:
 
 
 @pytest.fixture
-def needs(client: Client) -> Callable[[str], None]:
-    """Skip the test if this client version lacks the feature."""
+def needs(client: Client, record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Skip the test if this client version lacks the feature; `--report` counts the test for it."""
 
     def check(feature: str) -> None:
+        record_property(FEATURE, feature)
         if feature not in client.features:
             pytest.skip(f"{client.name} {client.version} lacks {feature}")
 

@@ -33,6 +33,7 @@ from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.report import FEATURE
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
@@ -156,7 +157,12 @@ def test_topic_configs_are_altered(
 
 
 def test_groups_are_listed_described_and_deleted(
-    connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name, needs: Needs
+    connect: ClientFactory,
+    broker: RunningBroker,
+    topic: Topic,
+    name: Name,
+    needs: Needs,
+    record_property: Callable[[str, object], None],
 ) -> None:
     needs(ADMIN_GROUPS)
     admin = connect.admin(broker.bootstrap)
@@ -174,6 +180,7 @@ def test_groups_are_listed_described_and_deleted(
     consumer.close()
     eventually(lambda: admin.describe_group(group) == GroupDescription("Empty", 0), "the group is empty")
     if ADMIN_DELETE_GROUPS in connect.client.features:
+        record_property(FEATURE, ADMIN_DELETE_GROUPS)
         admin.delete_group(group)
         assert group not in admin.groups()
         assert connect.consumer(broker.bootstrap, group=group).committed(Place(chosen, 0)) is None
