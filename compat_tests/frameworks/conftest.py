@@ -15,6 +15,11 @@ from compat_tests.kafka.serving import serving
 
 SETTINGS = {
     "group_initial_rebalance_delay_ms": 100,
+    "group_streams_initial_rebalance_delay_ms": 100,
+    "group_streams_heartbeat_interval_ms": 1000,
+    "group_streams_min_heartbeat_interval_ms": 1000,
+    "group_streams_session_timeout_ms": 6000,
+    "group_streams_min_session_timeout_ms": 6000,
     "transaction_state_log_num_partitions": 4,
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
 }

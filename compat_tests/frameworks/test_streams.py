@@ -1,18 +1,27 @@
-"""Kafka Streams 4.3: internal topics, state restored from a changelog, exactly_once_v2."""
+"""Kafka Streams 4.3 over both group protocols: internal topics, state restored from a changelog,
+exactly_once_v2.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 import kqueue
 from compat_tests.frameworks import jvm
 from compat_tests.frameworks.running import Program
 from compat_tests.frameworks.words import PARTITIONS, WordCount
 
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "streams"])
 
-def test_a_word_count_counts_exactly_once_over_a_crash(programs: Path, broker: kqueue.Broker, tmp_path: Path) -> None:
+
+@PROTOCOLS
+def test_a_word_count_counts_exactly_once_over_a_crash(
+    programs: Path, broker: kqueue.Broker, tmp_path: Path, protocol: str
+) -> None:
     job = WordCount(broker, int)
-    arguments = (broker.bootstrap, str(tmp_path / "state"), "classic")
+    arguments = (broker.bootstrap, str(tmp_path / "state"), protocol)
     job.run_over_a_cut_transaction(Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app"))
     own = {name: broker.topics[name] for name in broker.topics if name.startswith("counting-")}
     assert sorted(own) == ["counting-totals-changelog", "counting-totals-repartition"]
@@ -20,12 +29,15 @@ def test_a_word_count_counts_exactly_once_over_a_crash(programs: Path, broker: k
     assert own["counting-totals-changelog"].config["cleanup.policy"] == ["compact"]
 
 
-def test_a_word_count_restores_its_state_from_the_broker(programs: Path, broker: kqueue.Broker, tmp_path: Path) -> None:
+@PROTOCOLS
+def test_a_word_count_restores_its_state_from_the_broker(
+    programs: Path, broker: kqueue.Broker, tmp_path: Path, protocol: str
+) -> None:
     """The second instance has no files of the first: its state comes from the changelog topic."""
     job = WordCount(broker, int)
     for instance in ("first", "second"):
         job.send()
-        arguments = (broker.bootstrap, str(tmp_path / instance), "classic")
+        arguments = (broker.bootstrap, str(tmp_path / instance), protocol)
         with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
             program.wait_until(job.is_complete, 60, f"the counts of the {instance} instance")
             program.stop()

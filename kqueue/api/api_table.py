@@ -29,8 +29,6 @@ WITHOUT_MESSAGES = {
     41: "DescribeDelegationToken",
     80: "AddRaftVoter",
     81: "RemoveRaftVoter",
-    88: "StreamsGroupHeartbeat",
-    89: "StreamsGroupDescribe",
 }
 """APIs of the protocol that `wire.apis` does not declare, because nothing uses them."""
 
@@ -43,7 +41,6 @@ REASONS = {
     **dict.fromkeys(("DescribeClientQuotas", "AlterClientQuotas"), SECURITY),
     **dict.fromkeys(("DescribeUserScramCredentials", "AlterUserScramCredentials"), SECURITY),
     **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
-    **dict.fromkeys(("StreamsGroupHeartbeat", "StreamsGroupDescribe"), GROUPS),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
 }
 """Why an API is not served, by its name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base import errors
+from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.wire.error_codes import ErrorCode
 
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
@@ -82,6 +83,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.IllegalGeneration: ErrorCode.ILLEGAL_GENERATION,
     errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
     errors.StaleMemberEpoch: ErrorCode.STALE_MEMBER_EPOCH,
+    StreamsInvalidTopology: ErrorCode.STREAMS_INVALID_TOPOLOGY,
     errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,

@@ -41,6 +41,7 @@ from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_topic import ShareTopicLog
+from kqueue.broker.streams_topics import StreamsTopics
 from kqueue.broker.topics import Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.broker.transaction_topic import TransactionTopicLog
@@ -146,6 +147,7 @@ class Broker:
     def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
         self._group_topics = GroupTopics(self.topics, self.rack)
         settings, log, wake = self.configs.groups.set_values, self._group_log, self._wake
+        self.streams_topics = StreamsTopics(self.topics, self._slices)
         return GroupCoordinator(self.config, self.clock, self.timers, rng, log, wake, self._group_topics, settings)
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:

@@ -22,6 +22,7 @@ METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
@@ -39,6 +40,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(TRANSACTION_VERSION, 0, 2, 2),  # 2: KIP-890
     Feature(GROUP_VERSION, 0, 1, 1),  # 1: KIP-848
     Feature(SHARE_VERSION, 0, 1, 1),  # 1: KIP-932
+    Feature(STREAMS_VERSION, 0, 1, 1),  # 1: KIP-1071
 )
 """All features, with the ranges of Kafka 4.3. By name."""
 

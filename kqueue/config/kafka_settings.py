@@ -63,12 +63,7 @@ UNDECLARED = _names(
     group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads
-    group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
-    group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-    group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
-    group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-    group.streams.session.timeout.ms initial.broker.registration.timeout.ms inter.broker.listener.name
+    initial.broker.registration.timeout.ms inter.broker.listener.name
     kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
     log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
     metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import InvalidConfig
@@ -24,6 +24,7 @@ from kqueue.base.settings import (
 from kqueue.groups.assignors import assignor_names
 from kqueue.groups.consumer import settings as consumer_settings
 from kqueue.groups.share import settings as share_settings
+from kqueue.groups.streams import settings as streams_settings
 
 SHORT_MAX = 2**15 - 1
 DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
@@ -154,6 +155,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     *consumer_settings.SETTINGS,
     *share_settings.SETTINGS,
+    *streams_settings.SETTINGS,
 )
 
 NOT_SERVED = "Accepted and shown, but has no effect yet: groups of this type are not served."
@@ -284,6 +286,60 @@ ASSIGNMENT_INTERVAL = GroupTimeSetting("consumer.assignment.interval.ms", 1000, 
 SHARE_SESSION_TIMEOUT = GroupTimeSetting("share.session.timeout.ms", 45_000, 45_000, 60_000)
 SHARE_HEARTBEAT_INTERVAL = GroupTimeSetting("share.heartbeat.interval.ms", 5000, 5000, 15_000)
 SHARE_ASSIGNMENT_INTERVAL = GroupTimeSetting("share.assignment.interval.ms", 1000, 0, 15_000)
+STREAMS_SESSION_TIMEOUT = SESSION_TIMEOUT._replace(name="streams.session.timeout.ms")
+STREAMS_HEARTBEAT_INTERVAL = HEARTBEAT_INTERVAL._replace(name="streams.heartbeat.interval.ms")
+STREAMS_ASSIGNMENT_INTERVAL = ASSIGNMENT_INTERVAL._replace(name="streams.assignment.interval.ms")
+STREAMS_INITIAL_DELAY = GroupTimeSetting("streams.initial.rebalance.delay.ms", 3000, 0, INT_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """Settings of streams groups; times in milliseconds. `standby_replicas`: its name for one group
+    is ``streams.num.standby.replicas``.
+    """
+
+    session_timeout: GroupTimeSetting = STREAMS_SESSION_TIMEOUT
+    heartbeat_interval: GroupTimeSetting = STREAMS_HEARTBEAT_INTERVAL
+    assignment_interval: GroupTimeSetting = STREAMS_ASSIGNMENT_INTERVAL
+    initial_delay: GroupTimeSetting = STREAMS_INITIAL_DELAY
+    standby_replicas: int = 0
+    standby_replicas_max: int = 2
+    members_max: int = INT_MAX
+    tasks_max: int = 20_000
+
+    @classmethod
+    def of(cls, config: Config) -> StreamsConfig:
+        """Return the values of a broker's configuration."""
+        return cls(
+            session_timeout=GroupTimeSetting(
+                "streams.session.timeout.ms",
+                config["group.streams.session.timeout.ms"],
+                config["group.streams.min.session.timeout.ms"],
+                config["group.streams.max.session.timeout.ms"],
+            ),
+            heartbeat_interval=GroupTimeSetting(
+                "streams.heartbeat.interval.ms",
+                config["group.streams.heartbeat.interval.ms"],
+                config["group.streams.min.heartbeat.interval.ms"],
+                config["group.streams.max.heartbeat.interval.ms"],
+            ),
+            assignment_interval=GroupTimeSetting(
+                "streams.assignment.interval.ms",
+                config["group.streams.assignment.interval.ms"],
+                config["group.streams.min.assignment.interval.ms"],
+                config["group.streams.max.assignment.interval.ms"],
+            ),
+            initial_delay=STREAMS_INITIAL_DELAY._replace(default=config["group.streams.initial.rebalance.delay.ms"]),
+            standby_replicas=config["group.streams.num.standby.replicas"],
+            standby_replicas_max=config["group.streams.max.standby.replicas"],
+            members_max=config["group.streams.max.size"],
+            tasks_max=config["kqueue.max.group.tasks"],
+        )
+
+    def standby_replicas_of(self, own: Mapping[str, Any]) -> int:
+        """Return how many standby tasks a group with these settings has for each task."""
+        wanted = int(own.get("streams.num.standby.replicas", self.standby_replicas))
+        return min(wanted, self.standby_replicas_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +372,7 @@ class GroupConfig:
     can_upgrade: bool = True
     can_downgrade: bool = True
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
+    streams: StreamsConfig = field(default_factory=StreamsConfig)
 
     def check_own(self, own: Mapping[str, Any]) -> None:
         """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
@@ -387,4 +444,5 @@ class GroupConfig:
             can_upgrade=policy in ("upgrade", "bidirectional"),
             can_downgrade=policy in ("downgrade", "bidirectional"),
             protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
+            streams=StreamsConfig.of(config),
         )

@@ -10,7 +10,8 @@ thread, clock or randomness of its own; the layers above call it on the owner th
     classic/rebalancer          join phase, generation, assignment
     consumer/manager            heartbeats of consumer groups
     share/manager               heartbeats of share groups
-    modern/write_queue          changes of consumer groups: to memory, to the log, answered
+    streams/manager             heartbeats of streams groups
+    modern/write_queue          changes of modern groups: to memory, to the log, answered
     offsets/offset_manager      commits and deletions of offsets, within transactions and without
     log/group_writer            records to the log
     log/log_replay              records from the log
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
@@ -63,6 +64,7 @@ from kqueue.groups.log.group_writer import GroupWriter
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.log.schemas import GroupMetadataValue
 from kqueue.groups.modern.environment import Environment, GroupSettings
+from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.topics import TopicsMetadata
 from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager, OffsetToCommit, Outcomes
@@ -70,6 +72,9 @@ from kqueue.groups.offsets.offset_store import OffsetObserver
 from kqueue.groups.offsets.pending_offsets import TopicPartition
 from kqueue.groups.share.group import ShareGroup
 from kqueue.groups.share.manager import ShareGroupManager
+from kqueue.groups.streams import offset_checks as streams_offset_checks
+from kqueue.groups.streams.group import StreamsGroup
+from kqueue.groups.streams.manager import StreamsGroupManager
 
 
 class GroupListing(NamedTuple):
@@ -123,6 +128,7 @@ class GroupCoordinator:
         self.consumer = ConsumerGroupManager(environment, rng, conversion)
         self._classic_members = ClassicMembers(environment, self.consumer, rng)
         self.share = ShareGroupManager(environment, rng)
+        self.streams = StreamsGroupManager(environment, conversion.remove_classic)
         self._loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
         self._completions = SliceQueue(timers, clock)
         slices = SliceQueue(timers, clock)
@@ -146,8 +152,8 @@ class GroupCoordinator:
         self._check_group_id(request.group_id)
         self._membership.check_session_timeout(request.session_timeout_ms)
         group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            if not group.is_empty:
+        if isinstance(group, ModernGroup):
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
                 return self._classic_members.join(request, id_required=id_required)
             self._removal.remove_empty(group)
         elif isinstance(group, ShareGroup):
@@ -305,8 +311,8 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            self._check_consumer_commit(group, generation, member_id, offsets)
+        if isinstance(group, ModernGroup):
+            self._check_modern_commit(group, generation, member_id, offsets)
         elif isinstance(group, ClassicGroup):
             self._check_commit(group, generation, member_id, instance_id)
         elif generation >= 0 or isinstance(group, ShareGroup):
@@ -326,10 +332,14 @@ class GroupCoordinator:
             raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
         self._rebalancer.extend_session(member)
 
-    def _check_consumer_commit(
-        self, group: ConsumerGroup, epoch: int, member_id: str, offsets: Sequence[OffsetToCommit]
+    def _check_modern_commit(
+        self, group: ModernGroup[Any], epoch: int, member_id: str, offsets: Sequence[OffsetToCommit]
     ) -> None:
         partitions = ((offset.topic, offset.partition) for offset in offsets)
+        if isinstance(group, StreamsGroup):
+            streams_offset_checks.check_commit(group, epoch, member_id, partitions)
+            return
+        assert isinstance(group, ConsumerGroup)
         offset_checks.check_commit(group, self.consumer.topics, epoch, member_id, partitions)
 
     def commit_in_transaction(
@@ -352,9 +362,9 @@ class GroupCoordinator:
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ModernGroup):
             if generation != -1 or member_id or instance_id is not None:
-                self._check_consumer_commit(group, generation, member_id, offsets)
+                self._check_modern_commit(group, generation, member_id, offsets)
         elif isinstance(group, ClassicGroup):
             committing_member(group, generation, member_id, instance_id)
         elif generation >= 0 or isinstance(group, ShareGroup):
@@ -448,6 +458,8 @@ class GroupCoordinator:
                 self.consumer.resume(group)
             elif isinstance(group, ShareGroup):
                 self.share.resume(group)
+            elif isinstance(group, StreamsGroup):
+                self.streams.resume(group)
             elif isinstance(group, ClassicGroup):
                 self._membership.resume(group)
             yield None

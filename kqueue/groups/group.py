@@ -18,6 +18,7 @@ class GroupType(enum.Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):

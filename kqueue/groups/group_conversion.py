@@ -64,7 +64,7 @@ class GroupConversion:
         """
         assert isinstance(group, ClassicGroup)
         converted = ConsumerGroup(group.group_id, self._limits)
-        changes.add(records.group_key(group.group_id), None, lambda: None)
+        self.remove_classic(changes, group)
         if not group.is_empty:
             self._check_upgrade(group)
             self._put_members(changes, group, converted)
@@ -74,8 +74,13 @@ class GroupConversion:
             self._groups[group.group_id] = group
 
         changes.add_unlogged(undo)
-        changes.on_committed.append(lambda: self._retire(group))
         return converted
+
+    def remove_classic(self, changes: Changes, group: Group) -> None:
+        """Remove a classic group from the log, for one of another type that keeps its offsets."""
+        assert isinstance(group, ClassicGroup)
+        changes.add(records.group_key(group.group_id), None, lambda: None)
+        changes.on_committed.append(lambda: self._retire(group))
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if (
@@ -120,7 +125,7 @@ class GroupConversion:
 
     def _retire(self, group: ClassicGroup) -> None:
         """End a classic group that was replaced: who waits joins again."""
-        self._rebalancer.retire(group, RebalanceInProgress(f"group {group.group_id!r} is a consumer group now"))
+        self._rebalancer.retire(group, RebalanceInProgress(f"group {group.group_id!r} is of another type now"))
         group.release()
         group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
 

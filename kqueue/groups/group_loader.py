@@ -17,10 +17,14 @@ from kqueue.groups.log.group_log import LogEntry
 from kqueue.groups.log.log_replay import ReplayedPartition, replay
 from kqueue.groups.log.schemas import GroupMetadataKey, OffsetCommitKey
 from kqueue.groups.log.share_records import ShareGroupKey
+from kqueue.groups.log.streams_records import StreamsGroupKey
 from kqueue.groups.offsets.offset_manager import OffsetManager
 from kqueue.groups.share.group import ShareGroup
 from kqueue.groups.share.restore import ShareRecord
 from kqueue.groups.share.restore import restore as restore_share_group
+from kqueue.groups.streams.group import StreamsGroup
+from kqueue.groups.streams.restore import StreamsRecord
+from kqueue.groups.streams.restore import restore as restore_streams_group
 
 
 class GroupLoader:
@@ -60,6 +64,7 @@ class GroupLoader:
         group_ids: dict[str, None] = {}
         consumer_records: dict[str, list[ConsumerRecord]] = {}
         share_group_records: dict[str, list[ShareRecord]] = {}
+        streams_records: dict[str, list[StreamsRecord]] = {}
         store = self._offsets.store
         for raw_key, value in replayed.latest.items():
             key = records.read_key(raw_key)
@@ -72,6 +77,9 @@ class GroupLoader:
             elif isinstance(key, ShareGroupKey):
                 if value is not None:
                     share_group_records.setdefault(key.group, []).append((key, value))
+            elif isinstance(key, StreamsGroupKey):
+                if value is not None:
+                    streams_records.setdefault(key.group, []).append((key, value))
             elif isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self._groups[key.group] = self._membership.restore(key.group, records.read_group(value))
@@ -88,6 +96,10 @@ class GroupLoader:
             if group_id not in self._groups:
                 share_group = self._groups[group_id] = ShareGroup(group_id, self._limits)
                 yield from restore_share_group(share_group, records_of_group)
+        for group_id, streams_group_records in streams_records.items():
+            if group_id not in self._groups:
+                streams_group = self._groups[group_id] = StreamsGroup(group_id, self._limits)
+                yield from restore_streams_group(streams_group, streams_group_records)
         yield from self._restore_pending(replayed, group_ids)
         for group_id in group_ids:
             if store.has(group_id):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import Any
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
+    InconsistentGroupProtocol,
     KqueueError,
     NonEmptyGroup,
 )
@@ -18,11 +20,11 @@ from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.rebalancer import Rebalancer
 from kqueue.groups.classic.state import GroupEvent
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.group import Group
 from kqueue.groups.log import records
 from kqueue.groups.log.group_log import Done, Wake
 from kqueue.groups.modern.changes import Changes
+from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager
 
@@ -50,8 +52,8 @@ class GroupRemoval:
 
     def delete(self, group: Group) -> Promise[None]:
         """Delete an empty group and its offsets; see `GroupCoordinator.delete`."""
-        if isinstance(group, ConsumerGroup):
-            return self._queue.submit(group.group_id, lambda changes: self._delete_consumer(changes, group))
+        if isinstance(group, ModernGroup):
+            return self._queue.submit(group.group_id, lambda changes: self._delete_modern(changes, group))
         assert isinstance(group, ClassicGroup)
         if not group.is_empty:
             raise NonEmptyGroup(f"group {group.group_id!r} has members")
@@ -67,14 +69,15 @@ class GroupRemoval:
         self._delete(group, done)
         return promise
 
-    def remove_empty(self, group: ConsumerGroup) -> None:
-        """Remove an empty consumer group, for a classic group that keeps its offsets.
+    def remove_empty(self, group: ModernGroup[Any]) -> None:
+        """Remove an empty modern group, for a classic group that keeps its offsets.
 
         The classic group's first record follows the tombstones, so a replay finds it alone.
 
         Raises: CoordinatorNotAvailable: it is being changed.
         """
-        assert group.is_empty
+        if not group.is_empty:
+            raise InconsistentGroupProtocol(f"group {group.group_id!r} has members of another protocol")
         if not self._queue.is_idle(group.group_id):
             raise CoordinatorNotAvailable(f"group {group.group_id!r} is being changed")
         del self._groups[group.group_id]
@@ -83,8 +86,8 @@ class GroupRemoval:
 
     # --- deletion
 
-    def _delete_consumer(self, changes: Changes, group: ConsumerGroup) -> None:
-        """Delete an empty consumer group and its offsets.
+    def _delete_modern(self, changes: Changes, group: ModernGroup[Any]) -> None:
+        """Delete an empty modern group and its offsets.
 
         Raises: NonEmptyGroup, GroupIdNotFound.
         """
@@ -138,7 +141,7 @@ class GroupRemoval:
                 continue  # deleted since the list was made
             expired = store.expired(group, now_ms, self._config.retention_ms)
             is_unused = group.is_empty and expired == store.keys(group.group_id)
-            if is_unused and isinstance(group, ConsumerGroup):
+            if is_unused and isinstance(group, ModernGroup):
                 self.delete(group)
             elif is_unused and isinstance(group, ClassicGroup) and not group.pending:
                 self._delete(group, lambda error: None)

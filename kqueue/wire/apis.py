@@ -119,6 +119,8 @@ ALL = (
     Api(77, "ShareGroupDescribe", (0, 1), 0),
     Api(78, "ShareFetch", (0, 2), 0),
     Api(79, "ShareAcknowledge", (0, 2), 0),
+    Api(88, "StreamsGroupHeartbeat", (0, 0), 0),
+    Api(89, "StreamsGroupDescribe", (0, 0), 0),
     Api(90, "DescribeShareGroupOffsets", (0, 1), 0),
     Api(91, "AlterShareGroupOffsets", (0, 0), 0),
     Api(92, "DeleteShareGroupOffsets", (0, 0), 0),

@@ -93,8 +93,10 @@ def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> Sli
 
 def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup | None:
     """Return the answer to a group whose member may not fetch; None: it may."""
+    groups = context.broker.groups
     try:
-        context.broker.groups.consumer.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
+        for manager in (groups.consumer, groups.streams):
+            manager.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
     except KqueueError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
     return None

@@ -45,7 +45,6 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     """
 
     type = GroupType.CONSUMER
-    is_consumer = True
     protocol_type = CONSUMER_PROTOCOL
 
     def __init__(self, group_id: str, limits: GroupLimits) -> None:

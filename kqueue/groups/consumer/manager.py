@@ -34,7 +34,6 @@ from kqueue.groups.consumer.member import (
     HeartbeatResult,
     Subscription,
 )
-from kqueue.groups.consumer.offset_checks import check_fetch
 from kqueue.groups.consumer.subscriptions import Subscriptions
 from kqueue.groups.group import GroupType
 from kqueue.groups.group_conversion import GroupConversion
@@ -42,6 +41,7 @@ from kqueue.groups.modern.assignment import must_revoke, same_owned
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
 from kqueue.groups.modern.member_timers import MemberTimers
+from kqueue.groups.modern.offset_checks import check_fetch
 from kqueue.groups.modern.reconciliation import Target, reconcile
 
 

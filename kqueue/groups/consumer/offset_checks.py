@@ -38,17 +38,6 @@ def check_commit(
         )
 
 
-def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """Check the member epoch of a fetch of offsets. Raises: UnknownMember, StaleMemberEpoch."""
-    if member_id is None and epoch < 0:
-        return
-    current = group.check_member(member_id or "").current
-    if epoch != current.epoch:
-        raise StaleMemberEpoch(
-            f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the request has {epoch}"
-        )
-
-
 def _owned_since(
     current: CurrentAssignment[bytes], topics: TopicsMetadata, partition: tuple[str, int], epoch: int
 ) -> bool:

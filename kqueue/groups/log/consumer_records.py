@@ -92,12 +92,12 @@ def key(type: int, group_id: str, name: str = "") -> bytes:
 
 def epoch_value(epoch: int, metadata_hash: int) -> bytes:
     """Return the value of a group's epoch."""
-    return _value(ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash))
+    return versioned_value(ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash))
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:
     """Return epoch and metadata hash."""
-    read = _read(ConsumerGroupMetadataValue, value)
+    read = read_value(ConsumerGroupMetadataValue, value)
     return read.epoch, read.metadata_hash
 
 
@@ -110,7 +110,7 @@ def subscription_value(subscription: Subscription) -> bytes:
             session_timeout_ms=classic.session_timeout_ms,
             supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in classic.protocols],
         )
-    return _value(
+    return versioned_value(
         ConsumerGroupMemberMetadataValue(
             instance_id=subscription.instance_id,
             rack_id=subscription.rack_id,
@@ -127,7 +127,7 @@ def subscription_value(subscription: Subscription) -> bytes:
 
 def read_subscription(value: bytes) -> Subscription:
     """Return a member's subscription."""
-    read = _read(ConsumerGroupMemberMetadataValue, value)
+    read = read_value(ConsumerGroupMemberMetadataValue, value)
     metadata = read.classic_member_metadata
     classic = None
     if metadata is not None:
@@ -148,30 +148,32 @@ def read_subscription(value: bytes) -> Subscription:
 
 def target_epoch_value(epoch: int, timestamp_ms: int) -> bytes:
     """Return the value of the epoch of a target assignment; the time is the wall clock."""
-    return _value(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms))
+    return versioned_value(
+        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
+    )
 
 
 def read_target_epoch(value: bytes) -> tuple[int, int]:
     """Return the epoch of a target assignment, and when it was made."""
-    read = _read(ConsumerGroupTargetAssignmentMetadataValue, value)
+    read = read_value(ConsumerGroupTargetAssignmentMetadataValue, value)
     return read.assignment_epoch, read.assignment_timestamp
 
 
 def target_value(assignment: Assignment) -> bytes:
     """Return the value of a member's target assignment."""
     topics = [AssignedTopic(topic_id=topic, partitions=sorted(assignment[topic])) for topic in sorted(assignment)]
-    return _value(ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
+    return versioned_value(ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
 
 def read_target(value: bytes) -> dict[bytes, frozenset[int]]:
     """Return a member's target assignment."""
-    read = _read(ConsumerGroupTargetAssignmentMemberValue, value)
+    read = read_value(ConsumerGroupTargetAssignmentMemberValue, value)
     return {each.topic_id: frozenset(each.partitions) for each in read.topic_partitions if each.partitions}
 
 
 def current_value(current: CurrentAssignment[bytes]) -> bytes:
     """Return the value of a member's current assignment."""
-    return _value(
+    return versioned_value(
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=current.epoch,
             previous_member_epoch=current.previous_epoch,
@@ -184,7 +186,7 @@ def current_value(current: CurrentAssignment[bytes]) -> bytes:
 
 def read_current(value: bytes) -> CurrentAssignment[bytes]:
     """Return a member's current assignment."""
-    read = _read(ConsumerGroupCurrentMemberAssignmentValue, value)
+    read = read_value(ConsumerGroupCurrentMemberAssignmentValue, value)
     known = read.state in tuple(ModernMemberState)
     return CurrentAssignment(
         read.member_epoch,
@@ -197,7 +199,7 @@ def read_current(value: bytes) -> CurrentAssignment[bytes]:
 
 def regex_value(regex: ResolvedRegex) -> bytes:
     """Return the value of a resolved pattern."""
-    return _value(
+    return versioned_value(
         ConsumerGroupRegularExpressionValue(
             topics=sorted(regex.topics), version=regex.version, timestamp=regex.timestamp_ms
         )
@@ -206,7 +208,7 @@ def regex_value(regex: ResolvedRegex) -> bytes:
 
 def read_regex(value: bytes) -> ResolvedRegex:
     """Return a resolved pattern."""
-    read = _read(ConsumerGroupRegularExpressionValue, value)
+    read = read_value(ConsumerGroupRegularExpressionValue, value)
     return ResolvedRegex(frozenset(read.topics), read.version, read.timestamp)
 
 
@@ -235,11 +237,13 @@ def _partitions(topics: Iterable[CurrentTopic], member_epoch: int) -> dict[bytes
     return partitions
 
 
-def _value(fields: Any) -> bytes:
+def versioned_value(fields: Any) -> bytes:
+    """Return a value: its version, 0, and its fields."""
     return _VALUE_VERSION + encode(fields, 0)
 
 
-def _read(kind: type[Any], value: bytes) -> Any:
+def read_value(kind: type[Any], value: bytes) -> Any:
+    """Return the fields of a value. Raises: MalformedMessage: damaged, or of another version."""
     version = VERSION.unpack_from(value)[0] if len(value) >= VERSION.size else None
     if version != 0:
         raise MalformedMessage(f"a {kind.__name__} has version 0, found {version}")

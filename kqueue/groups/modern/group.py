@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any, Generic, Protocol, TypeVar
 
 from kqueue.base.errors import UnknownMember
-from kqueue.groups.group import RetentionStart
+from kqueue.groups.group import GroupType, RetentionStart
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.modern.assignment import CurrentAssignment
@@ -33,7 +34,7 @@ class ModernMember(Protocol):
 M = TypeVar("M", bound=ModernMember)
 
 
-class ModernGroup(Generic[M]):
+class ModernGroup(ABC, Generic[M]):
     """A group of the consumer or streams protocol.
 
     Attributes:
@@ -46,6 +47,10 @@ class ModernGroup(Generic[M]):
         topics_version: version of the topics' metadata of which `metadata_hash` is.
         is_assigning: whether a target assignment is being computed.
     """
+
+    type: GroupType
+    is_consumer = True
+    protocol_type: str
 
     def __init__(self, group_id: str, limits: GroupLimits) -> None:
         self.group_id = group_id
@@ -64,6 +69,19 @@ class ModernGroup(Generic[M]):
         self._reconciled: Counter[int] = Counter()
 
     @property
+    @abstractmethod
+    def state(self) -> Any:
+        """The state, an enum of the group's type."""
+
+    @abstractmethod
+    def reads_topic(self, topic: str) -> bool:
+        """Return whether the members read this topic."""
+
+    @abstractmethod
+    def remove(self, changes: Changes) -> None:
+        """Remove all records of the group, whose members stay in memory."""
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return not self.members
@@ -78,10 +96,6 @@ class ModernGroup(Generic[M]):
     def retention_start(self) -> RetentionStart | None:
         """Return when the retention of offsets starts: with their commit. Source: Kafka."""
         return None if self.is_dead else lambda committed: committed.committed_ms
-
-    def remove(self, changes: Changes) -> None:
-        """Remove all records of the group, whose members stay in memory."""
-        raise NotImplementedError
 
     def release(self) -> None:
         """Subtract a removed group from the limits."""

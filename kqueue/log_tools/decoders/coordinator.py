@@ -12,6 +12,7 @@ from typing import Any
 
 from kqueue.base.errors import CorruptData, UnsupportedVersion
 from kqueue.groups.log import consumer_schemas as consumer
+from kqueue.groups.log import streams_schemas as streams
 from kqueue.groups.log.schemas import (
     CONSUMER_PROTOCOL,
     VERSION,
@@ -31,7 +32,7 @@ from kqueue.transactions.schemas import TransactionLogKey, TransactionLogValue
 
 Types = dict[int, tuple[type[Any], type[Any]]]
 DELETE = "<DELETE>"
-GROUP_TYPES: Types = {  # by the type in the key; share groups and streams groups are not decoded
+GROUP_TYPES: Types = {  # by the type in the key; share groups are not decoded
     0: (OffsetCommitKey, schemas.LegacyOffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
@@ -42,6 +43,12 @@ GROUP_TYPES: Types = {  # by the type in the key; share groups and streams group
     7: (consumer.ModernMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
     8: (consumer.ModernMemberKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
     16: (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
+    17: (consumer.ModernGroupKey, streams.StreamsGroupMetadataValue),
+    19: (consumer.ModernMemberKey, streams.StreamsGroupMemberMetadataValue),
+    20: (consumer.ModernGroupKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    21: (consumer.ModernMemberKey, streams.StreamsGroupTargetAssignmentMemberValue),
+    22: (consumer.ModernMemberKey, streams.StreamsGroupCurrentMemberAssignmentValue),
+    23: (consumer.ModernGroupKey, streams.StreamsGroupTopologyValue),
 }
 TRANSACTION_TYPES: Types = {0: (TransactionLogKey, TransactionLogValue)}
 

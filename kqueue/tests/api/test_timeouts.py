@@ -30,6 +30,7 @@ from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kqueue.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kqueue.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
@@ -88,6 +89,15 @@ def _consumer_heartbeat(client: SimulatedClient, version: int) -> Any:
     )
 
 
+def _streams_heartbeat(client: SimulatedClient, version: int) -> Any:
+    """As `_consumer_heartbeat`."""
+    joined = StreamsGroupHeartbeatRequest(group_id="s", member_id="m", rebalance_timeout_ms=1000)
+    joined.topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["t"])])
+    return StreamsGroupHeartbeatRequest(
+        group_id="s", member_id="m", member_epoch=client.ask(joined, version).member_epoch
+    )
+
+
 REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "CreatePartitions": lambda client, version: CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]
@@ -104,6 +114,7 @@ REQUESTS: dict[str, Callable[[SimulatedClient, int], Any]] = {
     "ElectLeaders": lambda client, version: ElectLeadersRequest(topic_partitions=[]),
     "ListPartitionReassignments": lambda client, version: ListPartitionReassignmentsRequest(),
     "ShareFetch": _share_fetch,
+    "StreamsGroupHeartbeat": _streams_heartbeat,
     "UpdateFeatures": _update_features,
     "Produce": lambda client, version: produce_request(client, "t", batch(b"c"), version),
 }

@@ -93,12 +93,15 @@ def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str
     ]
 
 
+GROUPS = {"group.version": 1, "share.version": 1, "streams.version": 1}
+
+
 @pytest.mark.parametrize(
     ("version", "api_version", "finalized"),
     [
         ("2.8", 3, {}),
         ("3.9", 4, {"metadata.version": 21}),
-        ("4.3", 4, {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}),
+        ("4.3", 4, {"metadata.version": 30, "transaction.version": 2, **GROUPS}),
     ],
 )
 def test_a_profile_has_the_features_of_its_kafka(version: str, api_version: int, finalized: dict[str, int]) -> None:
@@ -185,7 +188,6 @@ def test_the_table_names_apis_as_the_protocol_does() -> None:
     share_state = {name for name in KAFKA if "ShareGroupState" in name}
     unserved = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
     unserved |= {"AddRaftVoter", "RemoveRaftVoter"}
-    unserved |= {"StreamsGroupHeartbeat", "StreamsGroupDescribe"}
     assert set(KAFKA) - {api.name for api in ALL} == between_brokers | share_state | unserved
     for columns in KAFKA.values():
         assert any(columns)

@@ -12,13 +12,13 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
 
 UP, SAFE, UNSAFE = UpgradeType
-METADATA, TRANSACTION, GROUP = features.METADATA_VERSION, features.TRANSACTION_VERSION, features.GROUP_VERSION
-SHARE = features.SHARE_VERSION
+METADATA, TRANSACTION = features.METADATA_VERSION, features.TRANSACTION_VERSION
+GROUP, SHARE, STREAMS = features.GROUP_VERSION, features.SHARE_VERSION, features.STREAMS_VERSION
 
 
 def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
     current = Simulation().broker.features
-    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1, SHARE: 1}
+    assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1, SHARE: 1, STREAMS: 1}
     assert current.level(TRANSACTION) == 2
     assert current.level("nope") == 0
     assert [feature[:3] for feature in current.levels.supported] == [
@@ -26,6 +26,7 @@ def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
         (TRANSACTION, 0, 2),
         (GROUP, 0, 1),
         (SHARE, 0, 1),
+        (STREAMS, 0, 1),
     ]
 
 
@@ -45,7 +46,7 @@ def test_a_level_outlives_a_restart_and_raises_the_epoch() -> None:
 def test_level_0_is_not_finalized() -> None:
     sim = Simulation()
     sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 0, UNSAFE)]))
-    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1, SHARE: 1}
+    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1, SHARE: 1, STREAMS: 1}
     assert sim.broker.features.level(TRANSACTION) == 0
 
 

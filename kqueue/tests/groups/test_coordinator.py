@@ -283,7 +283,7 @@ def test_offsets_without_a_group_make_one() -> None:
 def test_records_of_other_group_types_are_left_alone() -> None:
     log = HeldLog(1)
     log.partitions[0] = [
-        (b"\x00\x11\x00\x01g", b"anything"),
+        (b"\x00\x63\x00\x01g", b"anything"),
         (records.offset_key("g", "t", 0), records.offset_value(_offset(3))),
     ]
     world = World(log)

@@ -11,6 +11,8 @@ from kqueue.base.slice_queue import STEPS_PER_LOOK
 from kqueue.groups import config
 from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.groups.streams.topology import Topology
+from kqueue.tests.groups.streams.applications import COUNT, beat, new_world
 from kqueue.tests.groups.support import RANGE, HeldLog, World
 
 BIG = {"range": b"x" * 1000}
@@ -87,6 +89,14 @@ def too_many_patterns() -> None:
     world.consume("m2", regex="t1.*")
 
 
+def too_many_tasks() -> None:
+    world = new_world(kqueue_max_group_tasks=8)
+    beat(world)
+    with pytest.raises(GroupMaxSizeReached, match="kqueue.max.group.tasks"):
+        beat(world, "n", topology=Topology(0, COUNT.subtopologies * 2))
+    beat(world, "n")
+
+
 CASES: dict[str, Callable[[], None]] = {
     "kqueue.max.groups": too_many_groups,
     "kqueue.max.group.bytes": too_much_in_a_group,
@@ -94,6 +104,7 @@ CASES: dict[str, Callable[[], None]] = {
     "kqueue.max.pending.members": too_many_unused_ids,
     "kqueue.max.offsets.bytes": too_many_offsets,
     "kqueue.max.group.patterns": too_many_patterns,
+    "kqueue.max.group.tasks": too_many_tasks,
 }
 
 

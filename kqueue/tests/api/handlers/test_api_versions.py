@@ -57,12 +57,13 @@ def test_features_are_reported_from_version_3_on() -> None:
     assert client.ask(request(), 2).finalized_features == []
     for version, names in (
         (3, ["metadata.version"]),
-        (4, ["metadata.version", "transaction.version", "group.version", "share.version"]),
+        (4, ["metadata.version", "transaction.version", "group.version", "share.version", "streams.version"]),
     ):
         response = client.ask(request(), version)
         assert [row.name for row in response.supported_features] == names
         finalized = {row.name: (row.min_version_level, row.max_version_level) for row in response.finalized_features}
-        levels = {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}
+        levels = {"metadata.version": 30, "transaction.version": 2}
+        levels |= {"group.version": 1, "share.version": 1, "streams.version": 1}
         assert finalized == {name: (level, level) for name, level in levels.items()}
         assert response.finalized_features_epoch >= 0
         assert response.zk_migration_ready is False

@@ -94,7 +94,7 @@ def test_the_oldest_kind_of_key_means_an_offset_too() -> None:
     assert records.read_key(key) == OffsetCommitKey(group="g", topic="t", partition=7)
 
 
-@pytest.mark.parametrize("kind", [9, 17, 99])
+@pytest.mark.parametrize("kind", [9, 18, 99])
 def test_kinds_of_other_group_types_are_left_alone(kind: int) -> None:
     assert records.read_key(kind.to_bytes(2, "big") + b"anything") is None
 

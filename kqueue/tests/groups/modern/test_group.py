@@ -5,14 +5,14 @@ from collections import Counter
 import pytest
 
 from kqueue.base.errors import UnknownMember
+from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import ConsumerGroupMember
-from kqueue.groups.modern.changes import Changes
-from kqueue.groups.modern.group import ModernGroup, add_count
+from kqueue.groups.modern.group import add_count
 from kqueue.tests.groups.support import unlimited
 
 
 def test_only_members_are_members() -> None:
-    group: ModernGroup[ConsumerGroupMember] = ModernGroup("g", unlimited())
+    group = ConsumerGroup("g", unlimited())
     assert group.is_empty
     with pytest.raises(UnknownMember):
         group.check_member("m")
@@ -23,18 +23,12 @@ def test_only_members_are_members() -> None:
 
 def test_a_removed_group_is_no_longer_counted() -> None:
     limits = unlimited()
-    groups: list[ModernGroup[ConsumerGroupMember]] = [ModernGroup(name, limits) for name in "gh"]
+    groups = [ConsumerGroup(name, limits) for name in "gh"]
     for group in groups:
         group._count_bytes(10)
     groups[0].release()
     groups[0].release()
     assert (limits.member_bytes, groups[0].member_bytes, groups[1].member_bytes) == (10, 0, 10)
-
-
-def test_what_a_type_does_not_say_is_an_error() -> None:
-    group: ModernGroup[ConsumerGroupMember] = ModernGroup("g", unlimited())
-    with pytest.raises(NotImplementedError):
-        group.remove(Changes())
 
 
 def test_a_key_without_a_count_is_removed() -> None:

@@ -1,0 +1,142 @@
+"""StreamsGroupDescribe (key 89): state, topology, members and tasks of streams groups (KIP-1071).
+
+Versions 0 to 0:
+
+    0       current and target assignment of each member
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.handlers.streams_group_heartbeat import check_served
+from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import in_slices
+from kqueue.base.errors import KqueueError
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.streams.member import (
+    StreamsGroupDescription,
+    StreamsMemberDescription,
+    SubtopologyRole,
+    TaskRole,
+)
+from kqueue.groups.streams.topology import InternalTopic, Topology
+from kqueue.wire.messages import streams_group_describe as wire
+from kqueue.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from kqueue.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
+
+VERSIONS = (0, 0)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: StreamsGroupDescribeRequest, context: RequestContext
+) -> StreamsGroupDescribeResponse | DelayedOperation[StreamsGroupDescribeResponse]:
+    """Describe each group once, so that a small request cannot repeat a large group."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(
+    request: StreamsGroupDescribeRequest, context: RequestContext
+) -> SlicedWork[StreamsGroupDescribeResponse]:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    response = StreamsGroupDescribeResponse()
+    for group_id in dict.fromkeys(request.group_ids):
+        yield None
+        try:
+            check_served(context)
+            promise = context.broker.groups.streams.describe(group_id)
+            if not promise.done:
+                yield promise
+            group = promise.result()
+        except KqueueError as error:
+            response.groups.append(_refused(group_id, error))
+            continue
+        described = wire.DescribedGroup(
+            group_id=group_id,
+            group_state=group.state,
+            group_epoch=group.epoch,
+            assignment_epoch=group.target_epoch,
+            authorized_operations=operations,
+        )
+        if group.topology is not None:
+            described.topology = yield from _topology(group.topology)
+        yield from _add_members(described, group)
+        response.groups.append(described)
+    return response
+
+
+def error_response(
+    request: StreamsGroupDescribeRequest, version: int, error: BaseException
+) -> StreamsGroupDescribeResponse:
+    """Return `error` for each group."""
+    return StreamsGroupDescribeResponse(groups=[_refused(group_id, error) for group_id in request.group_ids])
+
+
+def _refused(group_id: str, error: BaseException) -> wire.DescribedGroup:
+    return wire.DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+
+
+def _topology(topology: Topology) -> SlicedWork[wire.DescribedTopology]:
+    described = []
+    for one in topology.subtopologies:
+        described.append(
+            wire.DescribedSubtopology(
+                subtopology_id=one.id,
+                source_topics=list(one.source_topics),
+                repartition_sink_topics=list(one.sink_topics),
+                state_changelog_topics=[_topic_info(topic) for topic in one.changelog_topics],
+                repartition_source_topics=[_topic_info(topic) for topic in one.repartition_topics],
+            )
+        )
+        yield None
+    return wire.DescribedTopology(epoch=topology.epoch, subtopologies=described)
+
+
+def _topic_info(topic: InternalTopic) -> TopicInfo:
+    return TopicInfo(
+        name=topic.name,
+        partitions=topic.partition_count,
+        replication_factor=topic.replication_factor,
+        topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs],
+    )
+
+
+def _add_members(described: wire.DescribedGroup, group: StreamsGroupDescription) -> SlicedWork[None]:
+    for one in group.members:
+        described.members.append(_member(one))
+        yield None
+
+
+def _member(one: StreamsMemberDescription) -> wire.Member:
+    metadata, current = one.member.metadata, one.member.current
+    endpoint = metadata.endpoint
+    return wire.Member(
+        member_id=one.member.member_id,
+        member_epoch=current.epoch,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        topology_epoch=metadata.topology_epoch,
+        process_id=metadata.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        client_tags=[KeyValue(key=key, value=value) for key, value in metadata.tags],
+        assignment=_assignment(current.assigned),
+        target_assignment=_assignment(one.target),
+    )
+
+
+def _assignment(tasks: Mapping[SubtopologyRole, Collection[int]]) -> wire.Assignment:
+    active, standby, warmup = (
+        [
+            TaskIds(subtopology_id=key.subtopology, partitions=sorted(tasks[key]))
+            for key in sorted(tasks)
+            if key.role is role
+        ]
+        for role in TaskRole
+    )
+    return wire.Assignment(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)

@@ -1,0 +1,151 @@
+"""StreamsGroupHeartbeat (key 88): join, stay in and leave a streams group (KIP-1071).
+
+Versions 0 to 0:
+
+    0       topology, tasks, endpoints
+
+Not emulated, as in Kafka 4.3: static members, offsets of tasks, patterns of source topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.base.promise import Promise
+from kqueue.broker.features import STREAMS_VERSION
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.log.streams_records import subtopology
+from kqueue.groups.streams.member import (
+    EndpointPartitions,
+    MemberEndpoint,
+    Status,
+    StatusCode,
+    StreamsHeartbeat,
+    StreamsHeartbeatResult,
+    TaskRole,
+    tasks_of,
+)
+from kqueue.groups.streams.topology import Topology
+from kqueue.wire.messages import streams_group_heartbeat as wire
+from kqueue.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+
+VERSIONS = (0, 0)
+ITEM_WEIGHT = 4
+
+
+def handle(
+    request: StreamsGroupHeartbeatRequest, context: RequestContext
+) -> StreamsGroupHeartbeatResponse | DelayedOperation[StreamsGroupHeartbeatResponse]:
+    """Respond when what the heartbeat changes is in the log."""
+    try:
+        check_served(context)
+        promise = context.broker.groups.streams.heartbeat(_heartbeat(request, context))
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    return wait_for(promise, lambda promise: _respond(request, context, promise))
+
+
+def check_served(context: RequestContext) -> None:
+    """Check that this broker serves the protocol. Raises: UnsupportedVersion."""
+    if "streams" not in context.broker.groups.config.protocols:
+        raise UnsupportedVersion("group.coordinator.rebalance.protocols does not have streams")
+    if context.broker.features.level(STREAMS_VERSION) < 1:
+        raise UnsupportedVersion(f"the feature {STREAMS_VERSION} is off")
+
+
+def error_response(
+    request: StreamsGroupHeartbeatRequest, version: int, error: BaseException
+) -> StreamsGroupHeartbeatResponse:
+    """Return `error`."""
+    return StreamsGroupHeartbeatResponse(error_code=code_of(error), error_message=message_of(error))
+
+
+def _heartbeat(request: StreamsGroupHeartbeatRequest, context: RequestContext) -> StreamsHeartbeat:
+    sent, endpoint, tags = request.topology, request.user_endpoint, request.client_tags
+    topology = None
+    if sent is not None:
+        topology = Topology(sent.epoch, tuple(subtopology(each) for each in sent.subtopologies))
+    return StreamsHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        endpoint_epoch=request.endpoint_information_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topology=topology,
+        active=_tasks(request.active_tasks),
+        standby=_tasks(request.standby_tasks),
+        warmup=_tasks(request.warmup_tasks),
+        process_id=request.process_id,
+        endpoint=None if endpoint is None else MemberEndpoint(endpoint.host, endpoint.port),
+        tags=None if tags is None else tuple((tag.key, tag.value) for tag in tags),
+        has_offsets=request.task_offsets is not None or request.task_end_offsets is not None,
+        has_patterns=sent is not None and any(each.source_topic_regex for each in sent.subtopologies),
+        shutdown=request.shutdown_application,
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+    )
+
+
+def _tasks(sent: Iterable[wire.TaskIds] | None) -> dict[str, frozenset[int]] | None:
+    if sent is None:
+        return None
+    tasks: dict[str, frozenset[int]] = {}
+    for each in sent:
+        tasks[each.subtopology_id] = tasks.get(each.subtopology_id, frozenset()) | frozenset(each.partitions)
+    return tasks
+
+
+def _respond(
+    request: StreamsGroupHeartbeatRequest, context: RequestContext, promise: Promise[StreamsHeartbeatResult]
+) -> StreamsGroupHeartbeatResponse:
+    try:
+        result = promise.result()
+    except KqueueError as error:
+        return error_response(request, context.api_version, error)
+    statuses = result.statuses
+    if result.missing:
+        topics = context.broker.streams_topics
+        statuses = tuple(_with_failures(each, topics.failures(result.missing)) for each in statuses)
+        topics.create(request.group_id, result.missing)
+    response = StreamsGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        status=[wire.Status(status_code=each.code, status_detail=each.detail) for each in statuses],
+        endpoint_information_epoch=result.endpoint_epoch,
+    )
+    if result.assigned is not None:
+        response.active_tasks = task_ids(tasks_of(result.assigned, TaskRole.ACTIVE))
+        response.standby_tasks = task_ids(tasks_of(result.assigned, TaskRole.STANDBY))
+        response.warmup_tasks = task_ids(tasks_of(result.assigned, TaskRole.WARMUP))
+    if result.endpoints is not None:
+        response.partitions_by_user_endpoint = [_endpoint(each) for each in result.endpoints]
+    return response
+
+
+def _with_failures(status: Status, failures: list[str]) -> Status:
+    if status.code is not StatusCode.MISSING_INTERNAL_TOPICS or not failures:
+        return status
+    return status._replace(detail=f"{status.detail}; Creation failed: {'; '.join(failures)}.")
+
+
+def task_ids(tasks: Mapping[str, list[int]]) -> list[wire.TaskIds]:
+    """Return tasks by subtopology in the form of the protocol."""
+    return [wire.TaskIds(subtopology_id=one, partitions=indexes) for one, indexes in tasks.items()]
+
+
+def _endpoint(each: EndpointPartitions) -> wire.EndpointToPartitions:
+    return wire.EndpointToPartitions(
+        user_endpoint=wire.Endpoint(host=each.endpoint.host, port=each.endpoint.port),
+        active_partitions=_partitions(each.active),
+        standby_partitions=_partitions(each.standby),
+    )
+
+
+def _partitions(by_topic: Mapping[str, list[int]]) -> list[wire.TopicPartition]:
+    return [wire.TopicPartition(topic=name, partitions=indexes) for name, indexes in by_topic.items()]

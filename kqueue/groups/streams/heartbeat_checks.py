@@ -1,0 +1,107 @@
+"""What a StreamsGroupHeartbeat must have, before or after the group is looked at.
+
+Messages are worded as Kafka's, which clients print.
+Source: KIP-1071, Kafka GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kqueue.base.errors import FencedMemberEpoch, InvalidRequest
+from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
+from kqueue.groups.streams.member import (
+    EPOCH_JOIN,
+    EPOCH_LEAVE,
+    EPOCH_LEAVE_STATIC,
+    StreamsHeartbeat,
+    SubtopologyRole,
+    TaskAssignment,
+)
+from kqueue.groups.streams.topology_checks import check_topology
+
+
+def check_heartbeat(request: StreamsHeartbeat) -> None:
+    """Check a request. Raises: InvalidRequest, StreamsInvalidTopology."""
+    _check_unsupported(request)
+    if not request.member_id:
+        raise InvalidRequest("MemberId can't be empty.")
+    if not request.group_id:
+        raise InvalidRequest("GroupId can't be empty.")
+    if request.rack_id == "":
+        raise InvalidRequest("RackId can't be empty.")
+    epoch = request.member_epoch
+    if epoch == EPOCH_JOIN:
+        _check_join(request)
+    elif epoch == EPOCH_LEAVE_STATIC:
+        raise InvalidRequest("InstanceId can't be null.")
+    elif epoch < EPOCH_LEAVE_STATIC:
+        raise InvalidRequest(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    sent = [tasks is not None for tasks in (request.active, request.standby, request.warmup)]
+    if any(sent) and not all(sent):
+        raise InvalidRequest("If one task-type is non-null, all must be non-null.")
+    if epoch != EPOCH_JOIN and request.topology is not None:
+        raise InvalidRequest("Topology can only be provided when (re-)joining.")
+
+
+def _check_unsupported(request: StreamsHeartbeat) -> None:
+    """Refuse what Kafka 4.3 refuses too."""
+    if request.instance_id is not None:
+        raise InvalidRequest("Static membership is not yet supported.")
+    if request.has_offsets:
+        raise InvalidRequest("TaskOffsets are not supported yet.")
+    if request.warmup:
+        raise InvalidRequest("WarmupTasks are not supported yet.")
+    if request.has_patterns:
+        raise InvalidRequest("Regular expressions for source topics are not supported yet.")
+
+
+def _check_join(request: StreamsHeartbeat) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+    if request.active:
+        raise InvalidRequest("ActiveTasks must be empty when (re-)joining.")
+    if request.standby:
+        raise InvalidRequest("StandbyTasks must be empty when (re-)joining.")
+    if request.topology is None:
+        raise InvalidRequest("Topology must be non-null when (re-)joining.")
+    check_topology(request.topology)
+
+
+def is_leave(request: StreamsHeartbeat) -> bool:
+    """Return whether the member leaves."""
+    return request.member_epoch == EPOCH_LEAVE
+
+
+def check_epoch(current: CurrentAssignment[SubtopologyRole], epoch: int, owned: TaskAssignment | None) -> None:
+    """Check the epoch of a member that does not join.
+
+    The previous epoch is accepted from a member that owns nothing but what it is assigned: it has
+    not received the last answer.
+
+    Raises: FencedMemberEpoch.
+    """
+    if epoch == current.epoch:
+        return
+    is_previous = epoch < current.epoch and epoch == current.previous_epoch
+    if is_previous and owned is not None and is_contained(owned, current.assigned):
+        return
+    size = "greater" if epoch > current.epoch else "smaller"
+    raise FencedMemberEpoch(
+        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({current.epoch}). The member must abandon all its partitions and rejoin."
+    )
+
+
+def check_tasks(owned: TaskAssignment | None, task_counts: Mapping[str, int]) -> None:
+    """Check that the tasks that a member says it owns exist. Raises: InvalidRequest."""
+    for key, tasks in (owned or {}).items():
+        count = task_counts.get(key.subtopology)
+        if count is None:
+            raise InvalidRequest(f"Subtopology {key.subtopology} does not exist in the topology.")
+        for task in tasks:
+            if not 0 <= task < count:
+                raise InvalidRequest(
+                    f"Task {task} for subtopology {key.subtopology} is invalid. Number of tasks for this "
+                    f"subtopology: {count}"
+                )

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from kqueue.groups.streams.endpoints import endpoints_of
+from kqueue.groups.streams.member import EndpointPartitions, MemberEndpoint
+from kqueue.tests.groups.streams.applications import COUNT, JOIN, beat, epoch_of, group_of, make_topics, new_world
+
+ONE, TWO = MemberEndpoint("one", 1), MemberEndpoint("two", 2)
+
+
+def test_members_learn_who_reads_what() -> None:
+    world = new_world(COUNT, group_streams_num_standby_replicas=1)
+    beat(world, "m", topology=COUNT, endpoint=ONE)
+    told = beat(world, "n", topology=COUNT, endpoint=TWO)
+    assert told.endpoints is not None
+    assert {each.endpoint for each in told.endpoints} == {ONE, TWO}
+    again = beat(world, "n", epoch_of(world, "n"), endpoint_epoch=told.endpoint_epoch)
+    assert (again.endpoint_epoch, again.endpoints) == (told.endpoint_epoch, None)
+    moved = beat(world, "m", epoch_of(world, "m"), endpoint_epoch=told.endpoint_epoch)
+    assert moved.endpoint_epoch == told.endpoint_epoch + 1
+    assert moved.endpoints is not None
+    (first,) = (each for each in moved.endpoints if each.endpoint == ONE)
+    assert set(first.active) == {"t", "app-words"}
+    assert set(first.standby) <= {"app-words"}
+
+
+def test_a_topic_may_have_fewer_partitions_than_tasks() -> None:
+    world = new_world(JOIN)
+    beat(world, topology=JOIN, endpoint=ONE)
+    assert endpoints_of(group_of(world), world.topics) == [
+        EndpointPartitions(ONE, {"t": [0, 1, 2, 3], "app-words": [0, 1, 2, 3], "u": [0, 1]}, {})
+    ]
+
+
+def test_a_group_that_is_not_ready_has_no_endpoints() -> None:
+    world = new_world()
+    joined = beat(world, topology=COUNT, endpoint=ONE)
+    assert joined.endpoints == []
+    make_topics(world, COUNT)
+    assert beat(world, "m", joined.member_epoch).endpoints != []
