@@ -39,7 +39,8 @@ def read(name: str, consumer: KafkaConsumer) -> None:
     """Read up to the end of the topic, and go away."""
     days: list[str] = []
     while True:
-        for messages in consumer.poll(timeout_ms=100).values():
+        # A poll that ends while kafka-python joins its group may leave it without partitions.
+        for messages in consumer.poll(timeout_ms=1000).values():
             days += [message.value.decode().split()[-1] for message in messages]
         if consumer.assignment() and consumer.position(PARTITION) == consumer.end_offsets([PARTITION])[PARTITION]:
             break
