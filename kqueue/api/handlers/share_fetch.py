@@ -150,7 +150,8 @@ class DelayedShareFetch:
 
     def _try_complete(self, expired: bool) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
         former = self.operation
-        response = self._next(expired or self.context.broker.clock.monotonic_ms() >= self.deadline_ms)
+        is_over = expired or self.context.broker.clock.monotonic_ms() >= self.deadline_ms
+        response = self._next(is_over, must_end=expired)
         if response is not None:
             former.try_complete = _completed  # ends the reference cycle of operation and fetch
         elif self.keys != former.keys:
@@ -159,15 +160,23 @@ class DelayedShareFetch:
             former.deadline_ms = self.until_ms
         return response
 
-    def _next(self, expired: bool) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
-        """Read, and acquire if there is enough; None: wait for `keys`."""
+    def _next(
+        self, expired: bool, *, must_end: bool = False
+    ) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
+        """Read, and acquire if there is enough; None: wait for `keys`.
+
+        Args: expired: the client waits no longer. must_end: respond even if that says nothing of
+            records that there may be.
+        """
+        if not self._is_in_session():
+            return self.work.wait(lambda: self._respond(None, {}))
         for _ in range(PASSES_MAX):
             self.until_ms = self.deadline_ms
             result = self.reader.read(list(self.session.partitions), self.max_bytes)
             self.keys = result.keys()
-            if self._is_opening(result):
-                return None
-            if result.read.unverified and not self._is_verified(result):
+            if must_end:
+                result.read.drop_unverified()
+            elif self._is_opening(result) or (result.read.unverified and not self._is_verified(result)):
                 return None
             is_enough = result.read.size >= max(self.min_bytes, 1) or bool(result.errors) or result.read.urgent
             if not (is_enough or expired):
@@ -177,6 +186,12 @@ class DelayedShareFetch:
                 return self.work.wait(partial(self._respond, result, acquired))
         self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
         return None
+
+    def _is_in_session(self) -> bool:
+        """Whether the session goes on. Else the member's records were released, or it has begun
+        another: what this fetch acquired would be delivered to nobody, and yet be counted.
+        """
+        return share_groups(self.context).sessions.find(self.session.key) is self.session
 
     def _is_opening(self, result: SharePass) -> bool:
         """Whether to wait for share partitions that open: no client waits for what it can't see."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
-from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.purgatory import DelayedOperation, WatchedOperation
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.message_set import encode_set
@@ -30,6 +30,12 @@ class PendingRequest:
     def __init__(self, frame: bytearray) -> None:
         self.response: Any = None
         self.frame = frame
+        self.watched: WatchedOperation | None = None
+
+    def cancel(self) -> None:
+        """Forget the request, as the end of its connection does."""
+        if self.watched is not None:
+            self.watched.cancel()
 
 
 class SimulatedClient:
@@ -56,7 +62,7 @@ class SimulatedClient:
             started.response = decode(api.response_class, version, raw)
 
         if isinstance(outcome, DelayedOperation):
-            self.sim.broker.purgatory.add(outcome, done)
+            started.watched = self.sim.broker.purgatory.add(outcome, done)
         elif outcome is not None:
             done(outcome)
         return started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.share.share_state import SharePartitionKey
 from kqueue.tests.api.harness import NOW_MS, SimulatedClient, batch, versions_of
 from kqueue.tests.api.share_client import (
     ACCEPT,
@@ -263,3 +264,28 @@ def test_a_partition_with_aborted_records_only_is_skipped() -> None:
     assert waiting.response is None, "the transaction is open"
     producer.end(5, commit=False)
     assert acquired(waiting.response) == [(2, 2, 1)], "its marker alone"
+
+
+def test_a_fetch_whose_session_has_ended_acquires_nothing(client: SimulatedClient) -> None:
+    """Its records would be counted as delivered, and locked, for a member that can't see them."""
+    member, other = Member(client), Member(client, "m2")
+    waiting = member.start(max_wait_ms=500)
+    client.sim.settle()
+    member.connection, member.epoch = object(), 0
+    assert acquired(member.fetch()) == []
+    fill(client, 1)
+    client.sim.settle()
+    assert acquired(waiting.response) == []
+    assert acquired(other.fetch()) == [(0, 0, 1)]
+
+
+def test_a_wait_can_end_while_a_share_partition_opens(client: SimulatedClient) -> None:
+    """The sweep of connections ends it so when the client is gone."""
+    topic = client.sim.broker.topics.get("t")
+    member = Member(client)
+    member.fetch()
+    waiting = member.start(max_wait_ms=500)
+    client.sim.settle()
+    client.sim.broker.share.close(SharePartitionKey("g", topic.id, 0))
+    assert waiting.watched is not None
+    assert waiting.watched.operation.try_complete(True).responses == []
