@@ -21,6 +21,9 @@ MEMORY, DISK, EXTERNAL = "memory", "disk", "external"
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 500,
+    "group.share.assignment.interval.ms": 100,
+    "group.share.heartbeat.interval.ms": 200,
+    "group.share.min.heartbeat.interval.ms": 100,
     "offsets.topic.num.partitions": 4,
     "transaction.state.log.num.partitions": 4,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,

@@ -1,6 +1,4 @@
-"""Every public call of the clients is served that needs no second broker, no security and no new
-group protocol.
-"""
+"""Every public call of the clients is served that needs no second broker and no security."""
 
 from __future__ import annotations
 

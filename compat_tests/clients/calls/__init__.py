@@ -19,6 +19,8 @@ TABLES = {
         "AIOProducer",
         "Consumer",
         "DeserializingConsumer",
+        "ShareConsumer",
+        "DeserializingShareConsumer",
         "AIOConsumer",
         "Admin",
     ),

@@ -10,6 +10,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.aio
 from confluent_kafka import (
+    AcknowledgeType,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ElectionType,
@@ -32,15 +33,13 @@ from confluent_kafka.admin import (
 from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.confluent_errors import QUIET
 from compat_tests.clients.calls.blocking import Blocking
-from compat_tests.clients.calls.contract import GROUPS, NO_REQUEST, SECURITY, Calls
+from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
 
 VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
 TESTED_VERSION = (2, 16)
 OLDEST_VERSION = (2, 16)
 NAMESPACES = (confluent_kafka, confluent_kafka.admin, confluent_kafka.aio)
 OTHER_CLASSES = {
-    "ShareConsumer": GROUPS,
-    "DeserializingShareConsumer": GROUPS,
     "AsyncSerializingProducer": "an AIOProducer with serializers of the schema registry",
     "AsyncDeserializingConsumer": "an AIOConsumer with deserializers of the schema registry",
 }
@@ -237,6 +236,83 @@ class DeserializingConsumer(Consumer):
         for offset in range(5):
             message = self.consumer.poll(WAIT_S)
             assert (message.error(), message.offset()) == (None, offset)
+
+
+class ShareConsumer(Calls):
+    CLIENT = confluent_kafka.ShareConsumer
+    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
+
+    def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
+        super().__init__(bootstrap, name)
+        self.topic, group = name("topic"), name("share")
+        protocol_client.create_topic(bootstrap, self.topic)
+        reset = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[reset])
+        admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+        only(admin.incremental_alter_configs([resource]))
+        producer = confluent_kafka.Producer({**QUIET, "bootstrap.servers": bootstrap})
+        for _ in range(3):
+            producer.produce(self.topic, b"value")
+        assert producer.flush(WAIT_S) == 0
+        self.acknowledged: list[tuple[Any, object]] = []
+        settings = {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
+        self.consumer = self.CLIENT({**QUIET, **settings})
+
+    def _poll_until(self, done: Callable[[Any], Any]) -> Any:
+        """Poll until `done(messages)` is true; return the last messages."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            messages = self.consumer.poll(0.2)
+            assert not [message.error() for message in messages if message.error()]
+            if done(messages):
+                return messages
+        raise AssertionError("nothing came in time")
+
+    def call_set_acknowledgement_commit_callback(self) -> None:
+        self.consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: self.acknowledged.append((sorted(offsets.values()), error))
+        )
+
+    def call_subscribe(self) -> None:
+        self.consumer.subscribe([self.topic])
+
+    def call_subscription(self) -> None:
+        assert self.consumer.subscription() == [self.topic]
+
+    def call_poll(self) -> None:
+        self.messages = self._poll_until(len)
+        assert [message.offset() for message in self.messages] == [0, 1, 2]
+        assert [message.value() for message in self.messages] == [b"value"] * 3
+
+    def call_acknowledge(self) -> None:
+        for message, kind in zip(self.messages, (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT), strict=False):
+            self.consumer.acknowledge(message, kind)
+
+    def call_acknowledge_offset(self) -> None:
+        self.consumer.acknowledge_offset(self.topic, 0, 2, AcknowledgeType.RELEASE)
+
+    def call_commit_sync(self) -> None:
+        (error,) = self.consumer.commit_sync(WAIT_S).values()
+        assert error is None
+
+    def call_commit_async(self) -> None:
+        (message,) = self._poll_until(len)
+        assert (message.offset(), message.delivery_count()) == (2, 2)
+        self.consumer.acknowledge(message)
+        self.consumer.commit_async()
+        self._poll_until(lambda _: len(self.acknowledged) == 2)
+        assert self.acknowledged == [([{0, 1, 2}], None), ([{2}], None)]
+
+    def call_unsubscribe(self) -> None:
+        self.consumer.unsubscribe()
+        assert self.consumer.subscription() == []
+
+    def call_close(self) -> None:
+        self.consumer.close()
+
+
+class DeserializingShareConsumer(ShareConsumer):
+    CLIENT = confluent_kafka.DeserializingShareConsumer
 
 
 class AIOProducer(Producer):

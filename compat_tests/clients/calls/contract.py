@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 CALL = "call_"
 SECURITY = "needs security, which is not served yet"
-GROUPS = "needs the new group protocols, which are not served yet"
 NO_REQUEST = "sends no request"
 
 
