@@ -16,8 +16,8 @@ from kqueue.broker.fetch_reader import FetchLimits, FetchResult, PartitionFetchR
 from kqueue.broker.fetch_sessions import PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.broker.share_groups import OpenSharePartition, ShareGroups
+from kqueue.broker.share_headers import ReadBatch, ReadHeaders
 from kqueue.broker.topics import Topics
-from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, read_header
 from kqueue.share.sessions import SessionPartition
 from kqueue.share.share_partition import AcquiredRange, AcquireLimits
 from kqueue.storage import Region
@@ -49,11 +49,6 @@ class AcquiredRecords(NamedTuple):
 
     ranges: list[AcquiredRange]
     data: Region | bytes
-
-
-class _Batch(NamedTuple):
-    header: BatchHeader
-    position: int  # in the region
 
 
 class ShareReader:
@@ -100,27 +95,27 @@ class ShareReader:
                     moved = True
         return moved
 
-    def acquire(self, opened: OpenSharePartition, read: PartitionFetchResult, limits: AcquireLimits) -> AcquiredRecords:
+    def acquire(
+        self, opened: OpenSharePartition, read: PartitionFetchResult, headers: ReadHeaders, limits: AcquireLimits
+    ) -> AcquiredRecords:
         """Give the member what was read of a partition. Raises StorageFailed.
 
-        Empty: what was read holds no records for this group, and is skipped from now on.
+        Args: headers: of the first batches that were read.
+        Empty: these batches hold no records for this group, and are skipped from now on.
         """
         assert read.read is not None
         assert opened.share is not None
-        fetched, offset = read.read.fetched, read.fetch.offset
-        if fetched.region is None:
-            return AcquiredRecords([], b"")
+        region, offset, batches = read.read.fetched.region, read.fetch.offset, headers.batches
+        assert region is not None
         if self._groups.config_of(self._group).read_committed:
-            batches = list(_committed(fetched.region, opened.partition, offset, fetched.next_offset))
-        else:
-            batches = list(_first_batches(fetched.region, limits.records_max))
+            batches = list(_committed(headers, opened.partition, offset))
         spans = ((batch.header.base_offset, batch.header.last_offset) for batch in batches)
         ranges = opened.share.acquire(self._member_id, offset, spans, limits)
         if not ranges:
             if not batches:
-                opened.share.skip(offset, fetched.next_offset)
+                opened.share.skip(offset, headers.next_offset)
             return AcquiredRecords([], b"")
-        return AcquiredRecords(ranges, _slice(fetched.region, batches, ranges))
+        return AcquiredRecords(ranges, _slice(region, batches, ranges))
 
 
 def _key(result: PartitionFetchResult) -> SessionPartition:
@@ -128,31 +123,13 @@ def _key(result: PartitionFetchResult) -> SessionPartition:
     return result.fetch.topic, result.fetch.index
 
 
-def _batches(region: Region) -> Iterator[_Batch]:
-    """Yield the batches of a region; only headers are read. Raises StorageFailed, CorruptBatch."""
-    position = 0
-    while position < region.size:
-        header = read_header(region.source.read_at(region.position + position, BATCH_OVERHEAD))
-        yield _Batch(header, position)
-        position += header.size
-
-
-def _first_batches(region: Region, records_max: int) -> Iterator[_Batch]:
-    """Yield batches until they span more than `records_max` offsets."""
-    first: int | None = None
-    for batch in _batches(region):
-        first = batch.header.base_offset if first is None else first
-        if batch.header.base_offset - first > records_max + batch.header.last_offset - batch.header.base_offset:
-            return
-        yield batch
-
-
-def _committed(region: Region, partition: Partition, offset: int, next_offset: int) -> Iterator[_Batch]:
+def _committed(headers: ReadHeaders, partition: Partition, offset: int) -> Iterator[ReadBatch]:
     """Yield the batches that are not of aborted transactions. Source: Kafka's Fetcher."""
-    aborted = [(each.first_offset, each.producer_id) for each in partition.log.reader.aborted(offset, next_offset)]
+    found = partition.log.reader.aborted(offset, headers.next_offset)
+    aborted = [(each.first_offset, each.producer_id) for each in found]
     heapq.heapify(aborted)
     producers: set[int] = set()
-    for batch in _batches(region):
+    for batch in headers.batches:
         header = batch.header
         while aborted and aborted[0][0] <= header.last_offset:
             producers.add(heapq.heappop(aborted)[1])
@@ -163,7 +140,7 @@ def _committed(region: Region, partition: Partition, offset: int, next_offset: i
         yield batch
 
 
-def _slice(region: Region, batches: Sequence[_Batch], ranges: Sequence[AcquiredRange]) -> Region:
+def _slice(region: Region, batches: Sequence[ReadBatch], ranges: Sequence[AcquiredRange]) -> Region:
     """Return the part of a region with the batches of `ranges`."""
     begin = next(batch.position for batch in batches if batch.header.last_offset >= ranges[0].first)
     last = next(batch for batch in reversed(batches) if batch.header.base_offset <= ranges[-1].last)

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
+from kqueue.api.header_reads import HeaderReads
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import WRITE_TIMEOUT, Acknowledgements, acknowledgements_of, share_groups
 from kqueue.api.slices import in_slices
@@ -108,8 +109,9 @@ class DelayedShareFetch:
     """
 
     __slots__ = (
-        "added", "context", "deadline_ms", "keys", "limits", "lock_ms", "max_bytes", "max_wait_ms", "min_bytes",
-        "open_until_ms", "operation", "reader", "session", "until_ms", "verifications", "work",
+        "added", "context", "deadline_ms", "headers", "headers_until_ms", "keys", "limits", "lock_ms", "max_bytes",
+        "max_wait_ms", "min_bytes", "open_until_ms", "operation", "reader", "session", "until_ms", "verifications",
+        "work",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +137,7 @@ class DelayedShareFetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.verifications: FetchVerifications | None = None
+        self.headers = HeaderReads(context.broker.jobs, context.broker.purgatory)
 
     def start(self) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
         """Return the response, or the operation that waits for it."""
@@ -142,6 +145,7 @@ class DelayedShareFetch:
             return self.work.wait(lambda: self._respond(None, {}))
         self.deadline_ms = self.context.deadline_ms(self.max_wait_ms)
         self.until_ms = self.deadline_ms
+        self.headers_until_ms = self.context.deadline_ms(VERIFICATION_WAIT_MS)
         self.open_until_ms = self.context.deadline_ms(self.context.broker.config[WRITE_TIMEOUT])
         response = self._next(self.max_wait_ms <= 0)
         if response is None:
@@ -182,6 +186,10 @@ class DelayedShareFetch:
             if not (is_enough or expired):
                 return None
             acquired = self._acquire(result)
+            if self.headers.running and not (acquired or result.errors or must_end):
+                self.until_ms = max(self.deadline_ms, self.headers_until_ms)
+                if self.context.broker.clock.monotonic_ms() < self.until_ms:
+                    return None
             if acquired or expired or result.errors or result.read.urgent or not result.read.size:
                 return self.work.wait(partial(self._respond, result, acquired))
         self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
@@ -215,15 +223,22 @@ class DelayedShareFetch:
         return False
 
     def _acquire(self, result: SharePass) -> dict[SessionPartition, AcquiredRecords]:
+        """Acquire from what was read, but for partitions whose headers are on the disk only:
+        a job reads those.
+        """
         acquired: dict[SessionPartition, AcquiredRecords] = {}
         left, ranges = self.limits.records_max, 0
         for read in result.read.results:
-            if read.read is None or not read.read.fetched or left <= 0 or ranges >= RANGES_MAX:
+            region = read.read.fetched.region if read.read is not None else None
+            if not region or left <= 0 or ranges >= RANGES_MAX:
                 continue
             assert isinstance(read.fetch.topic, bytes)
             key = (read.fetch.topic, read.fetch.index)
             try:
-                records = self.reader.acquire(result.opened[key], read, self.limits._replace(records_max=left))
+                headers = self.headers.read(key, region, left, read.partition)
+                if headers is None:
+                    continue
+                records = self.reader.acquire(result.opened[key], read, headers, self.limits._replace(records_max=left))
             except KqueueError as error:
                 result.errors[key] = error.with_traceback(None)
                 continue

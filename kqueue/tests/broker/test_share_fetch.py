@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kqueue.broker.share_fetch import ShareReader
+from kqueue.broker.share_headers import read_headers
 from kqueue.share.share_partition import AcquireLimits
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.share_client import earliest, fill, give_states
@@ -23,7 +24,9 @@ def test_only_the_batches_with_acquired_records_are_sent() -> None:
     for first in (0, 2, 4):
         result = reader.read([key], 1 << 20)
         [read] = result.read.results
-        records = reader.acquire(result.opened[key], read, AcquireLimits(2))
+        headers = read_headers(read.read.fetched.region, 2, may_block=False)  # type: ignore[union-attr,arg-type]
+        assert headers is not None
+        records = reader.acquire(result.opened[key], read, headers, AcquireLimits(2))
         assert records.ranges == [(first, first + 1, 1)]
         assert len(records.data) == size // 3
     result = reader.read([key], 1 << 20)

@@ -286,6 +286,9 @@ def test_a_wait_can_end_while_a_share_partition_opens(client: SimulatedClient) -
     member.fetch()
     waiting = member.start(max_wait_ms=500)
     client.sim.settle()
-    client.sim.broker.share.close(SharePartitionKey("g", topic.id, 0))
+    share = client.sim.broker.share
+    key = SharePartitionKey("g", topic.id, 0)
+    share.close(key)
+    share.coordinator.begin_loading(share.coordinator.partitions.of(key.coordinator_key))
     assert waiting.watched is not None
     assert waiting.watched.operation.try_complete(True).responses == []
