@@ -92,6 +92,10 @@ class CoordinatorPartitions:
         """Whether this partition is loading."""
         return partition in self._loading
 
+    def is_readable(self, partition: int) -> bool:
+        """Whether this partition was read."""
+        return partition not in self._loading and partition not in self._unreadable
+
     def check_readable(self, id: str) -> None:
         """Check that the records of this id were read.
 

@@ -175,16 +175,17 @@ class ShareCoordinator:
         others from being deleted.
         """
         first_needed: dict[int, int] = {}
+        for partition in range(self._log.partition_count):
+            first_needed[partition] = self._log.end_offset(partition)  # all is redundant if it keeps no state
+            yield None
         count: dict[int, int] = {}
-        for key in list(self.keys()):
-            entry = self._entries.get(key)
-            if entry is not None:
-                partition = self.partitions.of(key.coordinator_key)
-                count[partition] = count.get(partition, 0) + 1
-                first_needed[partition] = min(entry.snapshot_offset, first_needed.get(partition, entry.snapshot_offset))
+        for key, known in list(self._entries.items()):  # those that begin later write behind that end
+            partition = self.partitions.of(key.coordinator_key)
+            count[partition] = count.get(partition, 0) + 1
+            first_needed[partition] = min(known.snapshot_offset, first_needed[partition])
             yield None
         for partition, offset in first_needed.items():
-            if not self.partitions.is_partition_loading(partition):
+            if offset and self.partitions.is_readable(partition):
                 self._log.delete_before(partition, offset)
             yield None
         for key in list(self.keys()):

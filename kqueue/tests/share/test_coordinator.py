@@ -160,6 +160,48 @@ def test_redundant_records_are_deleted() -> None:
     assert [again.read(key) for key in (KEY, OTHER)] == states
 
 
+def test_all_records_of_deleted_states_are_redundant() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.accept(0)
+    coordinator.delete(KEY, coordinator.answers.append)
+    assert coordinator.kinds() == "sut"
+    run_to_end(coordinator.prune())
+    assert coordinator.kinds() == ""
+    coordinator.begin()
+    assert Coordinator(coordinator.log).read(KEY) == coordinator.read(KEY)
+
+
+def test_what_is_on_its_way_while_pruning_stays() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.delete(KEY, coordinator.answers.append)
+    coordinator.log.hold = True
+    coordinator.begin()
+    run_to_end(coordinator.prune())
+    assert coordinator.kinds() == "st"
+    pruning = coordinator.prune()
+    coordinator.log.release()
+    coordinator.delete(KEY, coordinator.answers.append)
+    coordinator.log.release()
+    next(pruning)
+    coordinator.begin(OTHER)
+    coordinator.log.release()
+    run_to_end(pruning)
+    assert Coordinator(coordinator.log).read(OTHER) == coordinator.read(OTHER) is not None
+
+
+@pytest.mark.parametrize("is_loading", [True, False])
+def test_a_partition_that_was_not_read_keeps_its_records(is_loading: bool) -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    again = Coordinator(HeldStateLog())
+    again.log.entries = coordinator.log.entries
+    again.begin_loading(0) if is_loading else again.refuse(0, "damaged")
+    run_to_end(again.prune())
+    assert coordinator.kinds() == "s"
+
+
 def test_an_old_snapshot_is_repeated() -> None:
     coordinator = Coordinator()
     coordinator.begin()
