@@ -40,7 +40,7 @@ class Worker(threading.Thread):
         )
         handled = 0
         while len(self.done) < JOBS:
-            for messages in consumer.poll(timeout_ms=200).values():
+            for messages in consumer.poll(timeout_ms=1000).values():
                 for message in messages:
                     self.at_work.set()
                     if handled == self.dies_after:

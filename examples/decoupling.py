@@ -54,7 +54,7 @@ class StockListener(threading.Thread):
             enable_auto_commit=False,
         )
         while not self.stopping.is_set():
-            for orders in consumer.poll(timeout_ms=100).values():
+            for orders in consumer.poll(timeout_ms=1000).values():
                 for _ in orders:
                     self.stock.reserve()
                 consumer.commit()  # after the work: an order is handled again rather than lost

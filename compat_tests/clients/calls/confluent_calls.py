@@ -34,6 +34,7 @@ from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.confluent_errors import QUIET
 from compat_tests.clients.calls.blocking import Blocking
 from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
+from compat_tests.clients.group_members import eventually
 
 VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
 TESTED_VERSION = (2, 16)
@@ -202,6 +203,9 @@ class Consumer(Calls):
 
     def call_unsubscribe(self) -> None:
         self.consumer.unsubscribe()
+        # A poll serves the revocation. A close that has to serve it waits forever now and then:
+        # librdkafka's rd_kafka_assign waits for a group that may have ended.
+        eventually(lambda: self.consumer.poll(0.1) is None and not self.consumer.assignment(), "no assignment")
 
     def call_assign(self) -> None:
         self.consumer.assign([self._partition(0)])

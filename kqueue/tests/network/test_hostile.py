@@ -238,10 +238,10 @@ def test_unserved_apis_and_versions(key: int, version: int) -> None:
     hostile(test)
 
 
-def test_unserved_version_closes_the_connection_with_one_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    unserved = [(key, version) for key, (low, high) in SERVED.items() if key != 18 for version in (low - 1, high + 1)]
+@pytest.mark.parametrize("above", [False, True])
+def test_unserved_version_closes_the_connection_with_one_line(caplog: pytest.LogCaptureFixture, above: bool) -> None:
+    unserved = [(key, high + 1 if above else low - 1) for key, (low, high) in SERVED.items() if key != 18]
+    assert len(unserved) < 100, "one address may cause so many lines at once"
 
     async def test(room: Room) -> None:
         for key, version in unserved:

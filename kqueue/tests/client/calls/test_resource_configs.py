@@ -18,7 +18,7 @@ def test_settings_of_every_type_are_described_and_changed() -> None:
         for kind, name, setting, value in [
             (BROKER, "1", "log.retention.ms", "9"),
             (LOGGER, "1", "kqueue.server", "FATAL"),
-            (GROUP, "g", "consumer.session.timeout.ms", "10"),
+            (GROUP, "g", "consumer.session.timeout.ms", "50000"),
             (METRICS, "m", "interval.ms", "1000"),
         ]:
             client.alter_configs(kind, name, [ConfigChange(ConfigOperation.SET, setting, value)])
