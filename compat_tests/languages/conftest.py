@@ -10,6 +10,16 @@ import pytest
 from compat_tests.kafka.serving import serving
 from compat_tests.languages.toolchains import PROGRAMS, Programs
 
+SETTINGS = {
+    "auto_create_topics_enable": False,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_consumer_heartbeat_interval_ms": 200,
+    "group_consumer_min_heartbeat_interval_ms": 200,
+    "group_share_heartbeat_interval_ms": 200,
+    "group_share_min_heartbeat_interval_ms": 200,
+}
+"""A group does not wait for members that may come, and a member soon learns its partitions."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", help="run the programs on this broker, whose node id is 1")
@@ -28,9 +38,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
 
 @pytest.fixture
 def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where to reach the broker; a group does not wait for members that may come."""
+    """Where to reach the broker."""
     if named := request.config.getoption("--bootstrap"):
         yield named
         return
-    with serving(tmp_path, group_initial_rebalance_delay_ms=0, auto_create_topics_enable=False) as broker:
+    with serving(tmp_path, **SETTINGS) as broker:
         yield broker.bootstrap

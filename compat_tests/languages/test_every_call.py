@@ -1,5 +1,5 @@
-"""Clients of other languages: every call that needs no second broker, no security and no new group
-protocol gives on kqueue what it gives on Kafka.
+"""Clients of other languages: every call that needs no second broker and no security gives on
+kqueue what it gives on Kafka.
 
 A program is a real client at work. It prints a line of JSON per call: its name, its result. The
 file `expected.jsonl` beside it has the lines that it prints on Kafka 4.3. Its lines `uncalled` name

@@ -23,7 +23,6 @@ const (
 // Why a method is not called.
 const (
 	Security  = "needs security"
-	Groups    = "needs the new group protocols"
 	NoRequest = "sends no request"
 )
 

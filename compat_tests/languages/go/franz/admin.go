@@ -35,6 +35,8 @@ func administer(client *kadm.Client) {
 	made.folders()
 	made.replicas()
 	made.groups()
+	made.consumerGroups()
+	made.shareGroups()
 	made.transactions()
 	made.deletions()
 	made.Print(reflect.TypeFor[*kadm.Client](), map[string]string{
@@ -50,12 +52,6 @@ func administer(client *kadm.Client) {
 		"DescribeDelegationTokens":  calls.Security,
 		"ExpireDelegationToken":     calls.Security,
 		"RenewDelegationToken":      calls.Security,
-		"AlterShareGroupOffsets":    calls.Groups,
-		"DeleteShareGroupOffsets":   calls.Groups,
-		"DescribeConsumerGroups":    calls.Groups,
-		"DescribeShareGroupOffsets": calls.Groups,
-		"DescribeShareGroups":       calls.Groups,
-		"FindShareCoordinators":     calls.Groups,
 		"Close":                     calls.NoRequest,
 		"SetTimeoutMillis":          calls.NoRequest,
 		"OffetForLeaderEpoch":       "the same as OffsetForLeaderEpoch",

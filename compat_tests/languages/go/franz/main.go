@@ -1,4 +1,4 @@
-// Every call of franz-go that needs no second broker, no security and no new group protocol:
+// Every call of franz-go that needs no second broker and no security:
 //
 //	franz BOOTSTRAP
 package main
@@ -32,13 +32,12 @@ func main() {
 	consume(made)
 	consumeAsGroup(made)
 	marks(made)
+	acknowledge(made)
 	made.Print(reflect.TypeFor[*kgo.Client](), map[string]string{
 		"AllowRebalance":             calls.NoRequest,
 		"CloseAllowingRebalance":     calls.NoRequest,
 		"Context":                    calls.NoRequest,
-		"FlushAcks":                  calls.Groups,
 		"GetConsumeTopics":           calls.NoRequest,
-		"MarkAcks":                   calls.Groups,
 		"OptValue":                   calls.NoRequest,
 		"OptValues":                  calls.NoRequest,
 		"Opts":                       calls.NoRequest,
@@ -104,7 +103,7 @@ const (
 )
 
 func prepare(admin *kadm.Client) {
-	responses, err := admin.CreateTopics(limited(), 2, 1, nil, source, target, copies)
+	responses, err := admin.CreateTopics(limited(), 2, 1, nil, source, target, copies, queue)
 	calls.Must(err)
 	calls.Must(responses.Error())
 }

@@ -5,11 +5,15 @@ import (
 	"slices"
 
 	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kqueue/languages/calls"
 )
 
-const managed = "sarama-managed"
+const (
+	managed = "sarama-managed"
+	modern  = "sarama-modern"
+)
 
 func (made Admin) groups() {
 	config := settings()
@@ -91,6 +95,18 @@ func (made Admin) offsets() {
 	})
 }
 
+// joinModern joins a group whose partitions the broker assigns, and waits for a record. sarama describes
+// such a group, but joins none: this is a member of franz-go.
+func joinModern() *kgo.Client {
+	member, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...), kgo.ConsumerGroup(modern), kgo.ConsumeTopics(source),
+		kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	calls.Must(err)
+	ctx, cancel := context.WithTimeout(context.Background(), callMax)
+	defer cancel()
+	calls.Must(member.PollFetches(ctx).Err())
+	return member
+}
+
 // request makes the calls of a Broker that no other class makes: it sends a request as it is.
 func request(client sarama.Client) {
 	made := calls.New("sarama.Broker")
@@ -145,7 +161,22 @@ func request(client sarama.Client) {
 		}
 		return []any{len(found.Brokers), len(found.ClusterID)}, found.Err
 	})
-	left := map[string]string{"ConsumerGroupDescribe": calls.Groups}
+	member := joinModern()
+	defer member.Close()
+	made.Call("ConsumerGroupDescribe", func() (any, error) {
+		wanted := sarama.NewConsumerGroupDescribeRequest(sarama.V4_0_0_0)
+		wanted.GroupIDs = []string{modern, "sarama-unknown"}
+		found, err := broker.ConsumerGroupDescribe(wanted)
+		if err != nil {
+			return nil, err
+		}
+		described := []any{}
+		for _, one := range found.Groups {
+			described = append(described, one.GroupID, one.GroupState, len(one.Members), one.ErrorCode)
+		}
+		return described, nil
+	})
+	left := map[string]string{}
 	for _, name := range []string{
 		"CreateAcls", "DeleteAcls", "DescribeAcls", "AlterClientQuotas", "DescribeClientQuotas", "AlterUserScramCredentials",
 		"DescribeUserScramCredentials", "TLSConnectionState",

@@ -1,4 +1,4 @@
-// Every call of sarama that needs no second broker, no security and no new group protocol:
+// Every call of sarama that needs no second broker and no security:
 //
 //	sarama BOOTSTRAP
 package main

@@ -49,6 +49,16 @@ def test_keys_of_other_kinds_have_no_coordinator(version: int, key_type: int) ->
     assert all(f"type {key_type}" in candidate.error_message for candidate in coordinators)
 
 
+def test_the_only_broker_coordinates_every_share_partition() -> None:
+    good = ["share:AAAAAAAAAAAAAAAAAAAAAA:0", "with:colons:gtb2stGYRk-vWZ2zAozmoA:12"]
+    bad = ["", "share", "share:short:0", ":gtb2stGYRk-vWZ2zAozmoA:0", "share:gtb2stGYRk-vWZ2zAozmoA:x"]
+    response = world(node_id=7).ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[*good, *bad]), 6)
+    assert [(one.key, one.error_code, one.node_id) for one in response.coordinators] == [
+        *((key, ErrorCode.NONE, 7) for key in good),
+        *((key, ErrorCode.INVALID_REQUEST, -1) for key in bad),
+    ]
+
+
 @pytest.mark.parametrize("version", [*OLD[1:], *NEW])
 def test_the_only_broker_coordinates_every_transactional_id(version: int) -> None:
     request = FindCoordinatorRequest(
