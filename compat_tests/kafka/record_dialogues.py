@@ -1,5 +1,5 @@
 """``python -m compat_tests.kafka.record_dialogues``: record what Kafka answers to members of
-consumer groups, for the default tests.
+consumer groups and streams groups, for the default tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Any
 from compat_tests.kafka.admin_scenarios import Ask, created, topic
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.test_admin_answers import asking
-from kqueue.tests.groups.consumer.dialogues import DIALOGUES, RECORDED, SETTINGS, TOPICS, answers
+from kqueue.tests.groups.consumer import dialogues as consumer
+from kqueue.tests.groups.consumer.dialogues import TOPICS, Dialogue, answers
+from kqueue.tests.groups.streams import dialogues as streams
+from kqueue.tests.groups.streams.dialogues import StreamsDialogue
 from kqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -45,16 +48,24 @@ def kafkas_answers(node: Kafka) -> dict[str, Any]:
     """Hold all dialogues with a node that runs."""
     with asking(node.bootstrap) as ask:
         broker = RealBroker(ask)
-        return {dialogue.__name__: answers(broker, dialogue) for dialogue in DIALOGUES}
+        return {dialogue.__name__: answers(broker, dialogue, Dialogue) for dialogue in consumer.DIALOGUES}
+
+
+def kafkas_answers_to_streams(node: Kafka) -> dict[str, Any]:
+    """As `kafkas_answers`, with members of streams groups."""
+    with asking(node.bootstrap) as ask:
+        broker = RealBroker(ask)
+        return {dialogue.__name__: answers(broker, dialogue, StreamsDialogue) for dialogue in streams.DIALOGUES}
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        node = Kafka(Path(folder) / "kafka", settings=SETTINGS)
-        node.format()
-        with node:
-            found = kafkas_answers(node)
-    RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+    for module, ask_all in ((consumer, kafkas_answers), (streams, kafkas_answers_to_streams)):
+        with tempfile.TemporaryDirectory() as folder:
+            node = Kafka(Path(folder) / "kafka", settings=module.SETTINGS)
+            node.format()
+            with node:
+                found = ask_all(node)
+        module.RECORDED.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ GROUP_DEFAULT_NAMES = {
 
 
 class GroupTimeSetting(NamedTuple):
-    """A time, in ms, that groups may have of their own: between `low` and `high`."""
+    """A time in ms, or a count, that groups may have of their own: between `low` and `high`."""
 
     name: str
     default: int
@@ -286,6 +286,7 @@ ASSIGNMENT_INTERVAL = GroupTimeSetting("consumer.assignment.interval.ms", 1000, 
 SHARE_SESSION_TIMEOUT = GroupTimeSetting("share.session.timeout.ms", 45_000, 45_000, 60_000)
 SHARE_HEARTBEAT_INTERVAL = GroupTimeSetting("share.heartbeat.interval.ms", 5000, 5000, 15_000)
 SHARE_ASSIGNMENT_INTERVAL = GroupTimeSetting("share.assignment.interval.ms", 1000, 0, 15_000)
+STANDBY_REPLICAS = "streams.num.standby.replicas"
 STREAMS_SESSION_TIMEOUT = SESSION_TIMEOUT._replace(name="streams.session.timeout.ms")
 STREAMS_HEARTBEAT_INTERVAL = HEARTBEAT_INTERVAL._replace(name="streams.heartbeat.interval.ms")
 STREAMS_ASSIGNMENT_INTERVAL = ASSIGNMENT_INTERVAL._replace(name="streams.assignment.interval.ms")
@@ -336,9 +337,15 @@ class StreamsConfig:
             tasks_max=config["kqueue.max.group.tasks"],
         )
 
+    @property
+    def bounded(self) -> tuple[GroupTimeSetting, ...]:
+        """What a group may have of its own within bounds."""
+        replicas = GroupTimeSetting(STANDBY_REPLICAS, self.standby_replicas, 0, self.standby_replicas_max)
+        return self.session_timeout, self.heartbeat_interval, self.assignment_interval, replicas
+
     def standby_replicas_of(self, own: Mapping[str, Any]) -> int:
         """Return how many standby tasks a group with these settings has for each task."""
-        wanted = int(own.get("streams.num.standby.replicas", self.standby_replicas))
+        wanted = int(own.get(STANDBY_REPLICAS, self.standby_replicas))
         return min(wanted, self.standby_replicas_max)
 
 
@@ -378,7 +385,7 @@ class GroupConfig:
         """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
         times = (self.session_timeout, self.heartbeat_interval, self.assignment_interval)
         share = (self.share_session_timeout, self.share_heartbeat_interval, self.share_assignment_interval)
-        for each in (*times, *share):
+        for each in (*times, *share, *self.streams.bounded):
             value = own.get(each.name)
             if value is not None and not each.low <= value <= each.high:
                 raise InvalidConfig(f"{each.name} is from {each.low} to {each.high} on this broker, not {value}")

@@ -21,6 +21,10 @@ from kqueue.groups.log.records import CommittedOffset
 logger = logging.getLogger("kqueue.groups")
 LINE_INTERVAL_MS = 60_000
 GROUP_ID_LENGTH_MAX = 1000
+MEMBER_ID_LENGTH_MAX = 1000
+"""Of a member that chooses its id."""
+MEMBER_BYTES = 500
+"""A member of a modern group, its target and its timers, without texts and partitions."""
 OFFSET_BYTES = 200
 """An entry in `OffsetStore` without its metadata."""
 _NO_METADATA_BYTES = getsizeof("")

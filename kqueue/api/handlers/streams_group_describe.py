@@ -63,7 +63,7 @@ def _handle_sliced(
             authorized_operations=operations,
         )
         if group.topology is not None:
-            described.topology = yield from _topology(group.topology)
+            described.topology = yield from _topology(group.topology, group.topic_counts)
         yield from _add_members(described, group)
         response.groups.append(described)
     return response
@@ -80,7 +80,7 @@ def _refused(group_id: str, error: BaseException) -> wire.DescribedGroup:
     return wire.DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
 
 
-def _topology(topology: Topology) -> SlicedWork[wire.DescribedTopology]:
+def _topology(topology: Topology, counts: Mapping[str, int]) -> SlicedWork[wire.DescribedTopology]:
     described = []
     for one in topology.subtopologies:
         described.append(
@@ -88,18 +88,18 @@ def _topology(topology: Topology) -> SlicedWork[wire.DescribedTopology]:
                 subtopology_id=one.id,
                 source_topics=list(one.source_topics),
                 repartition_sink_topics=list(one.sink_topics),
-                state_changelog_topics=[_topic_info(topic) for topic in one.changelog_topics],
-                repartition_source_topics=[_topic_info(topic) for topic in one.repartition_topics],
+                state_changelog_topics=[_topic_info(topic, counts) for topic in one.changelog_topics],
+                repartition_source_topics=[_topic_info(topic, counts) for topic in one.repartition_topics],
             )
         )
         yield None
     return wire.DescribedTopology(epoch=topology.epoch, subtopologies=described)
 
 
-def _topic_info(topic: InternalTopic) -> TopicInfo:
+def _topic_info(topic: InternalTopic, counts: Mapping[str, int]) -> TopicInfo:
     return TopicInfo(
         name=topic.name,
-        partitions=topic.partition_count,
+        partitions=counts.get(topic.name, topic.partition_count),
         replication_factor=topic.replication_factor,
         topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs],
     )

@@ -19,7 +19,7 @@ from kqueue.groups.consumer.member import (
 )
 from kqueue.groups.consumer.state import ConsumerGroupState, group_state
 from kqueue.groups.group import GroupType
-from kqueue.groups.limits import GroupLimits
+from kqueue.groups.limits import MEMBER_BYTES, GroupLimits
 from kqueue.groups.log import consumer_records as records
 from kqueue.groups.log.consumer_records import ResolvedRegex
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL
@@ -28,8 +28,6 @@ from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.group import ModernGroup, add_count
 
 NOTHING: Assignment = {}
-MEMBER_BYTES = 500
-"""A member without its texts."""
 NAME_BYTES = 20
 """A topic in a subscription without its name."""
 TOPIC_BYTES = 100

@@ -15,9 +15,8 @@ from kqueue.groups.consumer.member import (
     Assignment,
     HeartbeatRequest,
 )
+from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
 from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
-
-MEMBER_ID_LENGTH_MAX = 1000
 
 
 def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None:

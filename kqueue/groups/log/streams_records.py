@@ -55,6 +55,14 @@ TOPOLOGY = 23
 GROUP_KEYS = frozenset({GROUP_EPOCH, TARGET_EPOCH, TOPOLOGY})
 MEMBER_KEYS = frozenset({MEMBER_METADATA, MEMBER_TARGET, MEMBER_CURRENT})
 KEYS = GROUP_KEYS | MEMBER_KEYS
+STATE_NUMBERS = {
+    ModernMemberState.STABLE: 1,
+    ModernMemberState.UNREVOKED_PARTITIONS: 2,
+    ModernMemberState.UNRELEASED_PARTITIONS: 3,
+    ModernMemberState.UNKNOWN: 127,
+}
+"""Other numbers than in the records of consumer groups. Source: Kafka streams.MemberState."""
+_STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 
 class StreamsGroupKey(NamedTuple):
@@ -181,7 +189,7 @@ def current_value(current: CurrentAssignment[SubtopologyRole]) -> bytes:
         StreamsGroupCurrentMemberAssignmentValue(
             member_epoch=current.epoch,
             previous_member_epoch=current.previous_epoch,
-            state=current.state,
+            state=STATE_NUMBERS[current.state],
             active_tasks=active,
             standby_tasks=standby,
             warmup_tasks=warmup,
@@ -195,7 +203,6 @@ def current_value(current: CurrentAssignment[SubtopologyRole]) -> bytes:
 def read_current(value: bytes) -> CurrentAssignment[SubtopologyRole]:
     """Return a member's current assignment."""
     read = read_value(StreamsGroupCurrentMemberAssignmentValue, value)
-    known = read.state in tuple(ModernMemberState)
     assigned = read.active_tasks, read.standby_tasks, read.warmup_tasks
     revoking = (
         read.active_tasks_pending_revocation,
@@ -205,7 +212,7 @@ def read_current(value: bytes) -> CurrentAssignment[SubtopologyRole]:
     return CurrentAssignment(
         read.member_epoch,
         read.previous_member_epoch,
-        ModernMemberState(read.state) if known else ModernMemberState.UNKNOWN,
+        _STATES.get(read.state, ModernMemberState.UNKNOWN),
         _owned(assigned, read.member_epoch),
         _owned(revoking, read.member_epoch),
     )

@@ -20,7 +20,7 @@ NOTHING_OWNED: Mapping[Any, Mapping[int, int]] = MappingProxyType({})
 
 
 class ModernMemberState(enum.IntEnum):
-    """State of a member; the value is its number in records.
+    """State of a member; the value is its number in the records of consumer groups.
 
                                 it owns what it must revoke
         STABLE ----------------------------------------------> UNREVOKED_PARTITIONS

@@ -16,15 +16,13 @@ from collections.abc import Mapping
 from kqueue.base.errors import UnknownMember
 from kqueue.groups.group import GroupType, RetentionStart
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.limits import GroupLimits
+from kqueue.groups.limits import MEMBER_BYTES, GroupLimits
 from kqueue.groups.log import share_records as records
 from kqueue.groups.log.share_records import StatePartitions, StateTopic
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.share.member import NOTHING, Assignment, ShareMember, ShareSubscription
 
 FIRST_EPOCH = 1
-MEMBER_BYTES = 500
-"""Memory of a member besides its names."""
 
 
 class ShareGroupState(enum.Enum):

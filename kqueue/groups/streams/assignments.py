@@ -7,10 +7,13 @@ beside other requests; its result is a step of its own.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError
+from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
-from kqueue.base.sliced_task import SlicedWork, run_to_end
+from kqueue.base.sliced_task import SlicedWork, run_slice
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.streams_records import GroupEpoch
 from kqueue.groups.modern.changes import Changes
@@ -24,7 +27,12 @@ from kqueue.groups.streams.topology import Topology
 
 logger = logging.getLogger("kqueue.groups")
 INLINE_SIZE_MAX = 500
-"""Members and tasks of a group that is assigned within a heartbeat: a few milliseconds."""
+"""Members and tasks of a group that is assigned within a heartbeat, unless it takes longer than
+`INLINE_MS`.
+"""
+INLINE_MS = 5
+PART_MEMBERS = 500
+"""Members of whom one step sets the target."""
 DELAYED_FIRST = Status(
     StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay."
 )
@@ -120,7 +128,8 @@ class StreamsAssignments:
             self._queue.submit(group.group_id, lambda changes: self._assign_delayed(changes, group))
 
     def _assign_delayed(self, changes: Changes, group: StreamsGroup) -> None:
-        if self._groups.get(group.group_id) is group and not group.is_empty:
+        is_known = self._groups.get(group.group_id) is group and group.configured is not None
+        if is_known and not group.is_empty:
             self.assign_if_due(changes, group)
 
     def assign_if_due(self, changes: Changes, group: StreamsGroup) -> Status | None:
@@ -135,26 +144,44 @@ class StreamsAssignments:
         replicas = self._config.standby_replicas_of(self._settings(group.group_id))
         work = compute_target(group, replicas)
         if work_size(group, replicas) <= INLINE_SIZE_MAX:
-            self._apply_target(changes, group, run_to_end(work))
-        else:
-            group.is_assigning = True
-            self._slices.add(self._assign(group, work))
+            try:
+                run_slice(work, self._clock, INLINE_MS)
+            except StopIteration as end:
+                self._put_targets(changes, group, end.value)
+                group.set_target_epoch(changes, end.value.epoch, self._clock.wall_ms())
+                return None
+        group.is_assigning = True
+        self._slices.add(self._assign(group, work))
         return None
 
     def _assign(self, group: StreamsGroup, work: SlicedWork[TaskTarget]) -> SlicedWork[None]:
+        """Compute a large assignment and apply it in parts; the epoch comes last."""
         try:
-            yield None  # the step that began this is applied first
             target = yield from work
-            self._queue.submit(group.group_id, lambda changes: self._apply_target(changes, group, target))
+            changed = list(target.changed.items())
+            parts: list[Promise[None]] = []
+            for start in range(0, len(changed), PART_MEMBERS):
+                part = TaskTarget(target.epoch, dict(changed[start : start + PART_MEMBERS]))
+                parts.append(self._queue.submit(group.group_id, partial(self._put_targets, group=group, target=part)))
+                yield None
+            self._queue.submit(group.group_id, lambda changes: self._finish(changes, group, target.epoch, parts))
         except KqueueError as error:
             logger.error("group %r keeps its assignment: %s", group.group_id, error)
-        finally:
             group.is_assigning = False
+        except Exception:
+            group.is_assigning = False
+            raise
 
-    def _apply_target(self, changes: Changes, group: StreamsGroup, target: TaskTarget) -> None:
+    def _finish(self, changes: Changes, group: StreamsGroup, epoch: int, parts: Sequence[Promise[None]]) -> None:
+        """Begin the epoch, unless a part could not be written: then all is computed again."""
+        group.is_assigning = False
+        is_whole = all(part.error is None for part in parts)
+        if is_whole and self._groups.get(group.group_id) is group and epoch > group.target_epoch:
+            group.set_target_epoch(changes, epoch, self._clock.wall_ms())
+
+    def _put_targets(self, changes: Changes, group: StreamsGroup, target: TaskTarget) -> None:
         if self._groups.get(group.group_id) is not group or target.epoch <= group.target_epoch:
             return
         for member_id, (assignment, record) in target.changed.items():
             if member_id in group.members:
                 group.put_target(changes, member_id, assignment, record)
-        group.set_target_epoch(changes, target.epoch, self._clock.wall_ms())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kqueue.groups.group import GroupType
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.limits import GroupLimits
+from kqueue.groups.limits import MEMBER_BYTES, GroupLimits
 from kqueue.groups.log import streams_records as records
 from kqueue.groups.log.streams_records import GroupEpoch
 from kqueue.groups.modern.assignment import CurrentAssignment
@@ -147,6 +147,15 @@ class StreamsGroup(ModernGroup[StreamsGroupMember]):
         self.endpoints.clear()
         changes.add_unlogged(lambda: setattr(self, "configured", former))
 
+    def forget_configured(self) -> None:
+        """Look at the topics again with the next heartbeat.
+
+        As Kafka after the heartbeat that makes a group. Its initial delay then ends without an
+        assignment, unless another heartbeat came: the next one assigns at once, where an assignment
+        of no tasks, while topics are missing, would begin an assignment interval.
+        """
+        self.configured = None
+
     def put_metadata(self, changes: Changes, member_id: str, metadata: StreamsMemberMetadata) -> None:
         """Set what a member sent; adds the member if it is new."""
         former = self.members.get(member_id)
@@ -239,12 +248,12 @@ class StreamsGroup(ModernGroup[StreamsGroupMember]):
         former = self.members.pop(member_id, None)
         self.endpoints.pop(member_id, None)
         if former is not None:
-            self._count_bytes(-metadata_bytes(former.metadata))
+            self._count_bytes(-member_bytes(member_id, former.metadata))
             self._count_reconciled(former.current, -1)
             self._release_tasks(former)
         if member is not None:
             self.members[member_id] = member
-            self._count_bytes(metadata_bytes(member.metadata))
+            self._count_bytes(member_bytes(member_id, member.metadata))
             self._count_reconciled(member.current, 1)
             for key, task in _tasks(member):
                 self._holders.setdefault(key, {}).setdefault(task, set()).add(member_id)
@@ -259,11 +268,11 @@ class StreamsGroup(ModernGroup[StreamsGroupMember]):
                 del self._holders[key]
 
 
-def metadata_bytes(metadata: StreamsMemberMetadata) -> int:
-    """Return the size of what a member sent, in bytes."""
-    texts = (metadata.instance_id, metadata.rack_id, metadata.client_id, metadata.process_id)
+def member_bytes(member_id: str, metadata: StreamsMemberMetadata) -> int:
+    """Return the size of a member and of what it sent, in bytes."""
+    texts = (member_id, metadata.instance_id, metadata.rack_id, metadata.client_id, metadata.process_id)
     size = sum(len(text) for text in texts if text) + sum(len(key) + len(value) for key, value in metadata.tags)
-    return size if metadata.endpoint is None else size + len(metadata.endpoint.host)
+    return MEMBER_BYTES + size + (0 if metadata.endpoint is None else len(metadata.endpoint.host))
 
 
 def _tasks(member: StreamsGroupMember) -> Iterator[tuple[SubtopologyRole, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kqueue.base.errors import FencedMemberEpoch, InvalidRequest
+from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
 from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
 from kqueue.groups.streams.member import (
     EPOCH_JOIN,
@@ -26,6 +27,8 @@ def check_heartbeat(request: StreamsHeartbeat) -> None:
     _check_unsupported(request)
     if not request.member_id:
         raise InvalidRequest("MemberId can't be empty.")
+    if len(request.member_id) > MEMBER_ID_LENGTH_MAX:
+        raise InvalidRequest(f"MemberId has at most {MEMBER_ID_LENGTH_MAX} characters, found {len(request.member_id)}.")
     if not request.group_id:
         raise InvalidRequest("GroupId can't be empty.")
     if request.rack_id == "":
@@ -48,8 +51,9 @@ def _check_unsupported(request: StreamsHeartbeat) -> None:
     """Refuse what Kafka 4.3 refuses too."""
     if request.instance_id is not None:
         raise InvalidRequest("Static membership is not yet supported.")
-    if request.has_offsets:
-        raise InvalidRequest("TaskOffsets are not supported yet.")
+    for what, is_sent in (("TaskOffsets", request.has_offsets), ("TaskEndOffsets", request.has_end_offsets)):
+        if is_sent:
+            raise InvalidRequest(f"{what} are not supported yet.")
     if request.warmup:
         raise InvalidRequest("WarmupTasks are not supported yet.")
     if request.has_patterns:
@@ -59,10 +63,9 @@ def _check_unsupported(request: StreamsHeartbeat) -> None:
 def _check_join(request: StreamsHeartbeat) -> None:
     if request.rebalance_timeout_ms == -1:
         raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
-    if request.active:
-        raise InvalidRequest("ActiveTasks must be empty when (re-)joining.")
-    if request.standby:
-        raise InvalidRequest("StandbyTasks must be empty when (re-)joining.")
+    for what, tasks in (("Active", request.active), ("Standby", request.standby), ("Warmup", request.warmup)):
+        if tasks is None or tasks:
+            raise InvalidRequest(f"{what}Tasks must be empty when (re-)joining.")
     if request.topology is None:
         raise InvalidRequest("Topology must be non-null when (re-)joining.")
     check_topology(request.topology)

@@ -29,12 +29,14 @@ class ConfiguredTopology(NamedTuple):
     Attributes:
         task_counts: subtopology id -> number of its tasks; empty if it can't be known.
         stateful: the subtopologies with state.
+        topic_counts: internal topic -> number of its partitions.
         missing: the internal topics to create, with their numbers of partitions.
         status: why the group can't be assigned; None: it is ready.
     """
 
     task_counts: Mapping[str, int]
     stateful: frozenset[str]
+    topic_counts: Mapping[str, int] = {}
     missing: tuple[InternalTopic, ...] = ()
     status: Status | None = None
 
@@ -63,14 +65,16 @@ def configure(topology: Topology, count_of: FindCount) -> ConfiguredTopology:
         decided = _repartition_counts(topology, count_of)
         _enforce_copartitions(topology, decided, count_of)
         counts = {one.id: _task_count(one, decided, count_of) for one in topology.subtopologies}
-        missing = _missing_topics(topology, decided, counts, count_of)
+        expected = _expected_topics(topology, decided, counts)
+        missing = _missing_topics(expected, count_of)
     except _TopicsUnfit as error:
         return ConfiguredTopology({}, stateful, status=error.status)
     status = None
     if missing:
         names = _summary([topic.name for topic in missing])
         status = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
-    return ConfiguredTopology(counts, stateful, tuple(missing), status)
+    topic_counts = {name: topic.partition_count for name, topic in expected.items()}
+    return ConfiguredTopology(counts, stateful, topic_counts, tuple(missing), status)
 
 
 def _check_sources(topology: Topology, count_of: FindCount) -> None:
@@ -166,16 +170,21 @@ def _task_count(one: Subtopology, decided: Mapping[str, int], count_of: FindCoun
     return max(decided[name] if (count := count_of(name)) is None else count for name in one.topics())
 
 
-def _missing_topics(
-    topology: Topology, decided: Mapping[str, int], task_counts: Mapping[str, int], count_of: FindCount
-) -> list[InternalTopic]:
-    """Return the internal topics that do not exist, by name."""
+def _expected_topics(
+    topology: Topology, decided: Mapping[str, int], task_counts: Mapping[str, int]
+) -> dict[str, InternalTopic]:
+    """Return the internal topics with their numbers of partitions."""
     expected: dict[str, InternalTopic] = {}
     for one in topology.subtopologies:
         for topic in one.repartition_topics:
             expected[topic.name] = topic._replace(partition_count=decided[topic.name])
         for topic in one.changelog_topics:
             expected[topic.name] = topic._replace(partition_count=task_counts[one.id])
+    return expected
+
+
+def _missing_topics(expected: Mapping[str, InternalTopic], count_of: FindCount) -> list[InternalTopic]:
+    """Return the internal topics that do not exist, by name."""
     missing = []
     for name in sorted(expected):
         count = count_of(name)

@@ -24,7 +24,7 @@ from kqueue.groups.modern.offset_checks import check_fetch
 from kqueue.groups.modern.reconciliation import Target, reconcile
 from kqueue.groups.streams.assignments import StreamsAssignments
 from kqueue.groups.streams.endpoints import endpoints_of
-from kqueue.groups.streams.group import NO_TASKS, StreamsGroup, metadata_bytes
+from kqueue.groups.streams.group import NO_TASKS, StreamsGroup, member_bytes
 from kqueue.groups.streams.heartbeat_checks import check_epoch, check_heartbeat, check_tasks, is_leave
 from kqueue.groups.streams.member import (
     EPOCH_JOIN,
@@ -39,6 +39,7 @@ from kqueue.groups.streams.member import (
     StreamsMemberMetadata,
     SubtopologyRole,
     TaskAssignment,
+    with_epochs_of_active,
 )
 from kqueue.groups.streams.topology import Topology, item_count, topology_bytes
 
@@ -114,6 +115,7 @@ class StreamsGroupManager:
 
     def _heartbeat(self, changes: Changes, request: StreamsHeartbeat) -> StreamsHeartbeatResult:
         is_join = request.member_epoch == EPOCH_JOIN
+        is_new = self.find(request.group_id) is None
         group = self._group_of(changes, request, is_join=is_join)
         member = self._member_of(group, request, is_join=is_join)
         member_id, former = member.member_id, member.current
@@ -135,14 +137,17 @@ class StreamsGroupManager:
         if request.shutdown and group.shutdown_by is None:
             group.shutdown_by = member_id
         is_sent = is_join or not same_owned(member.current.assigned, former.assigned)
-        if is_sent and member.metadata.endpoint is not None:
-            group.endpoint_epoch += 1
+        has_moved = is_sent and member.metadata.endpoint is not None
+        knows_endpoints = request.endpoint_epoch == group.endpoint_epoch + has_moved
+        if is_new:
+            changes.on_committed.append(group.forget_configured)
+        else:
+            group.endpoint_epoch += has_moved
         statuses += [] if delayed is None else [delayed]
         if configured is not None and configured.status is not None:
             statuses.append(configured.status)
         if group.shutdown_by is not None:
             statuses.append(_shutdown(group.shutdown_by))
-        knows_endpoints = request.endpoint_epoch == group.endpoint_epoch
         return StreamsHeartbeatResult(
             member_id,
             member.current.epoch,
@@ -204,8 +209,9 @@ class StreamsGroupManager:
         is_new = member.member_id not in group.members
         if metadata == member.metadata and not is_new:
             return False
-        before = 0 if is_new else metadata_bytes(member.metadata)
-        self._limits.check_member(group.group_id, group.member_bytes, before, metadata_bytes(metadata))
+        before = 0 if is_new else member_bytes(member.member_id, member.metadata)
+        after = member_bytes(member.member_id, metadata)
+        self._limits.check_member(group.group_id, group.member_bytes, before, after)
         group.put_metadata(changes, member.member_id, metadata)
         return True
 
@@ -234,7 +240,8 @@ class StreamsGroupManager:
         def is_unreleased(key: SubtopologyRole, task: int) -> bool:
             return group.is_unreleased(process_id, key, task)
 
-        current = reconcile(member.current, Target(group.target_epoch, target, is_unreleased, request.owned()))
+        wanted = Target(group.target_epoch, target, is_unreleased, request.owned())
+        current = with_epochs_of_active(reconcile(member.current, wanted))
         if current == member.current:
             return member
         group.put_current(changes, member_id, current)
@@ -305,7 +312,10 @@ class StreamsGroupManager:
         members = [
             StreamsMemberDescription(member, group.target_of(member_id)) for member_id, member in group.members.items()
         ]
-        return StreamsGroupDescription(group.state.value, group.epoch, group.target_epoch, group.topology, members)
+        configured = group.configured
+        counts = configured.topic_counts if configured is not None and configured.is_ready else {}
+        state, topology = group.state.value, group.topology
+        return StreamsGroupDescription(state, group.epoch, group.target_epoch, topology, counts, members)
 
 
 def _merged(former: StreamsMemberMetadata, request: StreamsHeartbeat) -> StreamsMemberMetadata:

@@ -43,6 +43,18 @@ def tasks_of(assigned: OwnedTasks, role: TaskRole) -> dict[str, list[int]]:
     return {key.subtopology: sorted(assigned[key]) for key in sorted(assigned) if key.role is role and assigned[key]}
 
 
+def with_epochs_of_active(current: CurrentAssignment[SubtopologyRole]) -> CurrentAssignment[SubtopologyRole]:
+    """Return an assignment in which only active tasks have epochs of their own, as in records."""
+
+    def of(owned: OwnedTasks) -> OwnedTasks:
+        return {
+            key: tasks if key.role is TaskRole.ACTIVE else dict.fromkeys(tasks, current.epoch)
+            for key, tasks in owned.items()
+        }
+
+    return current._replace(assigned=of(current.assigned), revoking=of(current.revoking))
+
+
 class MemberEndpoint(NamedTuple):
     """Where a member answers interactive queries."""
 
@@ -88,7 +100,7 @@ class StreamsHeartbeat(NamedTuple):
     Attributes:
         endpoint_epoch: of the endpoints that the member knows.
         active, standby, warmup: the tasks that it owns: all of them are sent, or none.
-        has_offsets: whether it sent offsets of tasks.
+        has_offsets, has_end_offsets: whether it sent offsets of tasks.
         has_patterns: whether its topology has patterns of source topics.
         shutdown: the member asks all others to stop.
     """
@@ -108,6 +120,7 @@ class StreamsHeartbeat(NamedTuple):
     endpoint: MemberEndpoint | None = None
     tags: tuple[tuple[str, str], ...] | None = None
     has_offsets: bool = False
+    has_end_offsets: bool = False
     has_patterns: bool = False
     shutdown: bool = False
     client_id: str = ""
@@ -176,10 +189,14 @@ class StreamsMemberDescription(NamedTuple):
 
 
 class StreamsGroupDescription(NamedTuple):
-    """A group, for tools."""
+    """A group, for tools.
+
+    `topic_counts`: partitions of its internal topics, once they are there.
+    """
 
     state: str
     epoch: int
     target_epoch: int
     topology: Topology | None
+    topic_counts: Mapping[str, int]
     members: list[StreamsMemberDescription]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kqueue.groups.log.schemas import (
     VERSION,
@@ -45,6 +45,7 @@ INVALID_REGULAR_EXPRESSION = 128
 INTERVAL_MS = 800
 SESSION_MS = 4500
 Answer = Any
+D = TypeVar("D")
 
 
 class Broker(Protocol):
@@ -410,8 +411,10 @@ DIALOGUES: tuple[Callable[[Dialogue], Iterator[Answer]], ...] = (
 )
 
 
-def answers(broker: Broker, dialogue: Callable[[Dialogue], Iterator[Answer]]) -> list[Answer]:
-    """Hold a dialogue; returns its answers as JSON has them."""
-    said = list(dialogue(Dialogue(broker, f"g-{dialogue.__name__}")))
+def answers(
+    broker: Broker, dialogue: Callable[[D], Iterator[Answer]], speaker: Callable[[Broker, str], D]
+) -> list[Answer]:
+    """Hold a dialogue; returns its answers as JSON has them. `speaker`: what sends its requests."""
+    said = list(dialogue(speaker(broker, f"g-{dialogue.__name__}")))
     result: list[Answer] = json.loads(json.dumps(said))
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -15,8 +15,8 @@ from kqueue.tests.groups.consumer.dialogues import DIALOGUES, RECORDED, SETTINGS
 class SimulatedBroker:
     """kqueue under a manual clock."""
 
-    def __init__(self) -> None:
-        settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    def __init__(self, given: Mapping[str, object] = SETTINGS) -> None:
+        settings = {name.replace(".", "_"): value for name, value in given.items()}
         self._client = world(**settings)
         sim = self._client.sim
         for name, count in TOPICS.items():
@@ -39,4 +39,4 @@ class SimulatedBroker:
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.__name__)
 def test_the_answers_are_kafkas(dialogue: Callable[[Dialogue], Iterator[Answer]]) -> None:
     recorded = json.loads(RECORDED.read_text())[dialogue.__name__]
-    assert answers(SimulatedBroker(), dialogue) == recorded
+    assert answers(SimulatedBroker(), dialogue, Dialogue) == recorded

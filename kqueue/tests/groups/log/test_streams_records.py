@@ -20,7 +20,7 @@ MEMBER = "00000002720263032f680000ea6000000000027001026800090002026b02760000"
 TARGET_EPOCH = "00000000000201000800000000000003e8"
 TARGET = "0000020230030000000000000001000202310200000002000100"
 CURRENT = (
-    "000000000002000000010102023003000000000000000101000903000000020000000102"
+    "000000000002000000010202023003000000000000000101000903000000020000000102"
     "02310200000002000102023002000000030100050200000001010100"
 )
 TOPOLOGY = (
@@ -114,10 +114,22 @@ def test_what_is_unset_is_not_written() -> None:
     assert streams_records.read_metadata(streams_records.metadata_value(metadata)) == metadata
 
 
-def test_a_state_of_a_later_version() -> None:
+@pytest.mark.parametrize(
+    ("number", "state"),
+    [
+        (1, ModernMemberState.STABLE),
+        (2, ModernMemberState.UNREVOKED_PARTITIONS),
+        (3, ModernMemberState.UNRELEASED_PARTITIONS),
+        (127, ModernMemberState.UNKNOWN),
+        (9, ModernMemberState.UNKNOWN),
+    ],
+)
+def test_states_have_the_numbers_of_streams_groups(number: int, state: ModernMemberState) -> None:
     value = bytearray.fromhex(CURRENT)
-    value[10] = 9
-    assert streams_records.read_current(bytes(value)).state is ModernMemberState.UNKNOWN
+    value[10] = number
+    read = streams_records.read_current(bytes(value))
+    assert read.state is state
+    assert streams_records.current_value(read)[10] == streams_records.STATE_NUMBERS[state]
 
 
 def test_a_damaged_value_is_an_error() -> None:

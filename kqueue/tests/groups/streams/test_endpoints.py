@@ -26,6 +26,7 @@ def test_members_learn_who_reads_what() -> None:
 def test_a_topic_may_have_fewer_partitions_than_tasks() -> None:
     world = new_world(JOIN)
     beat(world, topology=JOIN, endpoint=ONE)
+    beat(world, "m", 2)
     assert endpoints_of(group_of(world), world.topics) == [
         EndpointPartitions(ONE, {"t": [0, 1, 2, 3], "app-words": [0, 1, 2, 3], "u": [0, 1]}, {})
     ]

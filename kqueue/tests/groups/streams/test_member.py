@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from kqueue.groups.streams.member import StreamsGroupMember, StreamsHeartbeat, StreamsMemberMetadata, TaskRole, tasks_of
+from kqueue.groups.modern.assignment import CurrentAssignment
+from kqueue.groups.streams.member import (
+    StreamsGroupMember,
+    StreamsHeartbeat,
+    StreamsMemberMetadata,
+    TaskRole,
+    tasks_of,
+    with_epochs_of_active,
+)
 from kqueue.tests.groups.streams.applications import A0, A1, S1
 
 
@@ -16,6 +24,12 @@ def test_a_heartbeat_names_all_roles_or_none() -> None:
     sent = StreamsHeartbeat("g", "m", 1, active={"0": frozenset({1})}, standby={"1": frozenset()}, warmup={})
     assert sent.owned() == {A0: {1}}
     assert sent._replace(warmup=None).owned() is None
+
+
+def test_only_active_tasks_have_epochs_of_their_own() -> None:
+    current = CurrentAssignment(5, 4, assigned={A0: {0: 3}, S1: {1: 3}}, revoking={A1: {0: 2}, S1: {2: 2}})
+    found = with_epochs_of_active(current)
+    assert (found.assigned, found.revoking) == ({A0: {0: 3}, S1: {1: 5}}, {A1: {0: 2}, S1: {2: 5}})
 
 
 def test_a_member_has_the_time_that_it_sent() -> None:

@@ -8,6 +8,7 @@ from kqueue.tests.groups.streams.applications import A0, A1, COUNT, S1, beat, gr
 def test_only_what_changes_is_written() -> None:
     world = new_world(COUNT)
     beat(world, topology=COUNT)
+    beat(world, "m", 2)
     group = group_of(world)
     assert work_size(group, 0) == 1 + 8
     assert run_to_end(compute_target(group, 0)).changed == {}
