@@ -263,6 +263,10 @@ class ShareGroups:
         """Run work of a share partition in slices."""
         self._slices.add(work)
 
+    def run_later(self, run: Callable[[], None]) -> None:
+        """Call `run` in a later turn."""
+        self._purgatory.run_in_later_turn(run)
+
     def wake(self, opened: OpenSharePartition) -> None:
         """Retry the fetches that wait for a share partition."""
         self._purgatory.wake(opened)
@@ -382,6 +386,10 @@ class OpenSharePartition:
     def released(self) -> None:
         """Retry the fetches that wait for records."""
         self._groups.wake(self)
+
+    def run_later(self, run: Callable[[], None]) -> None:
+        """Call `run` in a later turn."""
+        self._groups.run_later(run)
 
 
 def _log_failure(key: SharePartitionKey, error: KqueueError | None) -> None:

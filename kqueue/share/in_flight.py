@@ -111,7 +111,9 @@ class InFlightRanges:
     def overlapping(self, first: int, last: int) -> list[InFlightRange]:
         """Return the ranges with a record of `first` to `last`."""
         begin = max(bisect_right(self._ranges, first, key=_FIRST) - 1, 0)
-        stop = bisect_right(self._ranges, last, key=_FIRST)
+        if begin < len(self._ranges) and self._ranges[begin].first <= first and last <= self._ranges[begin].last:
+            return [self._ranges[begin]]  # the common case
+        stop = bisect_right(self._ranges, last, lo=begin, key=_FIRST)
         ranges = self._ranges[begin:stop]
         return ranges[1:] if ranges and ranges[0].last < first else ranges
 
@@ -119,9 +121,12 @@ class InFlightRanges:
         """Return the ranges of exactly `first` to `last`, split at both ends."""
         if last < first or last < self.start:
             return []
-        self._split(max(first, self.start))
-        self._split(last + 1)
-        return self.overlapping(first, last)
+        found = self.overlapping(first, last)
+        if found and (found[0].first < first or last < found[-1].last):
+            self._split(max(first, self.start))
+            self._split(last + 1)
+            return self.overlapping(first, last)
+        return found
 
     def coalesce(self, first: int, last: int) -> None:
         """Join ranges that are alike, around and within `first` to `last`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,6 +83,7 @@ class World:
         run_to_end(self.coordinator.load(0, iter(self.log.entries)))
         self.dead: list[DeadRange] = []
         self.releases = 0
+        self.turns: list[Callable[[], None]] | None = None  # what waits for a later turn; None: nothing does
         if self.coordinator.read(KEY) is None:
             self.coordinator.initialize(KEY, 0, NO_OFFSET, lambda error: None)
         self.partition = SharePartition(self, self.state, 0)
@@ -105,6 +106,16 @@ class World:
 
     def released(self) -> None:
         self.releases += 1
+
+    def run_later(self, run: Callable[[], None]) -> None:
+        if self.turns is None:
+            run()
+        else:
+            self.turns.append(run)
+
+    def next_turn(self) -> None:
+        assert self.turns is not None
+        self.turns.pop(0)()
 
     def advance(self, ms: float) -> None:
         for _ in advance_in_steps(self.timers, self.clock, ms):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kqueue.base.errors import InvalidRecordState, StorageFailed
+import pytest
+
+from kqueue.base.errors import InvalidRecordState, KqueueError, NotCoordinator, StorageFailed
 from kqueue.share.record_state import RecordEvent, RecordState
-from kqueue.share.share_partition import SharePartition
+from kqueue.share.share_partition import RANGES_MAX, RETRY_MS, SPANS_PER_TURN, Acknowledgement, SharePartition
 from kqueue.share.share_state import ShareState
 from kqueue.share.state_batches import StateBatch
 from kqueue.tests.share.support import ACCEPT, GAP, REJECT, RELEASE, World
@@ -51,6 +53,37 @@ def test_events_wait_for_the_write_before_them() -> None:
     world.log.release()
     assert len(world.log.entries) == 3, "the first, then both others together"
     assert world.shown() == "1 A1*1 +1*2 A1*1 x1*1 A1*4"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_many_changes_take_several_turns(fails: bool) -> None:
+    world = World(lock_duration_ms=1000, record_locks_max=10_000)
+    count = 2 * SPANS_PER_TURN
+    while world.partition.end_offset < count:
+        first = world.partition.end_offset
+        world.acquire(*((each, each) for each in range(first, first + RANGES_MAX)))
+    world.turns = []
+    answers: list[KqueueError | None] = []
+    single = [Acknowledgement(offset, offset, [ACCEPT]) for offset in range(0, count, 1)]
+    world.partition.acknowledge("a", single[:-1], answers.append)
+    assert world.log.entries[1:] == [], "the write is in a later turn"
+    assert isinstance(world.say(0, 0, ACCEPT), InvalidRecordState)
+    assert world.say(count - 1, count - 1, RELEASE) == "waits", "and shares it"
+    world.advance(2000)  # what is on its way has no lock
+    world.log.broken = StorageFailed("the disk") if fails else None
+    world.next_turn()
+    assert answers == []
+    world.next_turn()
+    assert [type(each) for each in answers] == [NotCoordinator if fails else type(None)]
+    assert world.turns == []
+    world.log.broken = None
+    if fails:
+        world.advance(RETRY_MS)
+        world.next_turn()
+        world.next_turn()
+        assert world.shown() == f"0 -1*{count}"
+    else:
+        assert world.shown() == f"{count - 1} -1*1"
 
 
 def test_a_write_that_fails_leaves_the_records_with_their_member() -> None:
