@@ -42,3 +42,21 @@ def test_a_word_count_restores_its_state_from_the_broker(
             program.wait_until(job.is_complete, 60, f"the counts of the {instance} instance")
             program.stop()
     job.assert_exactly_once()
+
+
+@PROTOCOLS
+def test_a_word_count_goes_on_over_a_restart_of_the_broker(
+    programs: Path, broker: kqueue.Broker, tmp_path: Path, protocol: str
+) -> None:
+    """The program is not started again: its group, its transaction and its tasks are in the log."""
+    job = WordCount(broker, int)
+    arguments = (broker.bootstrap, str(tmp_path / "state"), protocol)
+    with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
+        job.send()
+        program.wait_until(job.is_complete, 60, "the counts of the first part")
+        for _ in range(2):
+            job.send()
+            broker.restart()
+            program.wait_until(job.is_complete, 90, "the counts after a restart")
+        program.stop()
+    job.assert_exactly_once()

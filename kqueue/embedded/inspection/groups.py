@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import GroupIdNotFound, MalformedMessage
+from kqueue.broker.group_topics import GroupTopics
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.groups.classic.group import MemberDescription
 from kqueue.groups.consumer.member import ConsumerGroupMember
 from kqueue.groups.log.schemas import VERSION, ConsumerProtocolAssignment
+from kqueue.groups.streams.endpoints import partitions_of
+from kqueue.groups.streams.group import StreamsGroup
+from kqueue.groups.streams.member import StreamsGroupMember, TaskRole
 from kqueue.schema import reader
 
 if TYPE_CHECKING:
@@ -130,6 +134,9 @@ def _described(server: Server, name: str) -> tuple[str, str | None, tuple[Member
     if consumer is not None:
         assignor = consumer.preferred_assignor(groups.config.assignors)
         return consumer.state.value, assignor, tuple(_consumer(server, one) for one in consumer.members.values())
+    streams = groups.streams.find(name)
+    if streams is not None:
+        return streams.state.value, None, tuple(_streams(server, streams, one) for one in streams.members.values())
     try:
         described = groups.describe(name)
     except GroupIdNotFound:
@@ -146,6 +153,15 @@ def _consumer(server: Server, member: ConsumerGroupMember) -> Member:
     }
     host = subscription.client_host.lstrip("/")
     return Member(member.member_id, subscription.client_id, host, subscription.instance_id, assignment)
+
+
+def _streams(server: Server, group: StreamsGroup, member: StreamsGroupMember) -> Member:
+    """Return a member with the partitions that its active tasks read."""
+    metadata = member.metadata
+    partitions = partitions_of(group, member, TaskRole.ACTIVE, GroupTopics(server.broker.topics, None))
+    assignment = {name: tuple(indexes) for name, indexes in partitions.items()}
+    host = metadata.client_host.lstrip("/")
+    return Member(member.member_id, metadata.client_id, host, metadata.instance_id, assignment)
 
 
 def committed(server: Server, name: str) -> ByPartition:

@@ -13,26 +13,28 @@ def endpoints_of(group: StreamsGroup, topics: TopicsMetadata) -> list[EndpointPa
     """Return the endpoints of all members that have one; empty while the topology is not ready."""
     if group.configured is None or not group.configured.is_ready or group.topology is None:
         return []
-    reads = {one.id: tuple(dict.fromkeys(one.topics())) for one in group.topology.subtopologies}
     for member_id, member in group.members.items():
         endpoint = member.metadata.endpoint
         if endpoint is not None and member_id not in group.endpoints:
             group.endpoints[member_id] = EndpointPartitions(
                 endpoint,
-                _partitions(member, TaskRole.ACTIVE, reads, topics),
-                _partitions(member, TaskRole.STANDBY, reads, topics),
+                partitions_of(group, member, TaskRole.ACTIVE, topics),
+                partitions_of(group, member, TaskRole.STANDBY, topics),
             )
     return list(group.endpoints.values())
 
 
-def _partitions(
-    member: StreamsGroupMember, role: TaskRole, reads: dict[str, tuple[str, ...]], topics: TopicsMetadata
+def partitions_of(
+    group: StreamsGroup, member: StreamsGroupMember, role: TaskRole, topics: TopicsMetadata
 ) -> dict[str, list[int]]:
-    """Return topic -> partitions; a topic may have fewer partitions than its subtopology tasks."""
+    """Return topic -> partitions that a member reads in a role; a topic may have fewer partitions
+    than its subtopology has tasks.
+    """
+    tasks = tasks_of(member.current.assigned, role)
     partitions: dict[str, list[int]] = {}
-    for subtopology, tasks in tasks_of(member.current.assigned, role).items():
-        for name in reads.get(subtopology, ()):
+    for one in group.topology.subtopologies if group.topology is not None and tasks else ():
+        for name in one.topics() if one.id in tasks else ():
             topic = topics.find(name)
             if topic is not None:
-                partitions[name] = [task for task in tasks if task < topic.partition_count]
+                partitions[name] = [task for task in tasks[one.id] if task < topic.partition_count]
     return partitions

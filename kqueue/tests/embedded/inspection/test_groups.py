@@ -10,6 +10,8 @@ from kafka import KafkaConsumer
 
 import kqueue
 from kqueue.embedded.inspection.groups import Group, Member
+from kqueue.groups.streams.member import StreamsHeartbeat
+from kqueue.groups.streams.topology import Subtopology, Topology
 
 
 @pytest.fixture
@@ -119,6 +121,27 @@ def test_aiokafkas_groups_are_shown_too(broker: kqueue.Broker) -> None:
                 await one.stop()
 
     asyncio.run(test())
+
+
+def test_streams_groups_show_what_their_active_tasks_read() -> None:
+    topology = Topology(0, (Subtopology("0", ("orders",)),))
+    joining = StreamsHeartbeat(
+        "app", "m", 0, rebalance_timeout_ms=1000, topology=topology, active={}, standby={}, warmup={}, client_id="c"
+    )
+    with kqueue.Broker(settings={"group.streams.initial.rebalance.delay.ms": 0}) as broker:
+        broker.create_topic("orders", 2)
+
+        async def join() -> None:
+            broker._server.broker.groups.streams.heartbeat(joining)
+
+        deadline = time.monotonic() + 20
+        while "app" not in broker.groups:
+            broker._call(join)
+            assert time.monotonic() < deadline
+        group = broker.groups["app"]
+        assert (group.state, group.assignor) == ("Stable", None)
+        (member,) = group.members
+        assert (member.client_id, member.assignment) == ("c", {"orders": (0, 1)})
 
 
 def test_a_wrong_name_is_answered_with_the_nearest_right_one(
