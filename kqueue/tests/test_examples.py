@@ -103,6 +103,13 @@ PROMISES = {
         r"read_uncommitted: 2(?!00)\d\d receipts for 200 payments",
         "read_committed:   200 receipts for 200 payments",
     ],
+    "dead_letters.py": [
+        "order 11 fails, delivery 1\n",
+        *(f"order 23 fails, delivery {number}\n" for number in (1, 2, 3)),
+        "38 of 40 orders were accepted, 1 was rejected\n",
+        r"orders-dead: {: rejected after 1 \(offset 7\)\n",
+        r'orders-dead: {"order": 23}: delivery count limit after 3 \(offset 23\)\n',
+    ],
     "custom_partitioner.py": [
         r"default, kafka-python: Ada in \d, \d",
         r"by-customer, kafka-python: (Ada in \d; Bob in \d; Cleo in \d; Dan in \d)\nby-customer, aiokafka: \1\n",
