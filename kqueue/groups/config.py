@@ -306,7 +306,7 @@ class StreamsConfig:
     standby_replicas: int = 0
     standby_replicas_max: int = 2
     members_max: int = INT_MAX
-    tasks_max: int = 20_000
+    tasks_max: int = 10_000
 
     @classmethod
     def of(cls, config: Config) -> StreamsConfig:

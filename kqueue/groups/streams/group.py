@@ -24,6 +24,7 @@ from kqueue.groups.streams.member import (
     SubtopologyRole,
     TaskAssignment,
     TaskRole,
+    roles_of,
 )
 from kqueue.groups.streams.state import StreamsGroupState
 from kqueue.groups.streams.topology import Topology, topology_bytes
@@ -101,13 +102,15 @@ class StreamsGroup(ModernGroup[StreamsGroupMember]):
         """Return whether a process must wait for a task: an active one until no member has it; any
         until no other member of the process has it in any role.
         """
-        if key.role is TaskRole.ACTIVE and self._holders.get(key, {}).get(task):
-            return True
-        return any(
-            self.members[holder].metadata.process_id == process_id
-            for role in TaskRole
-            for holder in self._holders.get(SubtopologyRole(role, key.subtopology), {}).get(task, ())
-        )
+        for role in roles_of(key.subtopology):
+            tasks = self._holders.get(role)
+            if tasks is None or task not in tasks:
+                continue
+            if role == key and key.role is TaskRole.ACTIVE:
+                return True
+            if any(self.members[holder].metadata.process_id == process_id for holder in tasks[task]):
+                return True
+        return False
 
     def holders(self, key: SubtopologyRole, task: int) -> frozenset[str]:
         """Return the members that have, or still revoke, a task in this role."""

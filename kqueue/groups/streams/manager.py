@@ -148,14 +148,15 @@ class StreamsGroupManager:
             statuses.append(configured.status)
         if group.shutdown_by is not None:
             statuses.append(_shutdown(group.shutdown_by))
+        told = None if knows_endpoints else endpoints_of(group, self._topics)
         return StreamsHeartbeatResult(
             member_id,
             member.current.epoch,
             self._config.heartbeat_interval.of(self._settings(group.group_id)),
             tuple(statuses),
             member.current.assigned if is_sent else None,
-            group.endpoint_epoch,
-            None if knows_endpoints else endpoints_of(group, self._topics),
+            group.endpoint_epoch if knows_endpoints or told is not None else request.endpoint_epoch,
+            told,
             () if configured is None else configured.missing,
         )
 

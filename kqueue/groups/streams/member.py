@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from kqueue.groups.modern.assignment import CurrentAssignment, Owned, Wanted
@@ -30,6 +31,12 @@ class SubtopologyRole(NamedTuple):
 
     role: TaskRole
     subtopology: str
+
+
+@lru_cache(maxsize=1024)
+def roles_of(subtopology: str) -> tuple[SubtopologyRole, ...]:
+    """Return all roles of the tasks of a subtopology."""
+    return tuple(SubtopologyRole(role, subtopology) for role in TaskRole)
 
 
 TasksBySubtopology = Mapping[str, frozenset[int]]

@@ -59,7 +59,7 @@ SETTINGS: tuple[Setting, ...] = (
     _row("group.streams.max.standby.replicas", 2, at_least(0), "Maximum number of standby tasks for each task."),
     _row(
         "kqueue.max.group.tasks",
-        20_000,
+        10_000,
         at_least(1),
         "Maximum number of tasks of a streams group, and of topics in its topology.",
     ),

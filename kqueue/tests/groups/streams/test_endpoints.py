@@ -1,8 +1,17 @@
 from __future__ import annotations
 
-from kqueue.groups.streams.endpoints import endpoints_of
+from kqueue.groups.streams.endpoints import COMPUTED_MAX, ENDPOINTS_MAX, endpoints_of
 from kqueue.groups.streams.member import EndpointPartitions, MemberEndpoint
-from kqueue.tests.groups.streams.applications import COUNT, JOIN, beat, epoch_of, group_of, make_topics, new_world
+from kqueue.tests.groups.streams.applications import (
+    COUNT,
+    JOIN,
+    beat,
+    epoch_of,
+    group_of,
+    make_topics,
+    new_world,
+    start,
+)
 
 ONE, TWO = MemberEndpoint("one", 1), MemberEndpoint("two", 2)
 
@@ -38,3 +47,24 @@ def test_a_group_that_is_not_ready_has_no_endpoints() -> None:
     assert joined.endpoints == []
     make_topics(world, COUNT)
     assert beat(world, "m", joined.member_epoch).endpoints != []
+
+
+def test_a_heartbeat_computes_a_part_of_many_endpoints() -> None:
+    world = new_world()
+    for number in range(COMPUTED_MAX + 100):
+        beat(world, f"m{number}", endpoint=MemberEndpoint("h", number), endpoint_epoch=7)
+    world.settle()
+    group = group_of(world)
+    group.endpoints.clear()
+    first = beat(world, "m0", epoch_of(world, "m0"), endpoint_epoch=5)
+    assert (first.endpoint_epoch, first.endpoints) == (5, None), "it asks again"
+    second = beat(world, "m0", epoch_of(world, "m0"), endpoint_epoch=5)
+    assert second.endpoint_epoch == group.endpoint_epoch
+    assert len(second.endpoints or ()) == len(group.members)
+
+
+def test_a_group_of_very_many_endpoints_has_none() -> None:
+    world = new_world()
+    for number in range(ENDPOINTS_MAX + 1):
+        start(world, f"m{number}", endpoint=MemberEndpoint("h", number))
+    assert beat(world, "m0", epoch_of(world, "m0"), endpoint_epoch=-1).endpoints == []
