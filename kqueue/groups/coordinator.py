@@ -5,6 +5,7 @@ before a client sees it, so a restart never takes back a confirmed commit. The c
 thread, clock or randomness of its own; the layers above call it on the owner thread.
 
     coordinator                 requests of classic members, offsets, and the table of groups
+    group_registration          new classic groups
     group_loader                the groups of one partition of the log
     classic/membership_manager  joins, heartbeats, static members, leaves
     classic/rebalancer          join phase, generation, assignment
@@ -24,7 +25,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -33,7 +33,6 @@ from kqueue.base.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     InvalidGroupId,
-    KqueueError,
     NonEmptyGroup,
     RebalanceInProgress,
     UnknownMember,
@@ -47,7 +46,7 @@ from kqueue.groups.classic.group import ClassicGroup, GroupDescription
 from kqueue.groups.classic.member import JoinRequest, JoinResult, LeavingMember, SyncResult
 from kqueue.groups.classic.membership_manager import MembershipManager
 from kqueue.groups.classic.rebalancer import Rebalancer, committing_member
-from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
+from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.consumer import offset_checks
 from kqueue.groups.consumer.classic_members import ClassicMembers
@@ -56,13 +55,12 @@ from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader
+from kqueue.groups.group_registration import GroupRegistration
 from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
-from kqueue.groups.log import records
-from kqueue.groups.log.group_log import GroupLog, LogEntry, TransactionalProducer, Wake
+from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.log.group_writer import GroupWriter
 from kqueue.groups.log.records import CommittedOffset
-from kqueue.groups.log.schemas import GroupMetadataValue
 from kqueue.groups.modern.environment import Environment, GroupSettings
 from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.topics import TopicsMetadata
@@ -116,10 +114,13 @@ class GroupCoordinator:
         self._writer = GroupWriter(log)
         self._deleted_while_loading: set[str] = set()
         self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
-        save = self._writer.save
+        save = self._save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
         queue = WriteQueue(self._writer, wake)
+        self._registration = GroupRegistration(
+            self._groups, self._writer, self._rebalancer, queue, clock, self._keep_offsets
+        )
         self._removal = GroupRemoval(self.config, self._groups, self._rebalancer, self._offsets, queue, clock, wake)
         environment = Environment(self.config, clock, timers, self.limits, self._groups, queue, topics, settings)
         conversion = GroupConversion(
@@ -155,7 +156,7 @@ class GroupCoordinator:
         if isinstance(group, ModernGroup):
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 return self._classic_members.join(request, id_required=id_required)
-            self._removal.remove_empty(group)
+            self._registration.check_replaceable(group)
         elif isinstance(group, ShareGroup):
             raise InconsistentGroupProtocol(f"group {request.group_id!r} is a share group")
         elif isinstance(group, ClassicGroup):
@@ -168,7 +169,7 @@ class GroupCoordinator:
             return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
         finally:
             if group.members or group.pending:  # else the member was refused
-                self._register(group)
+                self._registration.register(group)
 
     def sync(
         self,
@@ -477,24 +478,18 @@ class GroupCoordinator:
         """
         self._writer.mark_unreadable(partition, reason)
 
+    def _save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
+        """Append a classic group, unless it is being converted: its record would undo that."""
+        if self._groups.get(group.group_id, group) is group:
+            self._writer.save(group, assignments, done)
+        else:
+            done(CoordinatorNotAvailable(f"group {group.group_id!r} is being converted"))
+
+    def _keep_offsets(self, group_id: str) -> None:
+        if self._offsets.store.has(group_id):
+            self._ensure_group(group_id)
+
     def _ensure_group(self, group_id: str) -> None:
         """Create the group if it is missing: a group with offsets exists even without members."""
         if group_id not in self._groups:
             self._groups[group_id] = self._rebalancer.new_group(group_id)
-
-    def _register(self, group: ClassicGroup) -> None:
-        """Add a new group, and append its record. If that fails, the group is removed again."""
-        self._groups[group.group_id] = group
-
-        def done(error: KqueueError | None) -> None:
-            if error is not None and group.state is not ClassicGroupState.DEAD:
-                self._rebalancer.retire(group, coordinator_error(error))
-                group.release()
-                group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
-                del self._groups[group.group_id]
-                if self._offsets.store.has(group.group_id):
-                    self._ensure_group(group.group_id)
-
-        value = GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1)
-        record = (records.group_key(group.group_id), records.group_value(value))
-        self._writer.append(group.group_id, [record], done)

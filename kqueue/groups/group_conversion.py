@@ -19,7 +19,7 @@ from kqueue.base.errors import GroupIdNotFound, MalformedMessage, RebalanceInPro
 from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.membership_manager import MembershipManager
 from kqueue.groups.classic.rebalancer import Rebalancer
-from kqueue.groups.classic.state import GroupEvent
+from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.consumer.embedded_protocol import assignment_bytes, read_assignment, read_subscription
 from kqueue.groups.consumer.group import ConsumerGroup
@@ -71,7 +71,10 @@ class GroupConversion:
         self._groups[group.group_id] = converted
 
         def undo() -> None:
-            self._groups[group.group_id] = group
+            if group.is_dead:  # its own first record has failed meanwhile
+                del self._groups[group.group_id]
+            else:
+                self._groups[group.group_id] = group
 
         changes.add_unlogged(undo)
         return converted
@@ -122,9 +125,13 @@ class GroupConversion:
             converted.put_target(changes, member_id, {topic: frozenset(each) for topic, each in assigned.items()})
             converted.put_current(changes, member_id, CurrentAssignment(epoch, epoch, assigned=assigned))
         converted.set_target_epoch(changes, epoch, 0)
+        if group.state is not ClassicGroupState.STABLE:  # its members have not what they shall have
+            converted.set_epoch(changes, epoch + 1, converted.metadata_hash)
 
     def _retire(self, group: ClassicGroup) -> None:
         """End a classic group that was replaced: who waits joins again."""
+        if group.is_dead:
+            return
         self._rebalancer.retire(group, RebalanceInProgress(f"group {group.group_id!r} is of another type now"))
         group.release()
         group.transition(GroupEvent.REMOVED, self._clock.wall_ms())

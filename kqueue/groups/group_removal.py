@@ -10,7 +10,6 @@ from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
-    InconsistentGroupProtocol,
     KqueueError,
     NonEmptyGroup,
 )
@@ -68,21 +67,6 @@ class GroupRemoval:
 
         self._delete(group, done)
         return promise
-
-    def remove_empty(self, group: ModernGroup[Any]) -> None:
-        """Remove an empty modern group, for a classic group that keeps its offsets.
-
-        The classic group's first record follows the tombstones, so a replay finds it alone.
-
-        Raises: CoordinatorNotAvailable: it is being changed.
-        """
-        if not group.is_empty:
-            raise InconsistentGroupProtocol(f"group {group.group_id!r} has members of another protocol")
-        if not self._queue.is_idle(group.group_id):
-            raise CoordinatorNotAvailable(f"group {group.group_id!r} is being changed")
-        del self._groups[group.group_id]
-        group.release()
-        self._queue.submit(group.group_id, group.remove)
 
     # --- deletion
 

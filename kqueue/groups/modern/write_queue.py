@@ -84,11 +84,12 @@ class WriteQueue:
         del self._waiting[group_id]
 
     def _run_step(self, queued: _Queued, changes: Changes, answers: list[tuple[Promise[Any], Any]]) -> None:
-        start = len(changes)
+        start, called = len(changes), len(changes.on_committed)
         try:
             answer = queued.step(changes)
         except KqueueError as error:
             changes.roll_back(start)
+            del changes.on_committed[called:]
             queued.promise.fail(error)
             self._wake(queued.promise)
         else:

@@ -222,3 +222,36 @@ def test_a_static_classic_member_is_replaced() -> None:
     assert set(world.consumer_group().members) == {"n", again.member_id}
     with pytest.raises(errors.FencedInstanceId):
         world.groups.heartbeat("g", first.generation, first.member_id, "i")
+
+
+def test_a_refused_member_leaves_the_classic_group_as_it_is() -> None:
+    world = World()
+    joined = world.join(instance_id="i", protocols=protocols())
+    world.settle()
+    with pytest.raises(errors.UnreleasedInstanceId):
+        world.consume("n", instance_id="i")
+    assert world.state() == "CompletingRebalance"
+    world.groups.heartbeat("g", 1, joined.result().member_id, "i")
+
+
+def test_a_group_that_is_being_converted_is_not_written_as_a_classic_one() -> None:
+    world = World()
+    world.join(protocols=protocols(), rebalance_ms=5000)
+    world.settle()
+    world.log.hold = True
+    world.beat_consumer("n")
+    world.advance(5000)
+    world.log.hold = False
+    world.log.release()
+    assert [one.type.value for one in world.restarted().groups.groups()] == ["consumer"]
+
+
+def test_an_upgrade_within_a_rebalance_assigns_again() -> None:
+    world = World()
+    world.join(protocols=protocols())
+    world.settle()
+    world.consume("n", topics=[])
+    (classic,) = [member_id for member_id in world.consumer_group().members if member_id != "n"]
+    world.advance(1000)
+    world.consume("n", world.consumer_group().members["n"].current.epoch)
+    assert world.consumer_group().target_of(classic) == {T: frozenset({0, 1, 2, 3})}

@@ -11,12 +11,13 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kqueue.base.errors import FencedInstanceId, FencedMemberEpoch, StorageFailed, UnknownMember
+from kqueue.base.errors import FencedInstanceId, FencedMemberEpoch, GroupIdNotFound, StorageFailed, UnknownMember
 from kqueue.base.promise import Promise
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import HeartbeatResult
 from kqueue.tests.groups.support import World
 
+FENCED = (FencedMemberEpoch, UnknownMember, FencedInstanceId, GroupIdNotFound)
 PICK = st.integers(0, 100)
 TOPICS = st.sampled_from([["t"], ["t", "u"], ["u"], []])
 INSTANCES = st.sampled_from([None, None, None, "i", "j"])
@@ -112,7 +113,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             if client.answer is None or not client.answer.done:
                 continue
             promise, client.answer = client.answer, None
-            if isinstance(promise.error, (FencedMemberEpoch, UnknownMember, FencedInstanceId)):
+            if isinstance(promise.error, FENCED):
                 client.epoch, client.owned, client.wanted = 0, {}, {}
             elif promise.error is None:
                 result = promise.result()

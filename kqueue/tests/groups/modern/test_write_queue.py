@@ -66,6 +66,18 @@ def test_a_refused_step_leaves_the_others(queue: Fixture) -> None:
     assert (queue.memory, queue.appended) == ([0, 2], [0, 2])
 
 
+def test_a_refused_step_is_never_committed(queue: Fixture) -> None:
+    called: list[str] = []
+
+    def refused(changes: Changes) -> None:
+        changes.on_committed.append(lambda: called.append("refused"))
+        raise GroupIdNotFound("g")
+
+    queue.queue.submit("g", refused)
+    queue.put(1)
+    assert called == []
+
+
 def test_a_failed_append_is_taken_back_and_the_next_goes_on(queue: Fixture) -> None:
     queue.log.hold = True
     failed, waiting = queue.put(1, 2), queue.put(3)
