@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.group_members import eventually
 from compat_tests.clients.protocol_client import create_topic
@@ -90,9 +91,8 @@ Join = Callable[..., Member]
 
 
 @pytest.fixture(autouse=True)
-def only_librdkafka(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("client") != "confluent-kafka":
-        pytest.skip("this client does not have the new protocol")
+def needed(needs: Callable[[str], None]) -> None:
+    needs(CONSUMER_PROTOCOL)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET
+from compat_tests.clients.adapters.contract import SHARE_GROUPS
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.protocol_client import create_topic
 
@@ -22,6 +22,7 @@ if not hasattr(confluent_kafka, "ShareConsumer"):
 from confluent_kafka import AcknowledgeType  # noqa: E402 - there is one
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # noqa: E402
 
+from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET  # noqa: E402 - it needs the client
 from compat_tests.clients.share_member import holding, member_settings  # noqa: E402 - it needs share groups
 
 SESSION_MS = 2000
@@ -108,9 +109,8 @@ def first_deliveries(*offsets: int) -> list[Delivery]:
 
 
 @pytest.fixture(autouse=True)
-def only_librdkafka(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("client") != "confluent-kafka":
-        pytest.skip("this client has no share groups")
+def needed(needs: Callable[[str], None]) -> None:
+    needs(SHARE_GROUPS)
 
 
 @pytest.fixture(scope="module")

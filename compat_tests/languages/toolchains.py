@@ -47,6 +47,14 @@ def build_js(folder: Path) -> dict[str, list[str]]:
     return {"kafkajs": ["node", str(sources / "main.js")]}
 
 
+def build_rust(folder: Path) -> dict[str, list[str]]:
+    manifest = ["--locked", "--manifest-path", str(HERE / "rust" / "Cargo.toml")]
+    download("Rust's crates", ["cargo", "fetch", *manifest], HERE / "rust")
+    command = ["cargo", "build", "--quiet", "--offline", *manifest, "--target-dir", str(folder)]
+    subprocess.run(command, timeout=BUILD_TIMEOUT_S, check=True)
+    return {"rskafka": [str(folder / "debug" / "kqueue-rskafka")]}
+
+
 def download(what: str, command: list[str], folder: Path) -> None:
     """Raises: DownloadFailed."""
     try:
@@ -60,12 +68,13 @@ def download(what: str, command: list[str], folder: Path) -> None:
 
 GO = Toolchain("Go", "go", build_go)
 JS = Toolchain("Node.js", "npm", build_js)
-PROGRAMS = {"kafkajs": JS, "franz": GO, "sarama": GO}
+RUST = Toolchain("Rust", "cargo", build_rust)
+PROGRAMS = {"kafkajs": JS, "rskafka": RUST, "franz": GO, "sarama": GO}
 """Which toolchain builds a program."""
 
 
 class Programs:
-    """The programs, built in `folder` in the background: Go takes long, others run meanwhile."""
+    """The programs, built in `folder` in the background, each language by itself."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

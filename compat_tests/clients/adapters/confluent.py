@@ -26,11 +26,13 @@ from compat_tests.clients.adapters.contract import (
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
     ADMIN_PARTITIONS,
+    CONSUMER_PROTOCOL,
     HEARTBEAT_MS_MAX,
     IDEMPOTENCE,
     NULL_HEADERS,
     READ_COMMITTED,
     RECONNECTING_TRANSACTIONS,
+    SHARE_GROUPS,
     STATIC_MEMBERS,
     TRANSACTIONS,
     Admin,
@@ -330,6 +332,8 @@ FEATURES = frozenset(
         ADMIN_GROUPS,
         ADMIN_DELETE_GROUPS,
         ADMIN_DELETE_RECORDS,
+        CONSUMER_PROTOCOL,
+        *([SHARE_GROUPS] if hasattr(confluent_kafka, "ShareConsumer") else []),
     }
 )
 

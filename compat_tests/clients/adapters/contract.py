@@ -16,19 +16,24 @@ from typing import Any, NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+# What clients can do, and in parentheses why some can not.
 ACKS_NONE = "acks=0 (kafka-python 2.3 leaves such a request in its buffer)"
-IDEMPOTENCE = "an idempotent producer"
-TRANSACTIONS = "transactions"
-RECONNECTING_TRANSACTIONS = "transactions over a reconnect (kafka-python 2.3 never reconnects to the coordinator)"
-STATIC_MEMBERS = "static group members"
-READ_COMMITTED = "isolation levels"
-NULL_HEADERS = "header values of None"
+IDEMPOTENCE = "an idempotent producer (not in kafka-python 2.0)"
+TRANSACTIONS = "transactions (not in kafka-python 2.0)"
+RECONNECTING_TRANSACTIONS = (
+    "transactions over a reconnect (not in kafka-python 2.0; 2.3 never reconnects to the coordinator)"
+)
+STATIC_MEMBERS = "static group members (not in kafka-python 2.0)"
+READ_COMMITTED = "isolation levels (not in kafka-python 2.0)"
+NULL_HEADERS = "header values of None (kafka-python refuses them)"
 ADMIN_PARTITIONS = "adding partitions"
 ADMIN_CONFIGS = "describing and altering settings"
 ADMIN_GROUPS = "listing and describing groups"
-ADMIN_DELETE_GROUPS = "deleting groups"
-ADMIN_DELETE_RECORDS = "deleting records"
-ADMIN_LOG_DIRS = "describing data folders"
+ADMIN_DELETE_GROUPS = "deleting groups (not in aiokafka's admin client)"
+ADMIN_DELETE_RECORDS = "deleting records (not in kafka-python 2.0 and in aiokafka before 0.11)"
+ADMIN_LOG_DIRS = "describing data folders (in the admin client of kafka-python 3 only)"
+CONSUMER_PROTOCOL = "consumer groups of the new protocol (in librdkafka only)"
+SHARE_GROUPS = "share groups (in librdkafka 2.16 only)"
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
