@@ -166,7 +166,7 @@ class GroupConversion:
 
         def started() -> None:
             group.release()
-            for timers in (group.sessions, group.revocations):
+            for timers in group.deadlines:
                 for timer in timers.values():
                     timer.clear()
             self._membership.resume(classic)

@@ -22,6 +22,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.member import JoinRequest, JoinResult, SyncResult
 from kqueue.groups.classic.membership_manager import MEMBER_NAME_LENGTH_MAX
+from kqueue.groups.consumer.classic_timeouts import ClassicTimeouts
 from kqueue.groups.consumer.embedded_protocol import EmbeddedSubscription, assignment_bytes, by_id, read_subscription
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
@@ -40,6 +41,7 @@ class ClassicMembers:
         self._topics = environment.topics
         self._manager = manager
         self._rng = rng
+        self._timeouts = ClassicTimeouts(environment, manager)
 
     def join(self, request: JoinRequest, *, id_required: bool) -> Promise[JoinResult]:
         """Add or update a member; see `GroupCoordinator.join`. Raises: MemberIdRequired."""
@@ -60,6 +62,7 @@ class ClassicMembers:
         group, member = self._member(group_id, generation, member_id, instance_id)
         self._manager.extend_session(group, member)
         if self._must_rejoin(group, member):
+            self._timeouts.await_join(group, member)
             raise RebalanceInProgress(f"group {group_id!r} is rebalancing")
 
     # --- steps
@@ -81,7 +84,9 @@ class ClassicMembers:
         is_current = read.generation == member.current.epoch
         owned: Assignment = by_id(read.owned, self._topics) if is_current else {}
         member = self._manager.update(changes, group, member, subscription, owned)
-        return JoinResult(member.current.epoch, CONSUMER_PROTOCOL, name, "", member.member_id, [])
+        member_id = member.member_id
+        changes.on_committed.append(lambda: self._timeouts.await_sync(group, member_id))
+        return JoinResult(member.current.epoch, CONSUMER_PROTOCOL, name, "", member_id, [])
 
     def _joining(self, changes: Changes, group: ConsumerGroup, request: JoinRequest) -> ConsumerGroupMember:
         """Return the member that joins; a new one may not be in the group yet."""
@@ -102,7 +107,9 @@ class ClassicMembers:
         # One that must revoke learns so from its assignment, and joins again when it has.
         must_revoke = member.current.state is ModernMemberState.UNREVOKED_PARTITIONS
         if group.epoch > member.current.epoch and not must_revoke:
+            self._timeouts.await_join(group, member)
             raise RebalanceInProgress(f"group {group_id!r} is rebalancing")
+        self._timeouts.synced(group, member_id)
         self._manager.extend_session(group, member)
         assert member.subscription.classic is not None
         name, metadata = member.subscription.classic.protocols[0]

@@ -19,6 +19,7 @@ from kqueue.groups.consumer.member import (
 )
 from kqueue.groups.consumer.state import ConsumerGroupState, group_state
 from kqueue.groups.group import GroupType
+from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import MEMBER_BYTES, GroupLimits
 from kqueue.groups.log import consumer_records as records
 from kqueue.groups.log.consumer_records import ResolvedRegex
@@ -49,6 +50,10 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         super().__init__(group_id, limits)
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
+        self.join_deadlines: dict[str, LazyTimer] = {}
+        self.sync_deadlines: dict[str, LazyTimer] = {}
+        """Of classic members, see `classic_timeouts`."""
+        self.deadlines = (*self.deadlines, self.join_deadlines, self.sync_deadlines)
         self.static_ids: dict[str, str] = {}
         """Instance id -> member id."""
         self.regexes_version = -1

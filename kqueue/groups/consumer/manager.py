@@ -7,7 +7,7 @@ member is answered. Source: KIP-848, Kafka GroupMetadataManager.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
@@ -322,27 +322,25 @@ class ConsumerGroupManager:
         timeout_ms = self._config.session_timeout.of(own) if classic is None else classic.session_timeout_ms
         self._timers.extend_session(group, member.member_id, timeout_ms)
 
+    def remove_late(self, group: ConsumerGroup, member_id: str, is_late: Callable[[], bool]) -> None:
+        """Remove a member if it is still late when its turn comes."""
+
+        def remove(changes: Changes) -> None:
+            if self.find(group.group_id) is group and member_id in group.members and is_late():
+                self._fence(changes, group, [member_id])
+
+        self._queue.submit(group.group_id, remove)
+
     def _expire_session(self, group: ConsumerGroup, member_id: str) -> None:
         """Remove a member that was silent too long."""
-        if self.find(group.group_id) is not group or member_id not in group.members:
-            return
-        self._queue.submit(group.group_id, lambda changes: self._fence_silent(changes, group, member_id))
-
-    def _fence_silent(self, changes: Changes, group: ConsumerGroup, member_id: str) -> None:
-        is_silent = member_id in group.members and member_id not in group.sessions
-        if self.find(group.group_id) is group and is_silent:
-            self._fence(changes, group, [member_id])
+        if self.find(group.group_id) is group and member_id in group.members:
+            self.remove_late(group, member_id, lambda: member_id not in group.sessions)
 
     def _expire_revocation(self, group: ConsumerGroup, member_id: str, epoch: int) -> None:
         """Remove a member that did not revoke in time."""
         member = group.members.get(member_id)
         if member is not None and must_revoke(member.current, epoch):
-            self._queue.submit(group.group_id, lambda changes: self._fence_slow(changes, group, member_id, epoch))
-
-    def _fence_slow(self, changes: Changes, group: ConsumerGroup, member_id: str, epoch: int) -> None:
-        member = group.members.get(member_id)
-        if self.find(group.group_id) is group and member is not None and must_revoke(member.current, epoch):
-            self._fence(changes, group, [member_id])
+            self.remove_late(group, member_id, lambda: must_revoke(group.members[member_id].current, epoch))
 
     # --- tools
 

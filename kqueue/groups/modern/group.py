@@ -43,6 +43,7 @@ class ModernGroup(ABC, Generic[M]):
         target_epoch: the group epoch of which the target assignment is.
         target_ms: when that was computed (wall clock).
         sessions, revocations: deadlines by member id; not in the log.
+        deadlines: all of them.
         member_bytes: size of what members sent, see `limits`.
         topics_version: version of the topics' metadata of which `metadata_hash` is.
         is_assigning: whether a target assignment is being computed.
@@ -61,6 +62,7 @@ class ModernGroup(ABC, Generic[M]):
         self.members: dict[str, M] = {}
         self.sessions: dict[str, LazyTimer] = {}
         self.revocations: dict[str, LazyTimer] = {}
+        self.deadlines: tuple[dict[str, LazyTimer], ...] = (self.sessions, self.revocations)
         self.member_bytes = 0
         self.is_dead = False
         self.topics_version = -1

@@ -65,7 +65,7 @@ class MemberTimers(Generic[G]):
         """Stop the timers of a member that was removed."""
         if member_id in group.members:
             return  # it has joined again since
-        for timers in (group.sessions, group.revocations):
+        for timers in group.deadlines:
             timer = timers.pop(member_id, None)
             if timer is not None:
                 timer.clear()
