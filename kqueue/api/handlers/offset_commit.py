@@ -11,7 +11,7 @@ Versions 0 to 10:
     6       leader epochs (KIP-320)
     7       group instance ids (KIP-345)
     8       flexible encoding (KIP-482)
-    9       GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848)
+    9       GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-848); members of the new protocol
     10      topics by id (KIP-848)
 """
 
@@ -39,7 +39,7 @@ from kqueue.wire.messages.offset_commit import (
 
 VERSIONS = (0, 10)
 ITEM_WEIGHT = 8
-VERSION_GROUP_NOT_FOUND = 9
+VERSION_GROUP_NOT_FOUND = VERSION_EPOCHS = 9
 VERSION_IDS = 10
 NOT_GIVEN = -1
 
@@ -72,6 +72,8 @@ def _handle_sliced(
     if not selection.offsets:
         return response
     try:
+        if context.api_version < VERSION_EPOCHS:
+            context.broker.groups.consumer.check_old_commit(request.group_id, request.member_id)
         promise = context.broker.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,

@@ -19,11 +19,13 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    IllegalGeneration,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTransactionState,
     KqueueError,
     ProducerFenced,
+    StaleMemberEpoch,
     TransactionAbortable,
 )
 from kqueue.base.promise import Promise
@@ -167,8 +169,10 @@ def _fail(
 
 def _code(error: KqueueError, version: int) -> ErrorCode:
     """Return the code that clients of `version` handle. Source: Kafka AddPartitionsToTxnManager,
-    KafkaApis.handleTxnOffsetCommitRequest (KAFKA-7296).
+    KafkaApis.handleTxnOffsetCommitRequest (KAFKA-7296), OffsetMetadataManager.
     """
+    if isinstance(error, StaleMemberEpoch):
+        return code_of(IllegalGeneration())
     if isinstance(error, ProducerFenced):
         return code_of(InvalidProducerEpoch())
     if isinstance(error, TransactionAbortable) and version < VERSION_ABORTABLE:

@@ -16,6 +16,7 @@ from kqueue.base.errors import (
     RequestRefused,
     UnknownMember,
     UnreleasedInstanceId,
+    UnsupportedVersion,
 )
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.promise import Promise
@@ -86,6 +87,16 @@ class ConsumerGroupManager:
         if not request.member_id:
             request = request._replace(member_id=uuid_text(random_uuid(self._rng)))
         return self._queue.submit(request.group_id, lambda changes: self._heartbeat(changes, request))
+
+    def check_old_commit(self, group_id: str, member_id: str) -> None:
+        """Check that an OffsetCommit before version 9 is not of a member of the new protocol.
+
+        Raises: UnsupportedVersion. Source: Kafka ConsumerGroup.validateOffsetCommit.
+        """
+        group = self.find(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if member is not None and member.subscription.classic is None:
+            raise UnsupportedVersion("members of the consumer protocol commit with OffsetCommit version 9 or later")
 
     def check_offset_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         """Check that a member may fetch offsets; of groups of other types anybody may.

@@ -17,6 +17,7 @@ from kqueue.tests.api.group_client import (
     sync,
     world,
 )
+from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import NOW_MS, versions_of
 from kqueue.wire.error_codes import ErrorCode
 
@@ -68,6 +69,18 @@ def test_members_commit_in_their_generation(version: int) -> None:
     }
     assert commit(client, {("t", 0): 6}, version) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
     assert committed(client) == {("t", 0): 5}
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
+def test_members_of_the_new_protocol_commit_from_version_9_on(version: int) -> None:
+    client = world()
+    assert heartbeat.join(client).member_epoch == 2
+    fields = {"generation_id_or_member_epoch": 2, "member_id": "m"}
+    code = ErrorCode.UNSUPPORTED_VERSION if version < 9 else 0
+    assert commit(client, {("t", 0): 5}, version, **fields) == {(0, 0): code}
+    fields["member_id"] = "x"
+    assert commit(client, {("t", 0): 6}, version, **fields) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
+    assert committed(client) == ({} if version < 9 else {("t", 0): 5})
 
 
 def test_version_0_has_no_members() -> None:

@@ -11,6 +11,7 @@ from kqueue.base.errors import CoordinatorLoadInProgress, ProducerFenced, Storag
 from kqueue.base.promise import Promise
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.tests.api.group_client import codes, committed, join, stable, start_join, sync, world
+from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -163,6 +164,27 @@ def test_members_are_checked(version: int) -> None:
         assert txn.commit({("t", 0): 7}, version, **wrong) == {(0, 0): ErrorCode.ILLEGAL_GENERATION}
     txn.end(True, 5 if version == 5 else 3)
     assert committed(txn.client) == {("t", 0): 6}
+
+
+@pytest.mark.parametrize("version", MEMBERS)
+def test_members_of_the_new_protocol_are_checked(version: int) -> None:
+    txn = producer()
+    if version < 5:
+        txn.add_offsets()
+    assert heartbeat.join(txn.client).member_epoch == 2
+    member = {"generation_id": 2, "member_id": "m"}
+    assert txn.commit({("t", 0): 5}, version, **member) == {(0, 0): 0}
+    assert txn.commit({("t", 1): 6}, version) == {(0, 1): 0}, "without a member it is not checked"
+    for wrong, code in (
+        ({**member, "generation_id": 1}, ErrorCode.ILLEGAL_GENERATION),  # Kafka: not STALE_MEMBER_EPOCH
+        ({**member, "generation_id": 3}, ErrorCode.ILLEGAL_GENERATION),
+        ({**member, "member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        assert txn.commit({("t", 0): 7}, version, **wrong) == {(0, 0): code}
+    txn.end(True, 5 if version == 5 else 3)
+    assert committed(txn.client) == {("t", 0): 5, ("t", 1): 6}
+    txn.client.ask(heartbeat.joining(topic_partitions=None, member_epoch=-1), 1)
+    assert txn.commit({("t", 0): 8}, **member) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}, "it was fenced"
 
 
 def test_a_fenced_instance_commits_nothing() -> None:
