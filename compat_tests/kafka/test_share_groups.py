@@ -6,8 +6,11 @@ The program is `java/ShareCalls.java`; `java/share.expected` is what it prints o
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from compat_tests.clients.share_member import holding
 from compat_tests.kafka.node import Kafka
-from compat_tests.kafka.serving import serving
+from compat_tests.kafka.serving import Process, serving
 from compat_tests.kafka.tool_host import SOURCES, ToolHost
 
 TIMEOUT_S = 170
@@ -20,26 +23,54 @@ def test_every_call_of_a_share_consumer(tools: ToolHost, either: str) -> None:
     assert done.stdout.splitlines() == (SOURCES / "share.expected").read_text().splitlines()
 
 
-def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, kafka: Kafka) -> None:
-    def turn(bootstrap: str, *arguments: str) -> list[str]:
-        done = tools.run("ShareCalls", bootstrap, *arguments, timeout_s=TIMEOUT_S)
-        assert done.status == 0, done.stderr
-        return done.stdout.splitlines()
+GROUP = "share-travel"
+"""Also its topic."""
+TURNS = (
+    (" ".join(f"{offset}=value{offset}x1" for offset in range(6)), ("6", "0", "1", "3")),
+    ("2=value2x2 4=value4x2 5=value5x2", ("3", "4")),
+    ("2=value2x3 5=value5x3", ("2", "2")),
+    ("5=value5x4", ("1", "5")),
+)
+"""What the members of one turn after the other receive; how many they wait for, and which of them
+they accept. They release the others.
+"""
 
-    records = " ".join(f"{offset}=value{offset}x1" for offset in range(6))
-    with kafka:
-        assert turn(kafka.bootstrap, "6", "0", "1", "3") == [records, "0:ok"]
-    with serving(kafka.data) as broker:
-        assert turn(broker.bootstrap, "3", "4") == ["2=value2x2 4=value4x2 5=value5x2", "0:ok"]
-    with kafka:
-        assert turn(kafka.bootstrap, "2", "2") == ["2=value2x3 5=value5x3", "0:ok"]
-    with serving(kafka.data) as broker:
-        assert turn(broker.bootstrap, "1", "5") == ["5=value5x4", "0:ok"]
+
+def take(turn: int, tools: ToolHost, bootstrap: str) -> None:
+    received, arguments = TURNS[turn]
+    done = tools.run("ShareCalls", bootstrap, *arguments, timeout_s=TIMEOUT_S)
+    assert done.status == 0, done.stderr
+    assert done.stdout.splitlines() == [received, "0:ok"]
+
+
+def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, kafka: Kafka) -> None:
+    for turn in range(len(TURNS)):
+        if turn % 2 == 0:
+            with kafka:
+                take(turn, tools, kafka.bootstrap)
+        else:
+            with serving(kafka.data) as broker:
+                take(turn, tools, broker.bootstrap)
+
+
+def test_a_group_goes_on_after_the_other_broker_was_killed(tools: ToolHost, kafka: Kafka, tmp_path: Path) -> None:
+    """A member holds what is left when the broker dies. What was persisted comes back: not what was
+    accepted, and not the count of the delivery that was lost with the broker.
+    """
+    for turn, left in enumerate(([2, 4, 5], [2, 5], [5])):
+        broker: Kafka | Process = kafka if turn % 2 == 0 else Process(kafka.data, tmp_path / "kqueue.log")
+        with broker:
+            take(turn, tools, broker.bootstrap)
+            with holding(broker.bootstrap, GROUP, GROUP) as held:
+                assert held == left
+                broker.kill()
+    with Process(kafka.data, tmp_path / "kqueue.log") as process:
+        take(3, tools, process.bootstrap)
 
 
 def test_kafkas_tool_for_share_groups(tools: ToolHost, either: str) -> None:
     """The same answers but for the start offset, which Kafka persists one write later."""
-    name = "share-travel"
+    name = GROUP
 
     def run(*arguments: str) -> list[list[str]]:
         done = tools.run(TOOL, "--bootstrap-server", either, *arguments)
