@@ -24,6 +24,7 @@ from kqueue.groups.config import GroupConfig
 from kqueue.groups.consumer.embedded_protocol import assignment_bytes, read_assignment, read_subscription
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import ClassicProtocols, ConsumerGroupMember, Subscription
+from kqueue.groups.consumer.state import ConsumerGroupState
 from kqueue.groups.group import Group
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log import records
@@ -138,9 +139,12 @@ class GroupConversion:
 
     # --- consumer to classic
 
-    def to_classic_if_due(self, changes: Changes, group: ConsumerGroup) -> bool:
+    def to_classic_if_due(self, changes: Changes, group: ConsumerGroup, *, was_taken_over: bool = False) -> bool:
         """Replace a consumer group by a classic one if all of its members are classic ones.
 
+        Args:
+            was_taken_over: a classic member has what the last other one had. All may keep what they
+                have, so the group rebalances only if it was not stable.
         Returns: whether it was replaced.
         """
         protocol = self._common_protocol(group)
@@ -154,6 +158,7 @@ class GroupConversion:
             current_state_timestamp=self._clock.wall_ms(),
             members=[self._member_metadata(member, protocol) for member in group.members.values()],
         )
+        keeps = was_taken_over and group.state is ConsumerGroupState.STABLE
         classic = self._membership.restore(group.group_id, value)
         group.remove(changes)
         self._groups[group.group_id] = classic
@@ -170,7 +175,7 @@ class GroupConversion:
                 for timer in timers.values():
                     timer.clear()
             self._membership.resume(classic)
-            if classic.members and classic.state.value == "Stable":
+            if not keeps and classic.members and classic.state is ClassicGroupState.STABLE:
                 self._rebalancer.prepare_rebalance(classic)
 
         changes.on_committed.append(started)

@@ -71,6 +71,8 @@ class ClassicMembers:
         group = self._group(request.group_id)
         name, read = self._chosen(request)
         self._check_protocols(group, request)
+        holder = group.members.get(group.static_ids.get(request.instance_id or "", ""))
+        takes_over = holder is not None and holder.subscription.classic is None
         member = self._joining(changes, group, request)
         subscription = Subscription(
             request.instance_id,
@@ -85,7 +87,10 @@ class ClassicMembers:
         owned: Assignment = by_id(read.owned, self._topics) if is_current else {}
         member = self._manager.update(changes, group, member, subscription, owned)
         member_id = member.member_id
-        changes.on_committed.append(lambda: self._timeouts.await_sync(group, member_id))
+        if takes_over:
+            self._manager.downgrade_if_due(changes, group)
+        if self._manager.find(group.group_id) is group:
+            changes.on_committed.append(lambda: self._timeouts.await_sync(group, member_id))
         return JoinResult(member.current.epoch, CONSUMER_PROTOCOL, name, "", member_id, [])
 
     def _joining(self, changes: Changes, group: ConsumerGroup, request: JoinRequest) -> ConsumerGroupMember:

@@ -214,6 +214,10 @@ class ConsumerGroupManager:
         group.put_current(changes, member_id, holder.current._replace(epoch=0, previous_epoch=0))
         return group.members[member_id]
 
+    def downgrade_if_due(self, changes: Changes, group: ConsumerGroup) -> None:
+        """Make the group a classic one if a classic member has replaced the last other one."""
+        self._conversion.to_classic_if_due(changes, group, was_taken_over=True)
+
     def _subscribe(
         self, changes: Changes, group: ConsumerGroup, member: ConsumerGroupMember, subscription: Subscription
     ) -> bool:

@@ -255,3 +255,36 @@ def test_an_upgrade_within_a_rebalance_assigns_again() -> None:
     world.advance(1000)
     world.consume("n", world.consumer_group().members["n"].current.epoch)
     assert world.consumer_group().target_of(classic) == {T: frozenset({0, 1, 2, 3})}
+
+
+def test_a_classic_member_that_takes_over_the_last_static_id_downgrades_the_group() -> None:
+    world = World()
+    first = world.consume("n", instance_id="i")
+    taken = world.join(instance_id="i", protocols=protocols()).result()
+    for one in (world, world.restarted()):
+        (listed,) = one.groups.groups()
+        assert (listed.type.value, listed.state) == ("classic", "Stable")
+        assert set(one.classic_groups()["g"].members) == {taken.member_id}
+    assert taken.generation == first.member_epoch
+    answer = world.groups.sync("g", taken.generation, taken.member_id, "i", {}).result()
+    assert set(read_assignment(answer.assignment, world.topics)[T]) == {0, 1, 2, 3}, "it has what the other one had"
+    world.groups.heartbeat("g", taken.generation, taken.member_id, "i")
+
+
+def test_a_group_that_was_taken_over_within_a_rebalance_rebalances() -> None:
+    world = World()
+    world.consume("n", instance_id="i")
+    world.advance(1000)
+    other = world.join(instance_id="j", protocols=protocols()).result()
+    taken = world.join(instance_id="i", protocols=protocols()).result()
+    assert world.groups.groups()[0].type.value == "classic"
+    assert world.state() == "PreparingRebalance"
+    assert {taken.member_id, other.member_id} == set(world.classic_groups()["g"].members)
+
+
+def test_a_takeover_that_can_not_be_written_leaves_the_group() -> None:
+    world = World()
+    world.consume("n", instance_id="i")
+    failing(world, lambda: world.join(instance_id="i", protocols=protocols()))
+    assert set(world.consumer_group().members) == {"n"}
+    assert world.consume("n", 2, instance_id="i").member_epoch == 2
