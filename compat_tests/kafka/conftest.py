@@ -15,6 +15,7 @@ from compat_tests.kafka.serving import serving
 from compat_tests.kafka.tool_host import ToolHost, compile_programs
 
 # Kafka's own minimum session would make every wait for a member that is gone last 6 s.
+pytest_plugins = ["compat_tests.call_report"]
 EITHER = {
     "group_min_session_timeout_ms": 500,
     "group_initial_rebalance_delay_ms": 0,

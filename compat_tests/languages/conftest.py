@@ -10,6 +10,7 @@ import pytest
 from compat_tests.kafka.serving import serving
 from compat_tests.languages.toolchains import PROGRAMS, Programs
 
+pytest_plugins = ["compat_tests.call_report"]
 SETTINGS = {
     "auto_create_topics_enable": False,
     "group_initial_rebalance_delay_ms": 0,

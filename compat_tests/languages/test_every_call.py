@@ -10,8 +10,9 @@ has no reflection.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -26,7 +27,14 @@ EXPECTED = {
     "rskafka": HERE / "rust",
 }
 WITHOUT_REFLECTION = {"rskafka"}
-UNCALLED = ".uncalled"
+CLIENTS = {
+    "franz": ("franz-go", "Go", "go/go.mod", r"franz-go v(\S+)"),
+    "sarama": ("sarama", "Go", "go/go.mod", r"sarama v(\S+)"),
+    "kafkajs": ("KafkaJS", "JavaScript", "js/package.json", r'"kafkajs": "([\d.]+)"'),
+    "rskafka": ("rskafka", "Rust", "rust/Cargo.toml", r'rskafka = .*"=([\d.]+)"'),
+}
+"""Name and language of a client, and the file that pins its version."""
+UNCALLED, LEFT_OUT = ".uncalled", ".left out"
 
 
 def results(lines: Iterable[str]) -> dict[str, Any]:
@@ -41,14 +49,29 @@ def expected(name: str) -> dict[str, Any]:
     return results((EXPECTED[name] / "expected.jsonl").read_text().splitlines())
 
 
+def calls(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the results without the lines about what is not called."""
+    return {call: result for call, result in results.items() if not call.endswith((UNCALLED, LEFT_OUT))}
+
+
+def version(name: str) -> str:
+    _, _, file, pattern = CLIENTS[name]
+    found = re.search(pattern, (HERE / file).read_text())
+    assert found, f"{file} has no version of {name}"
+    return found[1]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_call(name: str, programs: Programs, bootstrap: str) -> None:
+def test_every_call(name: str, programs: Programs, bootstrap: str, count_calls: Callable[..., None]) -> None:
     command = programs.command(name)
     if isinstance(command, str):
         pytest.skip(f"skipped, because {command}")
     done = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert results(done.stdout.splitlines()) == expected(name), done.stderr
+    found = results(done.stdout.splitlines())
+    client, language, *_ = CLIENTS[name]
+    count_calls(f"{client} {version(name)}", language, calls(found), calls(expected(name)))
+    assert found == expected(name), done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - WITHOUT_REFLECTION))

@@ -13,7 +13,9 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.ShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.ElectionType;
@@ -26,22 +28,22 @@ import org.apache.kafka.common.config.ConfigResource.Type;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Every call of Kafka's Admin that needs no second broker, no security and no new group protocol. */
+/** Every call of Kafka's Admin that needs no second broker, no security and no streams group. */
 public final class AdminCalls {
     private static final String[] LEFT_OUT = {
         // security
         "describeAcls", "createAcls", "deleteAcls",
         "createDelegationToken", "renewDelegationToken", "expireDelegationToken", "describeDelegationToken",
         "describeUserScramCredentials", "alterUserScramCredentials", "describeClientQuotas", "alterClientQuotas",
-        // share and streams groups
-        "describeShareGroups", "alterShareGroupOffsets", "listShareGroupOffsets", "deleteShareGroupOffsets",
-        "deleteShareGroups", "describeStreamsGroups", "listStreamsGroupOffsets", "deleteStreamsGroups",
+        // streams groups
+        "describeStreamsGroups", "listStreamsGroupOffsets", "deleteStreamsGroups",
         "deleteStreamsGroupOffsets", "alterStreamsGroupOffsets",
         // a second controller
         "addRaftVoter", "removeRaftVoter",
     };
     private static final String TOPIC = "java-admin";
     private static final String GROUP = "java-admin-group";
+    private static final String SHARE = "java-admin-share";
     private static final TopicPartition FIRST = new TopicPartition(TOPIC, 0);
     private static final TopicPartition SECOND = new TopicPartition(TOPIC, 1);
 
@@ -69,7 +71,7 @@ public final class AdminCalls {
         AdminCalls one = new AdminCalls(arguments[arguments.length - 1]);
         try (one.admin) {
             List<Part> parts = List.of(one::cluster, one::topics, one::configs, one::records, one::folders, one::replicas,
-                one::groups, one::transactions, one::deletions);
+                one::groups, one::shareGroups, one::transactions, one::deletions);
             for (int number = 0; number < parts.size(); number++) {
                 try {
                     parts.get(number).run();
@@ -340,6 +342,37 @@ public final class AdminCalls {
         calls.call("describeConsumerGroups/unknown", () -> admin.describeConsumerGroups(List.of(GROUP)).all().get());
         calls.call("removeMembersFromConsumerGroup/unknown", () -> admin.removeMembersFromConsumerGroup(GROUP,
             new RemoveMembersFromConsumerGroupOptions(Set.of(new MemberToRemove("java-instance")))).all().get());
+    }
+
+    private void shareGroups() throws Exception {
+        Map<String, Object> settings = new HashMap<>(client);
+        settings.put("group.id", SHARE);
+        try (ShareConsumer<String, String> consumer = new KafkaShareConsumer<>(settings)) {
+            consumer.subscribe(List.of(TOPIC));
+            calls.until("describeShareGroups", () -> {
+                consumer.poll(Duration.ofMillis(200));
+                ShareGroupDescription found = admin.describeShareGroups(List.of(SHARE)).all().get().get(SHARE);
+                int partitions = found.members().stream().mapToInt(one -> one.assignment().topicPartitions().size()).sum();
+                return found.groupState() + " " + found.members().size() + " " + partitions + " " + found.coordinator().id();
+            }, "Stable 1 3 1"::equals);
+            calls.call("deleteShareGroups/in use", () -> admin.deleteShareGroups(List.of(SHARE)).all().get());
+            calls.call("alterShareGroupOffsets/in use",
+                () -> admin.alterShareGroupOffsets(SHARE, Map.of(FIRST, 5L)).all().get());
+        }
+        calls.call("alterShareGroupOffsets", () -> admin.alterShareGroupOffsets(SHARE, Map.of(FIRST, 5L, SECOND, 1L)).all().get());
+        calls.until("listShareGroupOffsets", this::shareOffsets, one -> one.contains("java-admin-0=5") && one.contains("java-admin-1=1"));
+        calls.call("deleteShareGroupOffsets", () -> admin.deleteShareGroupOffsets(SHARE, Set.of(TOPIC)).all().get());
+        calls.call("listShareGroupOffsets/deleted", this::shareOffsets);
+        calls.call("deleteShareGroups", () -> admin.deleteShareGroups(List.of(SHARE)).all().get());
+        calls.call("deleteShareGroups/unknown", () -> admin.deleteShareGroups(List.of(SHARE)).all().get());
+        calls.call("describeShareGroups/unknown", () -> admin.describeShareGroups(List.of(SHARE)).all().get());
+    }
+
+    private String shareOffsets() throws Exception {
+        Map<String, Long> found = new TreeMap<>();
+        admin.listShareGroupOffsets(Map.of(SHARE, new ListShareGroupOffsetsSpec())).partitionsToOffsetInfo(SHARE).get()
+            .forEach((partition, info) -> found.put(partition.toString(), info == null ? null : info.startOffset()));
+        return found.toString();
     }
 
     private String offsets() throws Exception {
