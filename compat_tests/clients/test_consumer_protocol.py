@@ -17,10 +17,17 @@ from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.group_members import eventually
 from compat_tests.clients.protocol_client import create_topic
+from kqueue.base.addresses import parse_addresses
+from kqueue.client import ClientOptions
+from kqueue.client.connection import Connection
+from kqueue.client.deadline import Deadline
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 SESSION_MS = 2000
+HEARTBEAT = BY_MODULE["consumer_group_heartbeat"]
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 100,
     "group.consumer.heartbeat.interval.ms": 200,
@@ -269,3 +276,31 @@ def test_tools_describe_list_and_delete_the_group(
     member.leave()
     admin.delete_consumer_groups([group])[group].result(20)
     assert group not in {one.group_id for one in admin.list_consumer_groups().result(20).valid}
+
+
+def test_a_setting_of_a_group_reaches_its_members(consumer_broker: RunningBroker, name: Callable[[str], str]) -> None:
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    topic, groups = name("topic"), [name("group"), name("other")]
+    create_topic(consumer_broker.bootstrap, topic, 1)
+    admin = AdminClient({"bootstrap.servers": consumer_broker.bootstrap})
+    entry = ConfigEntry("consumer.heartbeat.interval.ms", "700", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, groups[0], incremental_configs=[entry])
+    assert heartbeat_intervals(consumer_broker.bootstrap, topic, groups) == [200, 200]
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    assert heartbeat_intervals(consumer_broker.bootstrap, topic, groups) == [700, 200]
+    described = admin.describe_configs([ConfigResource(ResourceType.GROUP, groups[0])])
+    (values,) = [future.result(20) for future in described.values()]
+    assert values["consumer.heartbeat.interval.ms"].value == "700"
+
+
+def heartbeat_intervals(bootstrap: str, topic: str, groups: list[str]) -> list[int]:
+    """What the broker answers to one heartbeat of a member of each group, in ms."""
+    deadline = Deadline(20_000)
+    connection = Connection(parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), deadline)
+    given = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
+    requests = [ConsumerGroupHeartbeatRequest(group_id=group, member_id="m", **given) for group in groups]
+    try:
+        return [connection.call(HEARTBEAT, 1, request, deadline).heartbeat_interval_ms for request in requests]
+    finally:
+        connection.close()
