@@ -216,11 +216,12 @@ def test_the_table_has_the_clients_of_the_suite() -> None:
 
 
 def clients_of_other_languages() -> dict[str, str]:
-    """The clients that the suites in Go and JavaScript use, and their versions."""
+    """The clients that the suites in Go, JavaScript and Rust use, and their versions."""
     folder = ROOT / "compat_tests" / "languages"
     go = re.findall(r"^\tgithub\.com/\w+/([\w-]+) v([\d.]+)$", (folder / "go" / "go.mod").read_text(), re.MULTILINE)
     js: dict[str, str] = json.loads((folder / "js" / "package.json").read_text())["dependencies"]
-    return {**dict(go), **js}
+    rust = re.findall(r'^(rskafka) = .*"=([\d.]+)"', (folder / "rust" / "Cargo.toml").read_text(), re.MULTILINE)
+    return {**dict(go), **js, **dict(rust)}
 
 
 def newest(versions: str) -> str:
