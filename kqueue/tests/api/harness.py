@@ -34,8 +34,9 @@ class PendingRequest:
 
     def cancel(self) -> None:
         """Forget the request, as the end of its connection does."""
-        if self.watched is not None:
-            self.watched.cancel()
+        watched, self.watched = self.watched, None
+        if watched is not None:
+            watched.cancel()
 
 
 class SimulatedClient:

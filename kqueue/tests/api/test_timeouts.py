@@ -92,6 +92,7 @@ def _consumer_heartbeat(client: SimulatedClient, version: int) -> Any:
 def _streams_heartbeat(client: SimulatedClient, version: int) -> Any:
     """As `_consumer_heartbeat`."""
     joined = StreamsGroupHeartbeatRequest(group_id="s", member_id="m", rebalance_timeout_ms=1000)
+    joined.active_tasks = joined.standby_tasks = joined.warmup_tasks = []
     joined.topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["t"])])
     return StreamsGroupHeartbeatRequest(
         group_id="s", member_id="m", member_epoch=client.ask(joined, version).member_epoch
