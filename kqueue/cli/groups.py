@@ -4,17 +4,31 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kqueue.cli.connect import admin, bootstrap_option, explain, own_client
 from kqueue.cli.formats import parse_time
+from kqueue.cli.group_description import (
+    CLASSIC,
+    SHARE,
+    Row,
+    ShareRow,
+    as_dict,
+    classic_group,
+    offset_rows,
+    owners,
+    share_rows,
+    show,
+)
 from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
+
+    from kqueue.client import Client, GroupDescription, GroupListing
 
     Offsets = dict[TopicPartition, int]
 
@@ -26,7 +40,7 @@ NO_EPOCH = -1
 
 @click.group()
 def groups() -> None:
-    """List, describe, reset and delete consumer groups.
+    """List, describe, reset and delete groups: classic, consumer, share and streams.
 
     \b
       kqueue groups list
@@ -43,19 +57,24 @@ def groups() -> None:
 @output_option
 @bootstrap_option
 def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
-    """Print the names of all groups, one per line."""
-    with admin(bootstrap) as client:
-        listed = sorted(client.list_groups(), key=lambda group: str(group["group_id"]))
+    """Print all groups with their type: classic, consumer, share or streams."""
+    with own_client(bootstrap) as client:
+        listed = client.groups().values()
     if as_json:
-        keys = {"group": "group_id", "state": "group_state", "protocol_type": "protocol_type"}
-        print_json([{name: group.get(key) for name, key in keys.items()} for group in listed])
-    elif state:
-        click.echo(
-            columns(("GROUP", "STATE"), [(group["group_id"], group.get("group_state", "-")) for group in listed])
+        print_json(
+            [
+                {
+                    "group": group.name,
+                    "type": group.type or None,
+                    "state": group.state or None,
+                    "protocol_type": group.protocol_type,
+                }
+                for group in listed
+            ]
         )
-    else:
-        for group in listed:
-            click.echo(group["group_id"])
+        return
+    head = ("GROUP", "TYPE", "STATE")[: 3 if state else 2]
+    click.echo(columns(head, [(group.name, group.type or "-", group.state or "-")[: len(head)] for group in listed]))
 
 
 @groups.command()
@@ -63,31 +82,33 @@ def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
 @output_option
 @bootstrap_option
 def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
-    """Show committed offsets, lag and members of each group.
+    """Show offsets, lag and members of each group, of any type; of types newer than classic the
+    state and epochs too.
 
     LAG is the number of records to read: the log end offset minus the committed offset. Offsets
     that an open transaction has committed do not count before it ends; standard error names their
     partitions.
+
+    A share group has no committed offsets: all records before START-OFFSET are done, and LAG is the
+    number of those from there on that are not. A member whose EPOCH is below ASSIGNMENT-EPOCH has
+    not taken over its latest assignment.
     """
     missing = False
-    described = []
-    with admin(bootstrap) as client:
-        for name, group in client.describe_groups(list(names)).items():
-            committed = _committed(client, name)
-            if group["group_state"] == "Dead" and not committed:
+    described: list[dict[str, object]] = []
+    with admin(bootstrap) as client, own_client(bootstrap) as own:
+        listed = own.groups()
+        for name in dict.fromkeys(names):
+            group, rows = _describe(client, own, name, listed[name].type if name in listed else "")
+            if group.state == "Dead" and not rows:
                 missing = True
                 click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows all groups", err=True)
                 continue
-            if not group["members"] and not as_json:
-                click.echo(f"The group {name} has no members.", err=True)
-            pending = _pending(bootstrap, name, {*committed, *_owners(group)})
-            rows = _rows(group, committed, _offsets_at(client, {*committed, *_owners(group)}, LATEST), pending)
-            described.append(
-                {"group": name, "state": group["group_state"], "partitions": [row.as_dict() for row in rows]}
-            )
             if not as_json:
-                click.echo(columns(HEAD, [row.cells(name) for row in rows]))
+                if described:
+                    click.echo()
+                show(group, rows)
                 _report_pending(rows)
+            described.append(as_dict(group, rows))
     if as_json:
         print_json(described)
     if missing:
@@ -134,7 +155,7 @@ def reset_offsets(
         raise click.UsageError("say what to reset: --topic (once or more), or --all-topics")
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     with admin(bootstrap) as client:
-        _check_no_members(client, group)
+        _check_no_members(_check_has_offsets(bootstrap, group), client, group)
         committed = _committed(client, group)
         partitions = list(committed) if all_topics else _named_partitions(client, topic_texts)
         if not partitions:
@@ -201,6 +222,7 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
 
     refused = False
     with admin(bootstrap) as client:
+        _check_has_offsets(bootstrap, group)
         committed = _committed(client, group)
         outcome = client.delete_group_offsets(group, _named_partitions(client, topic_texts))
         for partition, error in sorted(outcome.items()):
@@ -217,68 +239,22 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
         click.echo(f"The group {group} had committed nothing there.", err=True)
 
 
-HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+def _describe(client: KafkaAdminClient, own: Client, name: str, type: str) -> tuple[GroupDescription, Sequence[Any]]:
+    """Return a group and its rows. `type`: as ListGroups has it; "" of a group that it lacks."""
+    if type == SHARE:
+        return own.describe_group(name, type), share_rows(own.share_offsets(name))
+    if type in ("", CLASSIC):
+        group = classic_group(name, client.describe_groups([name])[name])
+    else:
+        group = own.describe_group(name, type)
+    committed = _committed(client, name)
+    partitions = {*committed, *owners(group)}
+    return group, offset_rows(
+        group, committed, _offsets_at(client, partitions, LATEST), _pending(own, name, partitions)
+    )
 
 
-class Row(NamedTuple):
-    """One partition of a group; None where a value is unknown."""
-
-    topic: str
-    partition: int
-    committed: int | None
-    end: int | None
-    member: dict[str, Any] | None
-    is_pending: bool = False
-
-    @property
-    def lag(self) -> int | None:
-        """The number of records between the committed offset and the end of the log."""
-        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the row as JSON values."""
-        member = self.member or {}
-        owner = {
-            "member_id": member.get("member_id"),
-            "host": member.get("client_host"),
-            "client_id": member.get("client_id"),
-        }
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "committed": self.committed,
-            "end": self.end,
-            "lag": self.lag,
-            "pending": self.is_pending,
-            **owner,
-        }
-
-    def cells(self, group: str) -> list[object]:
-        """Return the row as cells of a table; ``-`` for an unknown value."""
-        owner = [self.member[key] for key in ("member_id", "client_host", "client_id")] if self.member else [None] * 3
-        cells = [group, self.topic, self.partition, self.committed, self.end, self.lag, *owner]
-        return ["-" if cell is None else cell for cell in cells]
-
-
-def _rows(
-    group: dict[str, Any], committed: Offsets, ends: Offsets, pending: Collection[tuple[str, int]] = ()
-) -> list[Row]:
-    owners = _owners(group)
-    partitions = sorted({*committed, *owners})
-    return [
-        Row(
-            partition.topic,
-            partition.partition,
-            committed.get(partition),
-            ends.get(partition),
-            owners.get(partition),
-            partition in pending,
-        )
-        for partition in partitions
-    ]
-
-
-def _pending(bootstrap: str, group: str, partitions: Collection[TopicPartition]) -> Collection[tuple[str, int]]:
+def _pending(own: Client, group: str, partitions: Collection[tuple[str, int]]) -> Collection[tuple[str, int]]:
     """Return the partitions for which an open transaction has an offset pending.
 
     kafka-python's admin client does not ask for stable offsets.
@@ -286,37 +262,20 @@ def _pending(bootstrap: str, group: str, partitions: Collection[TopicPartition])
     from kqueue.client import TopicPartition as Partition
     from kqueue.client.errors import IncompatibleBroker
 
-    if not partitions:
+    try:
+        return own.pending_offsets(group, [Partition(*partition) for partition in partitions]) if partitions else ()
+    except IncompatibleBroker:
         return ()
-    with own_client(bootstrap) as client:
-        try:
-            return client.pending_offsets(group, [Partition(*partition) for partition in partitions])
-        except IncompatibleBroker:
-            return ()
 
 
-def _report_pending(rows: Iterable[Row]) -> None:
-    names = [f"{row.topic}-{row.partition}" for row in rows if row.is_pending]
+def _report_pending(rows: Iterable[Row | ShareRow]) -> None:
+    names = [f"{row.topic}-{row.partition}" for row in rows if isinstance(row, Row) and row.is_pending]
     if names:
         click.echo(
             f"Open transactions have offsets pending for {', '.join(names)}; "
             "`kqueue transactions list --state Ongoing` shows them.",
             err=True,
         )
-
-
-def _owners(group: dict[str, Any]) -> dict[TopicPartition, dict[str, Any]]:
-    """Return the member of each assigned partition; empty for groups other than consumers'."""
-    from kafka import TopicPartition
-
-    owners = {}
-    for member in group["members"]:
-        assignment = member["member_assignment"]
-        if isinstance(assignment, dict):
-            for topic in assignment["assigned_partitions"]:
-                for number in topic["partitions"]:
-                    owners[TopicPartition(topic["topic"], number)] = member
-    return owners
 
 
 def _committed(client: KafkaAdminClient, group: str) -> Offsets:
@@ -426,8 +385,22 @@ def _named_partitions(client: KafkaAdminClient, texts: Iterable[str]) -> list[To
     return partitions
 
 
-def _check_no_members(client: KafkaAdminClient, group: str) -> None:
-    state = client.describe_groups([group])[group]["group_state"]
+def _check_has_offsets(bootstrap: str, group: str) -> GroupListing | None:
+    """Return the group, None if there is none. Raises ClickException: it is a share group."""
+    with own_client(bootstrap) as own:
+        listed = own.groups().get(group)
+    if listed is not None and listed.type == SHARE:
+        raise click.ClickException(
+            f"the group {group!r} is a share group, which has no committed offsets; Kafka's kafka-share-groups.sh "
+            "resets or deletes its start offsets"
+        )
+    return listed
+
+
+def _check_no_members(listed: GroupListing | None, client: KafkaAdminClient, group: str) -> None:
+    """Check it by the listing; before Kafka 2.6 that has no state, and all groups are classic."""
+    state = listed.state if listed is not None and listed.state else ""
+    state = state or client.describe_groups([group])[group]["group_state"]
     if state not in STATES_WITHOUT_MEMBERS:
         raise click.ClickException(f"the group {group!r} has members (its state is {state}); stop its consumers first")
 

@@ -13,6 +13,7 @@ with a result or an error, before its timeout. It does not support group members
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.client.calls.create_topics import NewTopic
+from kqueue.client.calls.describe_groups import GroupDescription, GroupMember, TaskId
 from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
 from kqueue.client.calls.group_offsets import OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
@@ -21,6 +22,7 @@ from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, Of
 from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
 from kqueue.client.calls.resource_configs import SettingRow
+from kqueue.client.calls.share_group_offsets import ShareOffset
 from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
 from kqueue.client.client import Client
 from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
@@ -39,7 +41,9 @@ __all__ = [
     "ConfigChange",
     "ConfigOperation",
     "FetchedRecords",
+    "GroupDescription",
     "GroupListing",
+    "GroupMember",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
@@ -50,6 +54,8 @@ __all__ = [
     "ProducerState",
     "ResourceType",
     "SettingRow",
+    "ShareOffset",
+    "TaskId",
     "TopicMetadata",
     "TopicPartition",
     "TransactionDescription",

@@ -15,6 +15,7 @@ from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
+from kqueue.client.calls.describe_groups import DescribeGroup, GroupDescription
 from kqueue.client.calls.fetch import Fetch, FetchedRecords
 from kqueue.client.calls.find_coordinator import CoordinatorKey
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending, OffsetAndMetadata
@@ -24,6 +25,7 @@ from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetA
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
 from kqueue.client.calls.resource_configs import AlterResource, DescribeResources, ListResources, SettingRow
+from kqueue.client.calls.share_group_offsets import DescribeShareOffsets, ShareOffset
 from kqueue.client.calls.transactions import (
     DescribeTransaction,
     FenceProducer,
@@ -290,6 +292,22 @@ class Client:
         with self._call(timeout_ms) as deadline:
             listings = self._router.send_to_all(ListGroups(), deadline)
         return {group.name: group for group in sorted(group for listed in listings.values() for group in listed)}
+
+    def describe_group(self, name: str, type: str, *, timeout_ms: int | None = None) -> GroupDescription:
+        """Return the state, epochs and members of a group. `type`: "consumer", "share", "streams".
+
+        Raises: BrokerRefused: there is no such group of this type. IncompatibleBroker. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(name, DescribeGroup(name, type), deadline)
+
+    def share_offsets(self, group: str, *, timeout_ms: int | None = None) -> dict[TopicPartition, ShareOffset]:
+        """Return where a share group is in each of its partitions.
+
+        Raises: BrokerRefused: there is no such share group. IncompatibleBroker. ClientError.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(group, DescribeShareOffsets(group), deadline)
 
     # --- transactions
 

@@ -13,12 +13,14 @@ class GroupListing(NamedTuple):
     """A group of the cluster.
 
     `protocol_type`: "consumer", "connect", … or "" for a group that has only committed offsets.
-    `state`: "" where the broker is too old to report it.
+    `state`: "" where the broker is too old to report it (before Kafka 2.6).
+    `type`: "classic", "consumer", "share", "streams", or "" (before Kafka 3.8).
     """
 
     name: str
     protocol_type: str
     state: str
+    type: str = ""
 
 
 class ListGroups:
@@ -34,4 +36,7 @@ class ListGroups:
     def result(self, version: int, response: ListGroupsResponse, broker: str) -> list[GroupListing]:
         if response.error_code:
             raise response_error(response.error_code, self.api.name, broker)
-        return [GroupListing(group.group_id, group.protocol_type, group.group_state) for group in response.groups]
+        return [
+            GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type.lower())
+            for group in response.groups
+        ]

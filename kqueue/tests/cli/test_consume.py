@@ -60,7 +60,7 @@ def test_new_group_starts_at_the_end_and_misses_nothing_afterwards(done: Done, t
 def test_group_defaults_to_the_default_group(done: Done, topic: str) -> None:
     fill(done, topic, 3)
     done("consume", topic, "--from-beginning", "-n", "3")
-    assert "kqueue-default" in done("groups", "list").splitlines()
+    assert "kqueue-default" in done("groups", "list").split()
     fill(done, topic, 2, first=3)
     assert numbers(done("consume", topic, "-n", "2")) == [3, 4]
 
@@ -153,8 +153,7 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(
     assert (process.returncode, out, err) == (0, "", "")
     assert numbers("".join(lines)) == list(range(5))
     assert committed(done, topic) == 5
-    state = dict(line.split() for line in done("groups", "list", "--state").splitlines())
-    assert state[topic] == "Empty"
+    assert [topic, "classic", "Empty"] in [line.split() for line in done("groups", "list", "--state").splitlines()]
 
 
 def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -> None:
@@ -204,7 +203,7 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
     ):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            if topic in done("groups", "list").splitlines() and len(members() - {"-"}) == 2:
+            if topic in done("groups", "list").split() and len(members() - {"-"}) == 2:
                 break
             time.sleep(0.1)
         else:

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from click.testing import Result
-from kafka import KafkaConsumer, TopicPartition
-
-from kqueue.cli.groups import Row, _owners, _rows
+from kafka import KafkaConsumer
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -28,10 +26,10 @@ def offsets(done: Done, group: str) -> list[str]:
 
 
 def test_list(done: Done, group: str) -> None:
-    assert group in done("groups", "list").splitlines()
-    states = dict(line.split() for line in done("groups", "list", "--state").splitlines())
-    assert states["GROUP"] == "STATE"
-    assert states[group] == "Empty"
+    types = dict(line.split() for line in done("groups", "list").splitlines())
+    assert (types["GROUP"], types[group]) == ("TYPE", "classic")
+    states = {line.split()[0]: line.split()[1:] for line in done("groups", "list", "--state").splitlines()}
+    assert (states["GROUP"], states[group]) == (["TYPE", "STATE"], ["classic", "Empty"])
 
 
 def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
@@ -87,7 +85,7 @@ def test_unknown_groups(kq: Kq, fresh: str) -> None:
 
 def test_delete(done: Done, group: str) -> None:
     assert done("groups", "delete", group) == f"Deleted group {group}.\n"
-    assert group not in done("groups", "list").splitlines()
+    assert group not in done("groups", "list").split()
 
 
 def test_reset_previews_and_applies_on_execute(kq: Kq, done: Done, group: str) -> None:
@@ -164,20 +162,6 @@ def test_a_group_without_offsets_has_nothing_to_reset(kq: Kq, fresh: str) -> Non
 def test_offsets_of_a_deleted_topic_have_no_end(done: Done, group: str) -> None:
     done("topics", "delete", group)
     assert all(line.split()[4] == "-" for line in done("groups", "describe", group).splitlines()[1:])
-
-
-def test_owners_are_read_from_consumers_assignments_only() -> None:
-    place = TopicPartition("orders", 1)
-    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": [1]}]}
-    consumer = {"member_id": "m", "client_host": "/h", "client_id": "c", "member_assignment": assignment}
-    members = [consumer, {"member_id": "connect", "member_assignment": b"of another kind"}]
-    assert _owners({"members": members}) == {place: consumer}
-    (row,) = _rows({"members": members}, {}, {place: 7})
-    assert row.cells("g") == ["g", "orders", 1, "-", 7, "-", "m", "/h", "c"]
-
-
-def test_lag_is_never_negative() -> None:
-    assert Row("t", 0, 9, 7, None).lag == 0
 
 
 def test_offsets_can_be_reset_to_the_last_records(done: Done, topic: str, fresh: str) -> None:

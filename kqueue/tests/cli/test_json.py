@@ -109,6 +109,7 @@ def keys(value: Any) -> Any:
 
 
 PARTITION = dict.fromkeys(("partition", "leader", "replicas", "isr", "elr", "last_known_elr"))
+GROUP = dict.fromkeys(("group", "type", "state", "epoch", "assignment_epoch", "assignor", "members"))
 MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pending", "member_id", "host", "client_id"))
 
 
@@ -129,8 +130,8 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pendin
                 }
             ],
         ),
-        (("groups", "list"), [dict.fromkeys(("group", "state", "protocol_type"))]),
-        (("groups", "describe", "mail"), [{"group": None, "state": None, "partitions": [MEMBER]}]),
+        (("groups", "list"), [dict.fromkeys(("group", "type", "state", "protocol_type"))]),
+        (("groups", "describe", "mail"), [{**GROUP, "partitions": [MEMBER]}]),
         (
             ("groups", "reset-offsets", "mail", "--topic", "orders", "--to-earliest"),
             [dict.fromkeys(("group", "topic", "partition", "current", "new"))],

@@ -9,7 +9,8 @@ from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsResponse
 
 
 def test_the_groups_or_the_error() -> None:
-    response = ListGroupsResponse(groups=[ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable")])
-    assert ListGroups().result(5, response, "b:1") == [GroupListing("g", "consumer", "Stable")]
+    group = ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable", group_type="Classic")
+    listed = ListGroups().result(5, ListGroupsResponse(groups=[group]), "b:1")
+    assert listed == [GroupListing("g", "consumer", "Stable", "classic")]
     with pytest.raises(BrokerRefused, match="ListGroups: COORDINATOR_LOAD_IN_PROGRESS"):
         ListGroups().result(5, ListGroupsResponse(error_code=14), "b:1")

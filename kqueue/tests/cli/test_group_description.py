@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kqueue
+from kqueue.cli.app import kqueue as root
+from kqueue.cli.group_description import Row, classic_group, offset_rows, owners
+from kqueue.client import ClientOptions, GroupDescription, GroupMember, TaskId, TopicPartition
+from kqueue.client.deadline import Deadline
+from kqueue.client.routing import Router
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kqueue.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kqueue.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+
+Kq = Callable[..., Result]
+LEAVE = -1
+SETTINGS = {
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
+    "offsets.topic.num.partitions": 1,
+}
+
+
+class RawCall:
+    """One message, as the router sends it."""
+
+    repeatable = False
+
+    def __init__(self, module: str, version: int, message: object) -> None:
+        self.api = BY_MODULE[module]
+        self.versions = (version, version)
+        self._message = message
+
+    def request(self, version: int) -> object:
+        return self._message
+
+    def result(self, version: int, response: Any, broker: str) -> Any:
+        assert response.error_code == 0, response.error_message
+        return response
+
+
+def altered_to(start_offset: int) -> RawCall:
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=start_offset)
+    topic = AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[partition])
+    return RawCall("alter_share_group_offsets", 0, AlterShareGroupOffsetsRequest(group_id="share", topics=[topic]))
+
+
+class Member:
+    """A member of a group named like its type, subscribed to the topic ``orders``."""
+
+    def __init__(self, router: Router, type: str) -> None:
+        self.type = type
+        self.member_id = str(uuid.UUID(int=7))
+        self._router = router
+        self.epoch = self.beat(0).member_epoch
+
+    def beat(self, epoch: int) -> Any:
+        given: dict[str, Any] = {"group_id": self.type, "member_id": self.member_id, "member_epoch": epoch}
+        if epoch == 0 and self.type == "streams":
+            topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["orders"])])
+            tasks: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+            given |= {"rebalance_timeout_ms": 60_000, "process_id": "p", "topology": topology, **tasks}
+        elif epoch == 0:
+            given["subscribed_topic_names"] = ["orders"]
+            if self.type == "consumer":
+                given |= {"rebalance_timeout_ms": 60_000, "topic_partitions": []}
+        message, version = {
+            "consumer": (ConsumerGroupHeartbeatRequest, 1),
+            "share": (ShareGroupHeartbeatRequest, 1),
+            "streams": (StreamsGroupHeartbeatRequest, 0),
+        }[self.type]
+        call = RawCall(f"{self.type}_group_heartbeat", version, message(**given))
+        return self.send(call)
+
+    def send(self, call: RawCall) -> Any:
+        return self._router.send_to_coordinator(self.type, call, Deadline(20_000))
+
+
+@pytest.fixture
+def broker() -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(settings=SETTINGS) as broker:
+        broker.create_topic("orders", 2)
+        broker.topics["orders"].produce_all(["a", "b", "c"], partition=0)
+        yield broker
+
+
+@pytest.fixture
+def kq(broker: kqueue.Broker) -> Kq:
+    return lambda *args: CliRunner().invoke(root, args, env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
+
+
+@pytest.fixture
+def join(broker: kqueue.Broker) -> Iterator[Callable[[str], Member]]:
+    router = Router(ClientOptions(bootstrap=broker.bootstrap, client_id="watcher"))
+    yield lambda type: Member(router, type)
+    router.close()
+
+
+def tables(result: Result) -> list[list[list[str]]]:
+    assert result.exit_code == 0, result.output
+    return [[line.split() for line in table.splitlines()] for table in result.stdout.split("\n\n")]
+
+
+def described(kq: Kq, name: str) -> Any:
+    (group,) = json.loads(kq("groups", "describe", name, "-o", "json").stdout)
+    return group
+
+
+def reset(kq: Kq, group: str) -> Result:
+    return kq("groups", "reset-offsets", group, "--topic", "orders:0", "--to-offset", "1", "--execute")
+
+
+def test_the_type_is_listed(kq: Kq, join: Callable[[str], Member]) -> None:
+    for type in ("share", "consumer", "streams"):
+        join(type)
+    ((head, *rows),) = tables(kq("groups", "list"))
+    assert (head, rows) == (["GROUP", "TYPE"], [[type] * 2 for type in ("consumer", "share", "streams")])
+
+
+def test_a_consumer_group(kq: Kq, join: Callable[[str], Member]) -> None:
+    member = join("consumer")
+    groups, offsets, members = tables(kq("groups", "describe", "consumer"))
+    epoch = groups[1][3]
+    assert groups[1] == ["consumer", "consumer", "Stable", epoch, epoch, "uniform", "1"]
+    assert [row[3:6] for row in offsets[1:]] == [["-", "3", "-"], ["-", "0", "-"]]
+    assert {(row[6], row[8]) for row in offsets[1:]} == {(member.member_id, "watcher")}
+    assert members[1][0] == member.member_id
+    assert members[1][2:] == ["watcher", epoch, "orders-0,orders-1"]
+    assert "has members" in reset(kq, "consumer").stderr
+    member.beat(LEAVE)
+    assert reset(kq, "consumer").exit_code == 0
+    group = described(kq, "consumer")
+    assert (group["type"], group["state"], group["members"]) == ("consumer", "Empty", [])
+    assert [(row["committed"], row["end"], row["lag"]) for row in group["partitions"]] == [(1, 3, 2)]
+
+
+def test_a_share_group(kq: Kq, join: Callable[[str], Member]) -> None:
+    member = join("share")
+    member.beat(member.epoch)
+    groups, offsets, members = tables(kq("groups", "describe", "share"))
+    assert groups[1][:3] == ["share", "share", "Stable"]
+    assert offsets[0] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG"]
+    assert [row[:3] for row in offsets[1:]] == [["share", "orders", "0"], ["share", "orders", "1"]]
+    assert (members[1][0], members[1][4]) == (member.member_id, "orders-0,orders-1")
+    assignment = described(kq, "share")["members"][0]["assignment"]
+    assert assignment == [{"topic": "orders", "partition": index} for index in (0, 1)]
+    member.beat(LEAVE)
+    member.send(altered_to(1))
+    first, second = described(kq, "share")["partitions"]
+    assert first == {"topic": "orders", "partition": 0, "start_offset": 1, "lag": 2}
+    assert second == {"topic": "orders", "partition": 1, "start_offset": None, "lag": None}
+
+
+def test_a_streams_group(kq: Kq, join: Callable[[str], Member]) -> None:
+    member = join("streams")
+    groups, offsets, members = tables(kq("groups", "describe", "streams"))
+    assert groups[1][:3] == ["streams", "streams", "Stable"]
+    assert [row[1:7] for row in offsets[1:]] == [
+        ["orders", "0", "-", "3", "-", member.member_id],
+        ["orders", "1", "-", "0", "-", member.member_id],
+    ]
+    assert members[1][4:] == ["0_0,0_1", "-", "-"]
+    join("share")
+    assert len(tables(kq("groups", "describe", "streams", "share"))) == 6
+    assert described(kq, "streams")["members"][0]["active_tasks"] == ["0_0", "0_1"]
+    assert "has members" in reset(kq, "streams").stderr
+
+
+@pytest.mark.parametrize("type", ["consumer", "share", "streams"])
+def test_groups_are_deleted_without_members_only(kq: Kq, join: Callable[[str], Member], type: str) -> None:
+    member = join(type)
+    assert kq("groups", "delete", type).stderr == f"Error: {type}: the group has members; stop its consumers first\n"
+    member.beat(LEAVE)
+    assert kq("groups", "delete", type).stdout == f"Deleted group {type}.\n"
+    assert "there is no group" in kq("groups", "describe", type).stderr
+
+
+@pytest.mark.parametrize("command", [("reset-offsets", "--to-earliest"), ("delete-offsets",)])
+def test_share_groups_have_no_committed_offsets(
+    kq: Kq, join: Callable[[str], Member], command: tuple[str, ...]
+) -> None:
+    join("share")
+    result = kq("groups", command[0], "share", "--topic", "orders", *command[1:])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the group 'share' is a share group, which has no committed offsets" in result.stderr
+
+
+def test_owners_are_read_from_consumers_assignments_only() -> None:
+    place = TopicPartition("orders", 1)
+    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": [1]}]}
+    who = {"client_host": "/h", "client_id": "c"}
+    members = [
+        {"member_id": "m", **who, "member_assignment": assignment},
+        {"member_id": "connect", **who, "member_assignment": b"of another kind"},
+    ]
+    group = classic_group("g", {"group_state": "Stable", "members": members})
+    assert owners(group) == {place: GroupMember("m", "c", "/h", assigned=(place,))}
+    (row,) = offset_rows(group, {}, {place: 7})
+    assert row.cells("g") == ["g", "orders", 1, "-", 7, "-", "m", "/h", "c"]
+
+
+def test_tasks_beyond_the_partitions_of_a_topic_are_left_out() -> None:
+    read = tuple(TopicPartition("few", index) for index in (0, 1))
+    member = GroupMember("m", "c", "/h", assigned=read, active=(TaskId("0", 0), TaskId("0", 1)))
+    rows = offset_rows(GroupDescription("g", "streams", "Stable", (member,)), {}, {read[0]: 5})
+    assert [(row.topic, row.partition) for row in rows] == [("few", 0)]
+
+
+def test_lag_is_never_negative() -> None:
+    assert Row("t", 0, 9, 7, None).lag == 0
