@@ -33,7 +33,6 @@ WITHOUT_MESSAGES = {
 """APIs of the protocol that `wire.apis` does not declare, because nothing uses them."""
 
 SECURITY = "comes with security"
-GROUPS = "comes with the new group protocols"
 BROKERS = "between brokers and controllers"
 REASONS = {
     **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), SECURITY),

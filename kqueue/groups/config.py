@@ -158,59 +158,54 @@ SETTINGS: tuple[Setting, ...] = (
     *streams_settings.SETTINGS,
 )
 
-NOT_SERVED = "Accepted and shown, but has no effect yet: groups of this type are not served."
-
 
 def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
-    return Setting(name, kind, default, valid, Scope.GROUP, f"{doc} {NOT_SERVED}", without_effect=True)
-
-
-def _share_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
     return Setting(name, kind, default, valid, Scope.GROUP, doc)
 
 
-def _consumer_row(name: str, default: int, valid: Validator, doc: str) -> Setting:
-    return Setting(name, SettingType.INT, default, valid, Scope.GROUP, doc)
-
-
 GROUP_SETTINGS: tuple[Setting, ...] = (
-    _consumer_row("consumer.session.timeout.ms", 45_000, at_least(1), "Session timeout of a consumer group."),
-    _consumer_row("consumer.heartbeat.interval.ms", 5000, at_least(1), "Heartbeat interval of a consumer group."),
-    _consumer_row(
+    _group_row(
+        "consumer.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a consumer group."
+    ),
+    _group_row(
+        "consumer.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a consumer group."
+    ),
+    _group_row(
         "consumer.assignment.interval.ms",
+        SettingType.INT,
         1000,
         at_least(0),
         "Minimum interval between assignments of a consumer group.",
     ),
-    _share_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
-    _share_row(
+    _group_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
+    _group_row(
         "share.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a share group."
     ),
-    _share_row(
+    _group_row(
         "share.assignment.interval.ms",
         SettingType.INT,
         1000,
         at_least(0),
         "Minimum interval between assignments of a share group.",
     ),
-    _share_row(
+    _group_row(
         "share.record.lock.duration.ms",
         SettingType.INT,
         30_000,
         between(1000, 3_600_000),
         "Time for which a share group's member holds the records that it has acquired.",
     ),
-    _share_row(
+    _group_row(
         "share.delivery.count.limit", SettingType.INT, 5, between(2, 25), "Deliveries of a record to a share group."
     ),
-    _share_row(
+    _group_row(
         "share.partition.max.record.locks",
         SettingType.INT,
         2000,
         between(100, 10_000),
         "Records of one partition that a share group may have acquired.",
     ),
-    _share_row(
+    _group_row(
         "share.auto.offset.reset",
         SettingType.STRING,
         "latest",
@@ -220,14 +215,14 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         ),
         "Where a new share group begins.",
     ),
-    _share_row(
+    _group_row(
         "share.isolation.level",
         SettingType.STRING,
         "read_uncommitted",
         one_of("read_uncommitted", "read_committed"),
         "Transactional records that a share group receives.",
     ),
-    _share_row(
+    _group_row(
         "share.renew.acknowledge.enable",
         SettingType.BOOLEAN,
         True,

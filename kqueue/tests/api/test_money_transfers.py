@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from importlib.util import find_spec
 
 import pytest
 
@@ -13,9 +12,6 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.bank import ORDERS, SETTINGS, Teller, TellerRefused, balances, expected, open_bank, sums_up
 from kqueue.tests.api.harness import SimulatedClient
 
-pytestmark = pytest.mark.skipif(
-    find_spec("kqueue.api.handlers.txn_offset_commit") is None, reason="TxnOffsetCommit is not served yet"
-)
 VERSIONS = (1, 2)
 KILLS = 3
 STRIDE = 5
