@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -85,6 +86,18 @@ class Member:
         call = RawCall(f"{self.type}_group_heartbeat", version, message(**given))
         return self.send(call)
 
+    def wait_for_partitions(self, count: int) -> None:
+        """Beat until so many are assigned: a share group first initializes the state of each."""
+        deadline = Deadline(20_000)
+        while not deadline.is_expired:
+            response = self.beat(self.epoch)
+            self.epoch = response.member_epoch
+            topics = response.assignment.topic_partitions if response.assignment else ()
+            if sum(len(topic.partitions) for topic in topics) == count:
+                return
+            time.sleep(0.02)
+        pytest.fail(f"{count} partitions were not assigned in time")
+
     def send(self, call: RawCall) -> Any:
         return self._router.send_to_coordinator(self.type, call, Deadline(20_000))
 
@@ -149,7 +162,7 @@ def test_a_consumer_group(kq: Kq, join: Callable[[str], Member]) -> None:
 
 def test_a_share_group(kq: Kq, join: Callable[[str], Member]) -> None:
     member = join("share")
-    member.beat(member.epoch)
+    member.wait_for_partitions(2)
     groups, offsets, members = tables(kq("groups", "describe", "share"))
     assert groups[1][:3] == ["share", "share", "Stable"]
     assert offsets[0] == ["GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG"]
@@ -173,7 +186,7 @@ def test_a_streams_group(kq: Kq, join: Callable[[str], Member]) -> None:
         ["orders", "1", "-", "0", "-", member.member_id],
     ]
     assert members[1][4:] == ["0_0,0_1", "-", "-"]
-    join("share")
+    join("share").wait_for_partitions(2)
     assert len(tables(kq("groups", "describe", "streams", "share"))) == 6
     assert described(kq, "streams")["members"][0]["active_tasks"] == ["0_0", "0_1"]
     assert "has members" in reset(kq, "streams").stderr
