@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -123,16 +124,18 @@ def test_librdkafka_stays_open_too(broker: kqueue.Broker) -> None:
 def test_a_member_joins_its_group_again(broker: kqueue.Broker) -> None:
     broker.create_topic("orders")
     options = {"group_id": "mail", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
-    consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, **options)
-    while not consumer.assignment():
-        consumer.poll(timeout_ms=500)
-    broker.reset()
-    broker.create_topic("orders")
-    broker.topics["orders"].produce("two coffees")
-    until(
-        lambda: consumer.poll(timeout_ms=200) is not None and "mail" in broker.groups and broker.groups["mail"].members
-    )
-    consumer.close()
+    options["allow_auto_create_topics"] = False  # its metadata request may come before `create_topic`
+    with closing(KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, **options)) as consumer:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=500)
+        broker.reset()
+        broker.create_topic("orders")
+        broker.topics["orders"].produce("two coffees")
+        until(
+            lambda: (
+                consumer.poll(timeout_ms=200) is not None and "mail" in broker.groups and broker.groups["mail"].members
+            )
+        )
 
 
 def test_producer_ids_are_not_reused(broker: kqueue.Broker) -> None:
