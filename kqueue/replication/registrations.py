@@ -1,0 +1,171 @@
+"""What the metadata store knows of brokers, topics and partitions, and its text.
+
+    /brokers/<id>    the fields of `BrokerRegistration` but the id, as a JSON object
+    /topics/<name>   {"id", "configs", "partitions": [[...], ...]}
+
+A partition is a list of `replicas, isr, leader, leader_epoch, partition_epoch`; where they differ
+from their defaults, an object with the other fields of `PartitionRegistration` follows. A topic of
+a node that is no cluster has a number of partitions instead of their list. Source: KIP-631,
+KIP-841, KIP-966; Kafka's BrokerRegistration, PartitionRegistration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kqueue.base.errors import StorageFailed
+from kqueue.base.names import parse_uuid, uuid_text
+
+BROKERS_PREFIX = "/brokers/"
+TOPICS_PREFIX = "/topics/"
+NO_LEADER = -1
+_OPTIONAL = ("elr", "adding", "removing")
+
+
+class Endpoint(NamedTuple):
+    """Where a listener of a broker is reached."""
+
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+class BrokerRegistration(NamedTuple):
+    """A broker.
+
+    Attributes:
+        epoch: broker epoch (BE), raised at each registration, from 1.
+        incarnation: a random text of the process that registered.
+        fenced: it leads nothing and belongs to no in-sync set. True until its first unfencing.
+        shutting_down: it asks to be relieved of its leaderships.
+        clean: nothing that its logs confirmed can be missing: see `kqueue.broker.registration`.
+        rack: None: not set.
+        endpoints: by name of the listener.
+        release: version of kqueue.
+    """
+
+    id: int
+    epoch: int
+    incarnation: str
+    endpoints: Mapping[str, Endpoint]
+    fenced: bool = True
+    shutting_down: bool = False
+    clean: bool = True
+    rack: str | None = None
+    release: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead partitions and receive replicas' leaderships."""
+        return not self.fenced and not self.shutting_down
+
+    def to_bytes(self) -> bytes:
+        """Return the record for the store."""
+        values: dict[str, Any] = self._asdict()
+        del values["id"]
+        return json.dumps(values, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, id: int, record: bytes) -> BrokerRegistration:
+        """Read a record. Raises StorageFailed: it is damaged."""
+        try:
+            values = json.loads(record)
+            values["endpoints"] = {name: Endpoint(*where) for name, where in values["endpoints"].items()}
+            return cls(id=id, **values)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise _damaged(f"{BROKERS_PREFIX}{id}", error) from error
+
+
+class PartitionRegistration(NamedTuple):
+    """A partition.
+
+    Attributes:
+        replicas: node ids; the first is the preferred leader. While a reassignment runs, those of
+            before and after.
+        isr: in-sync replicas; in the order of `replicas`.
+        leader: its node id; `NO_LEADER`: none.
+        leader_epoch: LE, raised at each election, and where the set of replicas changes.
+        partition_epoch: PE, raised at each change.
+        elr: eligible leader replicas (KIP-966): outside of the in-sync set, and hold all that is
+            committed.
+        last_known_leader: who led last, where `isr` and `elr` are empty; else -1.
+        adding, removing: of a reassignment that runs.
+        recovering: the leader was elected unclean, and has not confirmed yet that it cut its log.
+    """
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    last_known_leader: int = NO_LEADER
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False
+
+    def to_list(self) -> list[Any]:
+        """Return the record's part of this partition."""
+        fields: list[Any] = [list(self.replicas), list(self.isr), self.leader, self.leader_epoch, self.partition_epoch]
+        rest: dict[str, Any] = {name: list(getattr(self, name)) for name in _OPTIONAL if getattr(self, name)}
+        if self.last_known_leader != NO_LEADER:
+            rest["last_known_leader"] = self.last_known_leader
+        if self.recovering:
+            rest["recovering"] = True
+        return [*fields, rest] if rest else fields
+
+    @classmethod
+    def from_list(cls, fields: list[Any]) -> PartitionRegistration:
+        """Read `to_list`. Raises TypeError, ValueError, KeyError: it is something else."""
+        replicas, isr, leader, leader_epoch, partition_epoch, *more = fields
+        rest: dict[str, Any] = dict(more[0]) if more else {}
+        rest.update({name: tuple(map(int, rest[name])) for name in _OPTIONAL if name in rest})
+        epochs = int(leader_epoch), int(partition_epoch)
+        return cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
+
+
+class TopicRegistration(NamedTuple):
+    """A topic. `id`: 16 bytes. `configs`: its own settings, as text. `partitions`: by index."""
+
+    id: bytes
+    configs: Mapping[str, str]
+    partitions: tuple[PartitionRegistration, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the record for the store."""
+        partitions = [partition.to_list() for partition in self.partitions]
+        values = {"id": uuid_text(self.id), "configs": dict(self.configs), "partitions": partitions}
+        return json.dumps(values, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, name: str, record: bytes, sole: PartitionRegistration | None = None) -> TopicRegistration:
+        """Read a record.
+
+        Args: sole: each partition of a topic whose record has a number of partitions only, which a
+            node that is no cluster wrote; None: such a record is refused.
+        Raises: StorageFailed: it is damaged.
+        """
+        try:
+            values = json.loads(record)
+            id, configs, partitions = parse_uuid(values["id"]), dict(values["configs"]), values["partitions"]
+            if isinstance(partitions, int):
+                if sole is None:
+                    raise ValueError("a number of partitions, without their replicas")
+                return cls(id, configs, (sole,) * partitions)
+            return cls(id, configs, tuple(map(PartitionRegistration.from_list, partitions)))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(TOPICS_PREFIX + name, error) from error
+
+
+class ClusterImage(NamedTuple):
+    """The cluster as one broker sees it. `controller`: node id, `NO_LEADER`: none is elected."""
+
+    brokers: Mapping[int, BrokerRegistration]
+    topics: Mapping[str, TopicRegistration]
+    controller: int = NO_LEADER
+
+
+def _damaged(key: str, error: Exception) -> StorageFailed:
+    return StorageFailed(f"the metadata store is damaged: {key} can't be read: {error!r}")
