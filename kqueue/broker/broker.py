@@ -39,6 +39,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
+from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.streams_topics import StreamsTopics
@@ -50,6 +51,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.metadata.store import MetadataStore
+from kqueue.replication.registrations import PartitionRegistration, sole_registration
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -89,6 +91,8 @@ class Broker:
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
+        self.replica_events: list[ReplicaEvents[Partition]] = []
+        self._sole_registration = sole_registration(self.node_id, self.leader_epoch)
         # memory has nothing to flush
         on_disk = config["kqueue.storage"] != "memory"
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
@@ -166,6 +170,13 @@ class Broker:
         groups = self.configs.groups
         scheduler, purgatory = self.append_scheduler, self.purgatory
         return log, ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
+
+    @property
+    def sole_registration(self) -> PartitionRegistration:
+        """That of each partition of a single broker."""
+        if self._sole_registration.leader_epoch != self.leader_epoch:
+            self._sole_registration = sole_registration(self.node_id, self.leader_epoch)
+        return self._sole_registration
 
     @property
     def cluster_id(self) -> str:

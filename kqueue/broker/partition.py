@@ -1,4 +1,4 @@
-"""A partition at its leader: log, high watermark, and the delayed operations that it wakes.
+"""A partition at this broker: log, high watermark, and the delayed operations that it wakes.
 
 Durability: in group mode the high watermark never passes the flushed offset. All that a consumer
 read, or a producer got confirmed with acks=all, survives a power cut; records confirmed with acks 0
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import (
     FencedLeaderEpoch,
@@ -25,7 +25,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
-from kqueue.broker.append_queue import AppendQueue, AppendScheduler
+from kqueue.broker.append_queue import AppendQueue
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
@@ -35,11 +35,8 @@ from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from kqueue.base.clock import Clock
-    from kqueue.base.jobs import Jobs
-    from kqueue.base.timers import Timers
-    from kqueue.broker.purgatory import Purgatory
-
+    from kqueue.broker.partition_host import BacklogGate, PartitionHost
+    from kqueue.replication.registrations import PartitionRegistration
 
 FLUSH_NEVER_MS = 2**63 - 1
 FLUSH_AGAIN_MS = 100
@@ -60,50 +57,6 @@ class PartitionState(enum.Enum):
     OFFLINE = "offline"
 
 
-class PartitionHost(Protocol):
-    """What a partition needs of its broker."""
-
-    clock: Clock
-    timers: Timers
-    purgatory: Purgatory
-    jobs: Jobs
-    append_scheduler: AppendScheduler
-    node_id: int
-    leader_epoch: int
-    flush_before_visible: bool  # group mode
-    flush_by_policy: bool  # kafka mode; memory has neither
-    verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
-
-    def open_log(self, topic: str, index: int) -> Log:
-        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
-
-    def is_recovering(self, topic: str, index: int) -> bool:
-        """Whether the log of a partition is being recovered."""
-
-
-class BacklogGate(Protocol):
-    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
-
-    @property
-    def is_exceeded(self) -> bool:
-        """Whether `check` may refuse."""
-
-    def check(self) -> None:
-        """Raises PolicyViolation: nothing may be appended now."""
-
-    def throttle_ms(self) -> int:
-        """How long the producer of the last append is to wait; 0: not."""
-
-    def opened(self, log: Log) -> None:
-        """The partition's log was opened."""
-
-    def appended(self, end_offset: int, size: int) -> None:
-        """A batch of `size` bytes was appended."""
-
-    def start_moved(self) -> None:
-        """The log start was raised."""
-
-
 class PartitionRead(NamedTuple):
     """Result of a read: current watermarks, and whole batches below the bound of the isolation
     level.
@@ -116,15 +69,15 @@ class PartitionRead(NamedTuple):
 
 
 class Partition:
-    """One partition that this broker leads.
+    """One partition.
 
     It is itself a key of the purgatory, woken when the high watermark moves, the log fails, or the
     partition is deleted.
     """
 
     __slots__ = (
-        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_topic", "appends",
-        "backlog", "deleted", "index", "moving",
+        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_registration", "_topic",
+        "appends", "backlog", "deleted", "index", "moving",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
@@ -132,6 +85,7 @@ class Partition:
         self.index = index
         self.deleted = False
         self._host = host
+        self._registration: PartitionRegistration | None = None  # of a single broker: the sole one
         self._log: Log | None = None
         self._high_watermark = 0
         self._flush_due = False
@@ -150,14 +104,52 @@ class Partition:
         return self._topic
 
     @property
+    def registration(self) -> PartitionRegistration:
+        """Replicas, leader and epochs, as this broker knows them."""
+        return self._host.sole_registration if self._registration is None else self._registration
+
+    @property
     def leader(self) -> int:
-        """Node id of the leader: this broker."""
-        return self._host.node_id
+        """Node id of the leader; `NO_LEADER`: none."""
+        return self._host.node_id if self._registration is None else self._registration.leader
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return self._registration is None or self._registration.leader == self._host.node_id
 
     @property
     def leader_epoch(self) -> int:
         """Current leader epoch."""
-        return self._host.leader_epoch
+        return self._host.leader_epoch if self._registration is None else self._registration.leader_epoch
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Node ids of the replicas; the first is the preferred leader."""
+        return self.registration.replicas
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """Node ids of the in-sync replicas."""
+        return self.registration.isr
+
+    def apply(self, registration: PartitionRegistration) -> None:
+        """Take over a registration of the metadata store, and tell `replica_events` what changed.
+
+        One that is not newer has no effect (rule 8).
+        """
+        old = self._registration
+        if old is not None and registration.partition_epoch <= old.partition_epoch:
+            return
+        self._registration = registration
+        node_id, events = self._host.node_id, self._host.replica_events
+        if node_id not in registration.replicas:
+            if old is not None and node_id in old.replicas:
+                for event in events:
+                    event.removed(self)
+        elif old is None or (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch):
+            for event in events:
+                event.became_leader(self) if registration.leader == node_id else event.became_follower(self)
 
     @property
     def is_offline(self) -> bool:
@@ -277,7 +269,9 @@ class Partition:
             raise self.moving
         if backlog is not None and backlog.is_exceeded and client and not admitted:
             self._check_backlog(backlog, log, header)
-        appended = log.append(batch, header, leader_epoch=self._host.leader_epoch, client=client)
+        registration = self._registration
+        epoch = self._host.leader_epoch if registration is None else registration.leader_epoch
+        appended = log.append(batch, header, leader_epoch=epoch, client=client)
         if appended.duplicate:
             return appended
         if backlog is not None:

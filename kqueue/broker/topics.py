@@ -42,7 +42,8 @@ from kqueue.broker import deleted_topics
 from kqueue.broker.append_path import ProduceAppender
 from kqueue.broker.config_changes import check_size
 from kqueue.broker.metadata_cache import MetadataCache
-from kqueue.broker.partition import Partition, PartitionHost
+from kqueue.broker.partition import Partition
+from kqueue.broker.partition_host import PartitionHost
 from kqueue.broker.replica_assignment import check_replicas
 from kqueue.log.config import LogConfig
 from kqueue.records.partitioners import PARTITIONERS

@@ -126,6 +126,11 @@ class PartitionRegistration(NamedTuple):
         return cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
 
 
+def sole_registration(node_id: int, leader_epoch: int) -> PartitionRegistration:
+    """Return that of a partition whose only replica is the node."""
+    return PartitionRegistration((node_id,), (node_id,), node_id, leader_epoch)
+
+
 class TopicRegistration(NamedTuple):
     """A topic. `id`: 16 bytes. `configs`: its own settings, as text. `partitions`: by index."""
 

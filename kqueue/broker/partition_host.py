@@ -1,0 +1,64 @@
+"""What a partition needs of what surrounds it: its broker, and the gate of its topic's backlog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kqueue.base.clock import Clock
+    from kqueue.base.jobs import Jobs
+    from kqueue.base.timers import Timers
+    from kqueue.broker.append_queue import AppendScheduler
+    from kqueue.broker.purgatory import Purgatory
+    from kqueue.broker.replica_events import ReplicaEvents
+    from kqueue.log.log import Log
+    from kqueue.replication.registrations import PartitionRegistration
+
+
+class PartitionHost(Protocol):
+    """What a partition needs of its broker."""
+
+    clock: Clock
+    timers: Timers
+    purgatory: Purgatory
+    jobs: Jobs
+    append_scheduler: AppendScheduler
+    node_id: int
+    leader_epoch: int  # of a single broker; of a cluster each partition has its own
+    replica_events: list[ReplicaEvents[Any]]
+    flush_before_visible: bool  # group mode
+    flush_by_policy: bool  # kafka mode; memory has neither
+    verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
+
+    @property
+    def sole_registration(self) -> PartitionRegistration:
+        """That of each partition of a single broker: this node is its only replica."""
+
+    def open_log(self, topic: str, index: int) -> Log:
+        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
+
+
+class BacklogGate(Protocol):
+    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether `check` may refuse."""
+
+    def check(self) -> None:
+        """Raises PolicyViolation: nothing may be appended now."""
+
+    def throttle_ms(self) -> int:
+        """How long the producer of the last append is to wait; 0: not."""
+
+    def opened(self, log: Log) -> None:
+        """The partition's log was opened."""
+
+    def appended(self, end_offset: int, size: int) -> None:
+        """A batch of `size` bytes was appended."""
+
+    def start_moved(self) -> None:
+        """The log start was raised."""
