@@ -18,6 +18,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.SettingError: ErrorCode.INVALID_CONFIG,
     # the storage failed
     errors.Conflict: ErrorCode.NOT_CONTROLLER,  # another writer was first; clients retry this code
+    errors.SessionLost: ErrorCode.NOT_CONTROLLER,  # a broker that is out of the cluster; clients ask another
     errors.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
     errors.FolderInUse: ErrorCode.KAFKA_STORAGE_ERROR,
     # the caller is wrong

@@ -130,10 +130,7 @@ class DiskFull(StorageUnavailable):
 
 
 class TooManyOpenFiles(StorageUnavailable):
-    """The process or the system can't open more files (EMFILE, ENFILE, or kqueue's own limit).
-
-    Nothing was written: no log or data folder goes offline, and the operation may be retried.
-    """
+    """The process or the system can't open more files (EMFILE, ENFILE, or kqueue's own limit)."""
 
 
 class FolderInUse(KqueueError):
@@ -146,6 +143,14 @@ class FolderLost(StorageFailed):
 
 class Conflict(KqueueError):
     """A metadata commit whose guard does not hold: the value was changed in between."""
+
+
+class SessionLost(KqueueError):
+    """The session, or the controller term, behind a call has ended: nothing was changed."""
+
+
+class NodeIdInUse(KqueueError):
+    """Another broker that is alive has registered with the same node id."""
 
 
 class AnswerNotExpected(KqueueError):
@@ -492,9 +497,3 @@ class ExtraNeeded(KqueueError):
 
 class SnapshotRefused(KqueueError):
     """A folder that can't receive a snapshot, or from which no broker can start."""
-
-
-# --- a broker that we asked
-
-
-# --- the pipeline on Spark
