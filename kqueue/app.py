@@ -41,6 +41,7 @@ from kqueue.network.listener import Listener, bind
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
 from kqueue.network.rate_limiter import RateLimiter
+from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.executor import JobExecutor
@@ -269,6 +270,7 @@ class Server:
         guard.start()
         self._open_listeners(plans, quotas, cleanup)
         self.broker.endpoints = self.endpoint
+        self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self._listeners}
         self.broker.start()
         self.loop_driver = LoopDriver(
             loop, self.clock, self.broker.timers, self.broker.purgatory, self.connections.flush

@@ -103,6 +103,8 @@ class Setting:
         without_effect: the value is kept and shown only. A value other than the default logs a
             warning.
         dynamic: of a broker row; rows of other scopes can change at any time.
+        cluster_only: it has an effect in a cluster only. On a single broker a value other than the
+            default logs a warning.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Setting:
     synonyms: tuple[Synonym, ...] = ()
     without_effect: bool = False
     dynamic: UpdateMode = UpdateMode.READ_ONLY
+    cluster_only: bool = False
 
     @property
     def is_read_only(self) -> bool:
@@ -281,9 +284,8 @@ def _broker_row(row: Setting, synonym: Synonym) -> Setting:
     doc = f"Default of the topics' {row.name}. {row.doc}"
     # as in Kafka, of several names for one default the first can change at run time
     dynamic = UpdateMode.CLUSTER_WIDE if synonym is row.synonyms[0] else UpdateMode.READ_ONLY
-    return Setting(
-        synonym.name, kind, default, valid, Scope.BROKER, doc, without_effect=row.without_effect, dynamic=dynamic
-    )
+    effect = row.without_effect, dynamic, row.cluster_only
+    return Setting(synonym.name, kind, default, valid, Scope.BROKER, doc, (), *effect)
 
 
 class ConfigSource(enum.Enum):

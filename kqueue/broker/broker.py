@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kqueue.base.clock import Clock
@@ -25,12 +25,14 @@ from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.client_telemetry import open_telemetry
+from kqueue.broker.cluster import Cluster, SingleBroker
 from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import TRANSACTION_VERSION, Features
 from kqueue.broker.fetch_sessions import FetchSessions
 from kqueue.broker.group_topics import GroupTopics
+from kqueue.broker.ineffective_settings import IneffectiveSettings
 from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
@@ -51,7 +53,7 @@ from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.metadata.store import MetadataStore
-from kqueue.replication.registrations import PartitionRegistration, sole_registration
+from kqueue.replication.registrations import Endpoint, PartitionRegistration, sole_registration
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -67,7 +69,7 @@ class Broker:
     """One broker without the network. Call `start` first, `stop` last; both block the owner thread.
 
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
-    to clients of a listener; the network layer sets it.
+    to clients of a listener, `listeners` all of them by name; the network layer sets both.
     """
 
     def __init__(
@@ -99,7 +101,11 @@ class Broker:
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
-        self._reported: set[str] = set()  # topic settings without effect, warned of
+        self.listeners: Mapping[str, Endpoint] = {}
+        self.cluster: Cluster = SingleBroker(
+            self.node_id, self.rack, lambda: self.listeners, lambda name: self.endpoints(name)
+        )
+        self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
         self.metadata = MetadataCache(store, jobs, self.purgatory, logs.make_room)
         self.features = Features(self.metadata)
         self._stopping = False
@@ -312,17 +318,9 @@ class Broker:
             self._slices.add(self._make_folders(topic, list(partitions)))
 
     def _topic_configured(self, topic: Topic) -> None:
-        self._report_without_effect(topic)
+        self._ineffective.warn_of(topic)
         self.backlogs.configure(topic)
         self.cleanup.report_again(topic)
-
-    def _report_without_effect(self, topic: Topic) -> None:
-        """Warn once of each of a topic's settings that has no effect."""
-        for name, value in topic.config.overrides.items():
-            row = self.config.catalog.topic[name]
-            if row.without_effect and value != row.default and name not in self._reported:
-                self._reported.add(name)
-                logger.warning("topic %s: %s has no effect: %s", topic.name, name, row.doc)
 
     def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> SlicedWork[None]:
         for partition in partitions:

@@ -23,6 +23,7 @@ from kqueue.base.settings import (
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
+from kqueue.replication import config as replication_config
 from kqueue.share import config as share_config
 from kqueue.storage import STORAGES
 from kqueue.transactions import config as transaction_config
@@ -143,9 +144,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "default.replication.factor",
         SettingType.INT,
         1,
-        between(1, 1),
+        at_least(1),
         Scope.BROKER,
-        "Number of replicas of a new topic: one, on a single node.",
+        "Number of replicas of a new topic that names none.",
+        cluster_only=True,
     ),
     Setting(
         "auto.create.topics.enable",
@@ -339,8 +341,9 @@ SETTINGS: tuple[Setting, ...] = (
     + share_config.SETTINGS
     + share_config.GROUP_SETTINGS
     + transaction_config.SETTINGS
+    + replication_config.SETTINGS
     + OWN_SETTINGS
     + BACKLOG_SETTINGS
     + CLIENT_METRICS_SETTINGS
 )
-"""All settings of the broker, the log, the groups, the transactions and client metrics."""
+"""All settings of the broker: of the log, the groups, the transactions, the replicas."""

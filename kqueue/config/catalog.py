@@ -27,7 +27,6 @@ from kqueue.config import plugins
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
 ONE_THREAD = "Accepted and shown for Kafka's tools; has no effect in kqueue: one thread serves all connections."
-ONE_REPLICA = "Accepted and shown for Kafka's tools; has no effect in kqueue: each partition has one replica."
 
 
 def _row(name: str, default: int, doc: str) -> Setting:
@@ -46,7 +45,6 @@ def _row(name: str, default: int, doc: str) -> Setting:
 THREADS: tuple[Setting, ...] = (
     _row("num.network.threads", 3, f"Threads that read requests and write responses. {ONE_THREAD}"),
     _row("num.io.threads", 8, f"Threads that process requests; see background.threads. {ONE_THREAD}"),
-    _row("num.replica.fetchers", 1, f"Threads that copy partitions from each other broker. {ONE_REPLICA}"),
 )
 
 OWN_SETTINGS: tuple[Setting, ...] = (

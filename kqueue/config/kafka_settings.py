@@ -49,9 +49,9 @@ UNDECLARED = _names(
     """
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-    authorizer.class.name auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.session.timeout.ms
+    authorizer.class.name
     client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-    controlled.shutdown.enable controller.listener.names controller.quorum.append.linger.ms
+    controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
     controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
@@ -63,8 +63,8 @@ UNDECLARED = _names(
     group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads
-    initial.broker.registration.timeout.ms inter.broker.listener.name
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+    initial.broker.registration.timeout.ms
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters
     log.dir.failure.timeout.ms log.flush.start.offset.checkpoint.interval.ms
     metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
@@ -82,9 +82,8 @@ UNDECLARED = _names(
     remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path
-    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable replica.fetch.backoff.ms
-    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-    replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
+    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
     replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
     sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
@@ -175,16 +174,17 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
 REASONS: tuple[tuple[str, str], ...] = (
     (r"controller\.quota\.|quota\.window\.", "quotas are not supported"),
     (
-        r"controller\.|metadata\.|broker\.(heartbeat|session)|initial\.broker\.|process\.roles",
-        "there is one node and no controller quorum",
+        r"controller\.|metadata\.|initial\.broker\.|process\.roles",
+        "there is no controller quorum: metadata are in a store (kqueue.metadata, kqueue.cluster.store)",
     ),
+    (r"replica\.selector\.", "consumers read from leaders"),
+    (r"replication\.quota\.|alter\.log\.dirs\.|num\.replica\.alter", "rates are bounded without windows and threads"),
     (
-        (
-            r"replica\.|replication\.|num\.replica\.|alter\.log\.dirs\.|auto\.leader\.|leader\.imbalance\.|follower\.|request\.timeout\.ms"
-            r"|(security\.)?inter\.broker\.|socket\.connection\.setup\.|early\.start\.|log\.dir\.failure\.|controlled\.shutdown\."
-        ),
-        "each partition has one replica, and the broker connects to no other",
+        r"replica\.socket\.|request\.timeout\.ms|socket\.connection\.setup\.|security\.inter\.broker\.|early\.start\.",
+        "connections between brokers need no such setting",
     ),
+    (r"log\.dir\.failure\.", "a failed folder is reported at once"),
+    (r"follower\.fetch\.last\.tiered\.", "remote tiers are not supported"),
     (
         r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
         "it belongs to a part of the new group protocols that kqueue does not have, or needs no setting here",
@@ -271,7 +271,7 @@ class SettingSummary(NamedTuple):
 def all_settings(catalog: Catalog) -> list[SettingSummary]:
     """Return declared settings and undeclared ones of Kafka 4.3, sorted by scope and name."""
     rows = [row for scope in Scope for row in catalog.rows(scope).values()]
-    lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), row.doc) for row in rows]
+    lines = [SettingSummary(row.name, row.scope.value, effect_of(row.name, row), _about(row)) for row in rows]
     for name in UNDECLARED - catalog.broker.keys():
         refusal = refusal_of(name)
         about = (
@@ -281,3 +281,7 @@ def all_settings(catalog: Catalog) -> list[SettingSummary]:
         )
         lines.append(SettingSummary(name, "broker", effect_of(name, None), about))
     return sorted(lines, key=lambda line: (line.scope, line.name))
+
+
+def _about(row: Setting) -> str:
+    return f"{row.doc} No effect on a single broker." if row.cluster_only else row.doc

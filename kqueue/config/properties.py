@@ -21,6 +21,7 @@ from kqueue.base.settings import Catalog, Config
 from kqueue.config import plugins
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, refusal_of
+from kqueue.replication.config import CLUSTER_STORE
 
 FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
@@ -85,8 +86,10 @@ def _checked(given: Mapping[str, SourcedValue]) -> Config:
                 parsed = row.parse(value)
             except SettingError as error:
                 raise SettingError(f"{origin}: {error}") from None
-            if row.without_effect and parsed not in (None, row.default):
+            if parsed not in (None, row.default) and row.without_effect:
                 logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
+            elif parsed not in (None, row.default) and row.cluster_only and CLUSTER_STORE not in given:
+                logger.warning("%s: %s has no effect without %s", origin, name, CLUSTER_STORE)
             known[name] = value
         elif is_undeclared(name):
             _check_refusal(name, value, origin)

@@ -35,8 +35,11 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str, *synonyms: str | Synonym) -> Setting:
     named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
-    without_effect = any(words in doc for words in (NOT_YET, NEVER))
-    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, without_effect)
+    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, NOT_YET in doc or NEVER in doc)
+
+
+def _replicas_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
+    return Setting(name, kind, default, valid, Scope.TOPIC, doc, (Synonym(name),), cluster_only=True)
 
 
 def _policies(value: list[str]) -> bool:
@@ -289,21 +292,19 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "use full.",
     ),
     # replicas
-    _row(
+    _replicas_row(
         "min.insync.replicas",
         SettingType.INT,
         1,
         at_least(1),
-        f"Replicas that must have a record before acks=all is answered. {NOT_YET} Each partition has one replica.",
-        "min.insync.replicas",
+        "In-sync replicas, the leader included, without which acks=all is refused and nothing is committed.",
     ),
-    _row(
+    _replicas_row(
         "unclean.leader.election.enable",
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Allow a replica that may lack records to become leader. {NOT_YET} Each partition has one replica.",
-        "unclean.leader.election.enable",
+        "Allow a replica that may lack committed records to become leader where no other can. Those records are lost.",
     ),
     _row(
         "leader.replication.throttled.replicas",

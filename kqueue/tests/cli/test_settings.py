@@ -14,9 +14,10 @@ def run(*args: str) -> str:
 
 
 def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
-    assert run("min.insync", "--scope", "topic").startswith(
-        "min.insync.replicas (topic, warned)\n    Replicas that must have a record"
-    )
+    assert run("preallocate", "--scope", "topic").startswith("preallocate (topic, warned)\n    ")
+    clusters = run("min.insync", "--scope", "topic")
+    assert clusters.startswith("min.insync.replicas (topic, does)\n    In-sync replicas, ")
+    assert clusters.endswith(" No effect on a single broker.\n")
     assert run("log.retention.hours").startswith(
         "log.retention.hours (broker, does)\n    Default of the topics' retention.ms."
     )

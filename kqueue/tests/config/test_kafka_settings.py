@@ -3,7 +3,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
-import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.base.errors import InvalidConfig, SettingError
+from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import (
     _PREFIXES,
@@ -33,7 +32,7 @@ from kqueue.tests.network.harness import connect, serving
 SOURCE = Path(kqueue.__file__).parent
 DATA = Path(__file__).parent.parent / "data"
 BY_THEIR_RULE = {
-    "default.replication.factor": "no value but 1 is accepted",
+    "default.replication.factor": "a single broker has one replica",
     "remote.storage.enable": "no value but false is accepted",
     "group.share.assignors": "no value but simple is accepted",
     "offsets.topic.replication.factor": "capped at the number of brokers, which is 1",
@@ -202,29 +201,28 @@ def test_a_setting_without_effect_says_so_and_its_broker_level_name_too() -> Non
 def test_a_broker_setting_without_effect_is_warned_of_unless_it_is_the_default(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    read_config(pairs=["min.insync.replicas=1", "log.preallocate=false"])
+    read_config(pairs=["num.io.threads=8", "log.preallocate=false"])
     assert caplog.messages == []
-    read_config(pairs=["min.insync.replicas=2"])
+    read_config(pairs=["log.preallocate=true"])
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith(
-        "--set min.insync.replicas: min.insync.replicas has no effect: Default of the topics'"
-    )
+    assert caplog.messages[0].startswith("--set log.preallocate: log.preallocate has no effect: Default of the topics'")
 
 
-def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    with kqueue.Broker() as broker:
-        broker.create_topic("plain", min_insync_replicas=1)
-        for number in range(3):
-            broker.create_topic(f"t{number}", min_insync_replicas=2)
-        with pytest.raises(InvalidConfig, match="there is no remote tier"):
-            broker.create_topic("tiered", remote_storage_enable=True)
-    warned = [
-        record.getMessage()
-        for record in caplog.records
-        if record.levelno == logging.WARNING and "no effect" in record.getMessage()
+def test_a_clusters_setting_is_warned_of_on_a_single_broker_only(caplog: pytest.LogCaptureFixture) -> None:
+    read_config(pairs=["kqueue.cluster.store=sqlite:/x", "replica.lag.time.max.ms=1", "min.insync.replicas=2"])
+    read_config(pairs=["replica.lag.time.max.ms=30000", "min.insync.replicas=1"])
+    assert caplog.messages == []
+    read_config(pairs=["replica.lag.time.max.ms=1", "min.insync.replicas=2"])
+    assert caplog.messages == [
+        "--set replica.lag.time.max.ms: replica.lag.time.max.ms has no effect without kqueue.cluster.store",
+        "--set min.insync.replicas: min.insync.replicas has no effect without kqueue.cluster.store",
     ]
-    assert len(warned) == 1
-    assert warned[0].startswith("topic t0: min.insync.replicas has no effect: ")
+
+
+@pytest.mark.parametrize("store", ["", "sqlite", "sqlite:", "zookeeper:", "etcd:host:1", "/path"])
+def test_a_cluster_store_that_no_one_can_open_is_refused(store: str) -> None:
+    with pytest.raises(SettingError, match="expected text, sqlite:PATH, or zookeeper:HOST:PORT"):
+        read_config(pairs=[f"kqueue.cluster.store={store}"])
 
 
 # --- max.connections.per.ip=0: only the overrides may connect

@@ -129,10 +129,13 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
         assert read_config(file)["node.id"] == 3
     assert [record.getMessage() for record in caplog.records] == [
         f"{file} line 1: authorizer.class.name has no effect and is left out: its value requests no feature",
-        f"{file} line 2: process.roles has no effect and is left out: there is one node and no controller quorum",
         (
-            f"{file} line 5: request.timeout.ms has no effect and is left out: each partition has one replica, and "
-            "the broker connects to no other"
+            f"{file} line 2: process.roles has no effect and is left out: there is no controller quorum: "
+            "metadata are in a store (kqueue.metadata, kqueue.cluster.store)"
+        ),
+        (
+            f"{file} line 5: request.timeout.ms has no effect and is left out: connections between brokers need no "
+            "such setting"
         ),
     ]
 

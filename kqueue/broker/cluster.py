@@ -1,0 +1,151 @@
+"""The brokers of the cluster, as this one sees them. A single broker sees itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from kqueue.base.version import __version__
+from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint
+
+BrokerChanged = Callable[[int], None]
+
+
+class Cluster(Protocol):
+    """What handlers and replicas ask of the cluster.
+
+    Thread: the owner's. Between two turns of it the answers may change; see `observe`.
+    """
+
+    @property
+    def node_id(self) -> int:
+        """The id of this broker."""
+        ...
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this broker is in no cluster: it has each partition's only replica."""
+        ...
+
+    @property
+    def controller_id(self) -> int:
+        """The node id of the controller; `NO_LEADER`: none is known."""
+        ...
+
+    def brokers(self) -> list[BrokerRegistration]:
+        """Return the brokers that are not fenced, by id."""
+        ...
+
+    def all(self) -> list[BrokerRegistration]:
+        """Return all registered brokers, by id."""
+        ...
+
+    def find(self, node_id: int) -> BrokerRegistration | None:
+        """Return a registered broker, which may be fenced; None: there is none of this id."""
+        ...
+
+    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+        """Return where a broker's listener of this name is reached; None: no such broker or
+        listener.
+        """
+        ...
+
+    def observe(self, changed: BrokerChanged) -> None:
+        """Call `changed` with the id of each broker that registered, changed or is removed, once
+        the answers say so.
+        """
+        ...
+
+
+class SingleBroker:
+    """Implements `Cluster` for a broker that is in none.
+
+    Args:
+        listeners: its addresses, by name of the listener.
+        address: host and port of a listener.
+    """
+
+    is_alone = True
+
+    def __init__(
+        self,
+        node_id: int,
+        rack: str | None,
+        listeners: Callable[[], Mapping[str, Endpoint]],
+        address: Callable[[str], tuple[str, int]],
+    ) -> None:
+        self.node_id = node_id
+        self._rack = rack
+        self._listeners = listeners
+        self._address = address
+
+    @property
+    def controller_id(self) -> int:
+        return self.node_id
+
+    def brokers(self) -> list[BrokerRegistration]:
+        own = BrokerRegistration(
+            self.node_id, 1, "", self._listeners(), fenced=False, rack=self._rack, release=__version__
+        )
+        return [own]
+
+    def all(self) -> list[BrokerRegistration]:
+        return self.brokers()
+
+    def find(self, node_id: int) -> BrokerRegistration | None:
+        return self.brokers()[0] if node_id == self.node_id else None
+
+    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+        return Endpoint(*self._address(listener)) if node_id == self.node_id else None
+
+    def observe(self, changed: BrokerChanged) -> None:
+        """Nothing of a single broker changes."""
+
+
+class ClusterBrokers:
+    """Implements `Cluster` for a member: the registrations in the store.
+
+    `apply` gets each record that was put or deleted.
+    """
+
+    is_alone = False
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.controller_id = NO_LEADER
+        self._brokers: dict[int, BrokerRegistration] = {}
+        self._observers: list[BrokerChanged] = []
+
+    def brokers(self) -> list[BrokerRegistration]:
+        return [broker for broker in self.all() if not broker.fenced]
+
+    def all(self) -> list[BrokerRegistration]:
+        return [self._brokers[node_id] for node_id in sorted(self._brokers)]
+
+    def find(self, node_id: int) -> BrokerRegistration | None:
+        return self._brokers.get(node_id)
+
+    def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
+        broker = self._brokers.get(node_id)
+        return None if broker is None else broker.endpoints.get(listener)
+
+    def observe(self, changed: BrokerChanged) -> None:
+        self._observers.append(changed)
+
+    def apply(self, records: Mapping[str, bytes | None]) -> None:
+        """Take over changed records.
+
+        Args: records: by node id as text; None: the broker is unregistered.
+        Raises: StorageFailed: one is damaged. Those before it are taken over.
+        """
+        changed = []
+        for text, record in records.items():
+            node_id = int(text)
+            if record is None:
+                self._brokers.pop(node_id, None)
+            else:
+                self._brokers[node_id] = BrokerRegistration.from_bytes(node_id, record)
+            changed.append(node_id)
+        for observer in self._observers:
+            for node_id in changed:
+                observer(node_id)

@@ -1,0 +1,238 @@
+"""Settings of a cluster and of its replicas. Source: Kafka's ReplicationConfigs, KRaftConfigs,
+ServerConfigs.
+
+`kqueue.cluster.store` makes a broker the member of a cluster. All others have no effect on a broker
+that is in none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kqueue.base.settings import (
+    ANY,
+    LONG_MAX,
+    Config,
+    MiB,
+    Scope,
+    Setting,
+    SettingType,
+    TopicConfig,
+    UpdateMode,
+    Validator,
+    at_least,
+    between,
+)
+
+CLUSTER_STORE = "kqueue.cluster.store"
+SQLITE_STORE = "sqlite:"
+ZOOKEEPER_STORE = "zookeeper:"
+
+
+def _is_store(value: str) -> bool:
+    return any(value.startswith(kind) and len(value) > len(kind) for kind in (SQLITE_STORE, ZOOKEEPER_STORE))
+
+
+def _row(
+    name: str,
+    kind: SettingType,
+    default: Any,
+    valid: Validator,
+    doc: str,
+    dynamic: UpdateMode = UpdateMode.READ_ONLY,
+) -> Setting:
+    return Setting(name, kind, default, valid, Scope.BROKER, doc, dynamic=dynamic, cluster_only=True)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        CLUSTER_STORE,
+        SettingType.STRING,
+        None,
+        Validator("sqlite:PATH, or zookeeper:HOST:PORT[,HOST:PORT...][/CHROOT]", _is_store),
+        Scope.BROKER,
+        "Store of the metadata that the brokers of a cluster share; it makes this broker a member. sqlite: a file, "
+        "for several processes of one machine. zookeeper: for several machines. Each broker needs a node.id of its "
+        "own. Unset: a single broker, whose metadata are in kqueue.metadata.",
+    ),
+    _row(
+        "broker.session.timeout.ms",
+        SettingType.INT,
+        9000,
+        at_least(1),
+        "Time without a sign of life after which a broker is fenced: it leads nothing, and others are elected.",
+    ),
+    _row(
+        "broker.heartbeat.interval.ms",
+        SettingType.INT,
+        2000,
+        at_least(1),
+        "Interval between signs of life of this broker, shorter than a third of broker.session.timeout.ms.",
+    ),
+    _row(
+        "replica.lag.time.max.ms",
+        SettingType.LONG,
+        30_000,
+        between(1, LONG_MAX),
+        "Time after which a follower that has not reached the leader's log end leaves the in-sync replicas.",
+    ),
+    _row(
+        "replica.fetch.max.bytes",
+        SettingType.INT,
+        1 * MiB,
+        at_least(0),
+        "Bytes of records that a follower requests of one partition. A larger first batch is sent whole.",
+    ),
+    _row(
+        "replica.fetch.min.bytes",
+        SettingType.INT,
+        1,
+        at_least(0),
+        "Bytes for which a follower's request waits, at most for replica.fetch.wait.max.ms.",
+    ),
+    _row(
+        "replica.fetch.response.max.bytes",
+        SettingType.INT,
+        10 * MiB,
+        at_least(0),
+        "Bytes of records that a follower requests of all partitions at once.",
+    ),
+    _row(
+        "replica.fetch.wait.max.ms",
+        SettingType.INT,
+        500,
+        at_least(1),
+        "Longest wait of a follower's request for new records. Shorter than replica.lag.time.max.ms.",
+    ),
+    _row(
+        "replica.fetch.backoff.ms",
+        SettingType.INT,
+        1000,
+        at_least(0),
+        "Pause of a follower after a failed request, or before the next try of a partition that failed.",
+    ),
+    _row(
+        "num.replica.fetchers",
+        SettingType.INT,
+        1,
+        at_least(1),
+        "Connections over which this broker copies partitions from each other broker.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _row(
+        "inter.broker.listener.name",
+        SettingType.STRING,
+        None,
+        ANY,
+        "Listener at which brokers reach each other. Unset: the first of listeners.",
+    ),
+    _row(
+        "auto.leader.rebalance.enable",
+        SettingType.BOOLEAN,
+        True,
+        ANY,
+        "Whether the controller gives leadership back to the first replica of each partition.",
+    ),
+    _row(
+        "leader.imbalance.check.interval.seconds",
+        SettingType.LONG,
+        300,
+        between(1, LONG_MAX // 1000),
+        "Interval at which the controller looks for partitions that the first replica does not lead.",
+    ),
+    _row(
+        "controlled.shutdown.enable",
+        SettingType.BOOLEAN,
+        True,
+        ANY,
+        "Whether a stop first lets other brokers take the leaderships, for at most kqueue.stop.timeout.ms.",
+    ),
+)
+
+
+class FetcherConfig(NamedTuple):
+    """Settings of the replica fetchers.
+
+    Attributes:
+        fetchers: connections to each other broker.
+        partition_bytes, response_bytes: bounds on the records of one partition, and of all.
+        min_bytes, wait_ms: how much a request waits for, and how long.
+        backoff_ms: pause after an error.
+    """
+
+    fetchers: int
+    partition_bytes: int
+    response_bytes: int
+    min_bytes: int
+    wait_ms: int
+    backoff_ms: int
+
+    @classmethod
+    def of(cls, config: Config) -> FetcherConfig:
+        """Return the present values."""
+        return cls(
+            config["num.replica.fetchers"],
+            config["replica.fetch.max.bytes"],
+            config["replica.fetch.response.max.bytes"],
+            config["replica.fetch.min.bytes"],
+            config["replica.fetch.wait.max.ms"],
+            config["replica.fetch.backoff.ms"],
+        )
+
+
+class MemberConfig(NamedTuple):
+    """Settings of a broker as a member of its cluster.
+
+    Attributes:
+        session_timeout_ms, heartbeat_interval_ms: of its session with the store.
+        lag_max_ms: after which a follower is out of sync.
+        leaves_in_order: whether a stop gives the leaderships to others first.
+        listener: at which brokers reach each other; None: the first.
+    """
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    lag_max_ms: int
+    leaves_in_order: bool
+    listener: str | None
+
+    @classmethod
+    def of(cls, config: Config) -> MemberConfig:
+        """Return the present values."""
+        return cls(
+            config["broker.session.timeout.ms"],
+            config["broker.heartbeat.interval.ms"],
+            config["replica.lag.time.max.ms"],
+            config["controlled.shutdown.enable"],
+            config["inter.broker.listener.name"],
+        )
+
+
+class RebalanceConfig(NamedTuple):
+    """Whether, and every how many ms, the controller elects preferred leaders."""
+
+    is_on: bool
+    interval_ms: int
+
+    @classmethod
+    def of(cls, config: Config) -> RebalanceConfig:
+        """Return the present values."""
+        interval_s: int = config["leader.imbalance.check.interval.seconds"]
+        return cls(config["auto.leader.rebalance.enable"], interval_s * 1000)
+
+
+class TopicReplication(NamedTuple):
+    """Settings of a topic's replicas.
+
+    Attributes:
+        min_insync: in-sync replicas without which nothing is committed.
+        unclean: whether a replica that may lack committed records may lead.
+    """
+
+    min_insync: int
+    unclean: bool
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> TopicReplication:
+        """Return the present values."""
+        return cls(config["min.insync.replicas"], config["unclean.leader.election.enable"])
