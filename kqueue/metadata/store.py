@@ -20,8 +20,8 @@ from kqueue.base.errors import NodeIdInUse, SessionLost
 
 KEY_LENGTH_MAX = 1024
 VALUE_SIZE_MAX = 1024 * 1024
-COMMIT_SIZE_MAX = 16 * 1024 * 1024
-"""Limit of the values that one commit puts, together."""
+COMMIT_SIZE_MAX = 4 * 1024 * 1024
+"""What the values of one commit have together at most; a `ClusterStore` may refuse a larger one."""
 NODE_ID_MAX = 2**31 - 1
 INCARNATION_LENGTH_MAX = 255
 
@@ -60,8 +60,8 @@ class MetadataStore(Protocol):
             deletes: keys to remove; a missing key is no error. No key is in both.
         Returns: the new version of every key in `puts`.
         Raises: Conflict: a guard does not hold, nothing was changed. StorageFailed: it is unknown
-            whether anything changed (read again and compare). ValueError: a key, a value or the
-            commit breaks the limits.
+            whether anything changed (read again and compare). ValueError: a key or value breaks
+            the limits.
         Durability: on return the change survives a power cut, where the store is durable at all.
         """
         ...
@@ -194,6 +194,8 @@ class ClusterStore(MetadataStore, Protocol):
         also if its process was paused between the two, and if all guards hold (rule 7).
 
         Raises: SessionLost: `by` has ended; nothing was changed. It goes before Conflict.
+            ValueError: also where all values have more than COMMIT_SIZE_MAX bytes, if the store
+            can't commit as many: split it.
         """
         ...
 
@@ -269,9 +271,6 @@ def check_commit(guards: Mapping[str, int | None], puts: Mapping[str, bytes], de
     for key, value in puts.items():
         if len(value) > VALUE_SIZE_MAX:
             raise ValueError(f"{key}: a value has at most {VALUE_SIZE_MAX} bytes, found {len(value)}")
-    size = sum(map(len, puts.values()))
-    if size > COMMIT_SIZE_MAX:
-        raise ValueError(f"the values of a commit have at most {COMMIT_SIZE_MAX} bytes together, found {size}")
     for key in deletes:
         if key in puts:
             raise ValueError(f"{key}: put and deleted in one commit")

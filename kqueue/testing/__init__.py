@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "check_assignor",
     "check_cleanup_policy",
+    "check_cluster_store",
     "check_codec",
     "check_metadata_store",
     "check_partitioner",
@@ -22,6 +23,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kqueue.testing.assignor_checks import check_assignor
+    from kqueue.testing.cluster_store_checks import check_cluster_store
     from kqueue.testing.codec_checks import check_codec
     from kqueue.testing.fault_injection import faults
     from kqueue.testing.metadata_store_checks import check_metadata_store
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "check_assignor": "assignor_checks",
     "check_cleanup_policy": "policy_checks",
+    "check_cluster_store": "cluster_store_checks",
     "check_codec": "codec_checks",
     "check_metadata_store": "metadata_store_checks",
     "check_partitioner": "partitioner_checks",

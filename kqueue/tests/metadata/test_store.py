@@ -12,7 +12,7 @@ from kqueue.metadata import METADATA_STORES
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import Entry, MetadataStore, check_commit, check_guards
-from kqueue.testing import check_metadata_store
+from kqueue.testing import check_cluster_store, check_metadata_store
 
 
 def memory(folder: str) -> MetadataStore:
@@ -22,6 +22,17 @@ def memory(folder: str) -> MetadataStore:
 def test_every_store_keeps_the_contract() -> None:
     check_metadata_store(METADATA_STORES.get("sqlite"))
     check_metadata_store(memory, durable=False)
+
+
+STORES: dict[str, MemoryStore] = {}
+
+
+def shared_memory(folder: str) -> MemoryStore:
+    return STORES.setdefault(folder, MemoryStore())
+
+
+def test_memory_keeps_the_contract_of_a_cluster() -> None:
+    check_cluster_store(shared_memory, durable=False)
 
 
 KEYS = st.sampled_from(["/a", "/a/b", "/a/c", "/b", "/\U0010ffff", "/é"])
