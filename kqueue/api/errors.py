@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from kqueue.base import errors
 from kqueue.groups.streams.errors import StreamsInvalidTopology
+from kqueue.replication.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    NoReassignmentInProgress,
+    PreferredLeaderNotAvailable,
+)
 from kqueue.wire.error_codes import ErrorCode
 
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
@@ -37,6 +43,10 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
     errors.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
     errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    NoReassignmentInProgress: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
+    PreferredLeaderNotAvailable: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    EligibleLeadersNotAvailable: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
     errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     errors.InvalidUpdateVersion: ErrorCode.INVALID_UPDATE_VERSION,
