@@ -45,7 +45,7 @@ from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.streams_topics import StreamsTopics
-from kqueue.broker.topics import Topic, Topics
+from kqueue.broker.topics import TRANSACTIONS_TOPIC, Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.broker.transaction_topic import TransactionTopicLog
 from kqueue.groups.coordinator import GroupCoordinator
@@ -166,7 +166,7 @@ class Broker:
             self.transaction_markers,
             ProducerIdCallbacks(self.producer_ids, self.purgatory),
             transaction_version=lambda: self.features.level(TRANSACTION_VERSION),
-            coordinator_epoch=lambda: self.leader_epoch,
+            coordinator_epoch=lambda partition: self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch,
             wake=self._wake,
         )
         return TransactionCoordinator(self.config, self.clock, self.timers, surroundings)

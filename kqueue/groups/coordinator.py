@@ -6,6 +6,7 @@ thread, clock or randomness of its own; the layers above call it on the owner th
 
     coordinator                 requests of classic members, offsets, and the table of groups
     group_registration          new classic groups
+    group_partitions            loads and unloads of partitions of the log
     group_loader                the groups of one partition of the log
     classic/membership_manager  joins, heartbeats, static members, leaves
     classic/rebalancer          join phase, generation, assignment
@@ -25,6 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.coordinators import PartitionedTable
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -55,6 +57,7 @@ from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader
+from kqueue.groups.group_partitions import GroupManagers, GroupPartitions
 from kqueue.groups.group_registration import GroupRegistration
 from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
@@ -110,9 +113,8 @@ class GroupCoordinator:
         self.limits = GroupLimits(self.config, clock)
         self._clock = clock
         self._wake = wake
-        self._groups: dict[str, Group] = {}
         self._writer = GroupWriter(log)
-        self._deleted_while_loading: set[str] = set()
+        self._groups: PartitionedTable[str, Group] = PartitionedTable(self._writer.of)
         self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
         save = self._save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
@@ -130,8 +132,12 @@ class GroupCoordinator:
         self._classic_members = ClassicMembers(environment, self.consumer, rng)
         self.share = ShareGroupManager(environment, rng)
         self.streams = StreamsGroupManager(environment, conversion.remove_classic)
-        self._loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
         self._completions = SliceQueue(timers, clock)
+        loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
+        managers = GroupManagers(self._membership, self._rebalancer, self.consumer, self.share, self.streams, clock)
+        self._partitions = GroupPartitions(
+            self._groups, self._writer, loader, managers, self._offsets, self._completions
+        )
         slices = SliceQueue(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._removal.expire()))
 
@@ -433,11 +439,13 @@ class GroupCoordinator:
 
     def delete_topic(self, topic: str) -> None:
         """Delete what all groups have committed for a deleted topic."""
-        if self._writer.is_loading:
-            self._deleted_while_loading.add(topic)  # what is loaded later may name it
-        self._offsets.delete_topic(topic)
+        self._partitions.delete_topic(topic)
 
     # --- the log
+
+    def require_load(self) -> None:
+        """Answer NotCoordinator for each group until its partition was loaded."""
+        self._writer.require_load()
 
     def begin_loading(self, partition: int) -> None:
         """Answer CoordinatorLoadInProgress for the groups of a partition until `load` or `refuse`
@@ -446,30 +454,24 @@ class GroupCoordinator:
         self._writer.mark_loading(partition)
 
     def load(self, partition: int, entries: Iterable[LogEntry]) -> SlicedWork[None]:
-        """Replay one partition of the log in steps; once for each, before its groups are used.
+        """Replay one partition of the log in steps, before its groups are used. A load that is
+        broken off has no effect after `unload`.
 
         Args:
             entries: oldest first, of committed batches only. Offsets of transactions without an end
-                marker become pending. Records of other group types are skipped.
+                marker become pending.
         Raises: MalformedMessage: a record can't be read.
         """
-        groups = yield from self._loader.load(partition, entries)
-        for group in groups:
-            if isinstance(group, ConsumerGroup):
-                self.consumer.resume(group)
-            elif isinstance(group, ShareGroup):
-                self.share.resume(group)
-            elif isinstance(group, StreamsGroup):
-                self.streams.resume(group)
-            elif isinstance(group, ClassicGroup):
-                self._membership.resume(group)
-            yield None
-        self._writer.mark_loaded(partition)
-        self._completions.add(self._offsets.complete_ended_while_loading(partition))
-        for topic in self._deleted_while_loading:
-            self._offsets.delete_topic(topic, only=partition)
-        if not self._writer.is_loading:
-            self._deleted_while_loading.clear()
+        return self._partitions.load(partition, entries)
+
+    def unload(self, partition: int) -> SlicedWork[None]:
+        """Answer NotCoordinator for the groups of a partition, which another broker coordinates
+        now; promises that wait fail with it.
+
+        Returns: the work that removes them from memory, to be run to its end before the next
+            `load`. Nothing is written.
+        """
+        return self._partitions.unload(partition)
 
     def refuse(self, partition: int, reason: str) -> None:
         """Answer NotCoordinator for the groups of a partition of the log that could not be read.

@@ -72,6 +72,7 @@ class GroupConversion:
         self._groups[group.group_id] = converted
 
         def undo() -> None:
+            converted.stop_timers()
             if group.is_dead:  # its own first record has failed meanwhile
                 del self._groups[group.group_id]
             else:
@@ -171,9 +172,7 @@ class GroupConversion:
 
         def started() -> None:
             group.release()
-            for timers in group.deadlines:
-                for timer in timers.values():
-                    timer.clear()
+            group.stop_timers()
             self._membership.resume(classic)
             if not keeps and classic.members and classic.state is ClassicGroupState.STABLE:
                 self._rebalancer.prepare_rebalance(classic)

@@ -1,4 +1,4 @@
-"""Restores the groups and offsets of one partition of `__consumer_offsets` at the start."""
+"""Restores the groups and offsets of one partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class GroupLoader:
         self._offsets = offsets
         self._limits = limits
         self._ensure_group = ensure_group
+        self._unfinished: dict[int, dict[str, None]] = {}
 
     def load(self, partition: int, entries: Iterable[LogEntry]) -> SlicedWork[list[Group]]:
         """Replay one partition of the log, in steps. Returns its groups, without running timers.
@@ -54,14 +55,21 @@ class GroupLoader:
         """
         replayed = yield from replay(entries)
         try:
-            group_ids = yield from self._restore(replayed)
+            group_ids = yield from self._restore(partition, replayed)
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the offsets topic: {error}") from None
         return [group for group_id in group_ids if (group := self._groups.get(group_id)) is not None]
 
-    def _restore(self, replayed: ReplayedPartition) -> SlicedWork[Iterable[str]]:
+    def unfinished(self, partition: int) -> Iterable[str]:
+        """Return the groups that a load may have given offsets before it was broken off; forget
+        them.
+        """
+        return self._unfinished.pop(partition, ())
+
+    def _restore(self, partition: int, replayed: ReplayedPartition) -> SlicedWork[Iterable[str]]:
         """Apply records. Returns the ids of the groups that they name, in order."""
         group_ids: dict[str, None] = {}
+        self._unfinished[partition] = group_ids
         consumer_records: dict[str, list[ConsumerRecord]] = {}
         share_group_records: dict[str, list[ShareRecord]] = {}
         streams_records: dict[str, list[StreamsRecord]] = {}
@@ -104,6 +112,7 @@ class GroupLoader:
         for group_id in group_ids:
             if store.has(group_id):
                 self._ensure_group(group_id)
+        del self._unfinished[partition]
         return group_ids
 
     def _restore_pending(self, replayed: ReplayedPartition, group_ids: dict[str, None]) -> SlicedWork[None]:

@@ -115,14 +115,12 @@ class GroupRemoval:
 
     def expire(self) -> SlicedWork[None]:
         """Delete expired offsets, and empty groups that have no others; one step per group."""
-        if self._queue.is_loading:
-            return  # a group may be loaded in part; the next check comes
         now_ms = self._clock.wall_ms()
         store = self._offsets.store
         for group in list(self._groups.values()):
             yield None
-            if self._groups.get(group.group_id) is not group:
-                continue  # deleted since the list was made
+            if self._groups.get(group.group_id) is not group or not self._queue.is_served(group.group_id):
+                continue  # deleted since the list was made, or loaded in part
             expired = store.expired(group, now_ms, self._config.retention_ms)
             is_unused = group.is_empty and expired == store.keys(group.group_id)
             if is_unused and isinstance(group, ModernGroup):

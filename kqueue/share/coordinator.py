@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.coordinators import CoordinatorPartitions, coordinator_error
-from kqueue.base.errors import FencedStateEpoch, KqueueError, MalformedMessage, PolicyViolation
+from kqueue.base.coordinators import CoordinatorPartitions, PartitionedTable, coordinator_error
+from kqueue.base.errors import FencedStateEpoch, KqueueError, MalformedMessage, NotCoordinator, PolicyViolation
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.share import records
 from kqueue.share.share_state import SharePartitionKey, ShareState, ShareUpdate, updated
@@ -28,6 +29,17 @@ them from being deleted. Each is repeated once in as many records, so the cost s
 COLD_LAG_MIN = 1000
 
 
+Change = Callable[[ShareState | None], StateRecord | KqueueError]
+"""Returns the record that makes a state another one, or why it can't be."""
+
+
+class _Queued(NamedTuple):
+    """A change of one share partition, which runs after those before it."""
+
+    change: Change
+    done: Done
+
+
 class _Entry:
     """One share partition. `state` None: its first record is on its way."""
 
@@ -37,7 +49,7 @@ class _Entry:
         self.state = state
         self.snapshot_offset = snapshot_offset  # of its last snapshot, or below
         self.updates = 0  # since then
-        self.queue: deque[Callable[[], None]] = deque()  # the first is running
+        self.queue: deque[_Queued] = deque()  # the first is running
 
 
 class ShareCoordinator:
@@ -60,11 +72,15 @@ class ShareCoordinator:
         self._clock = clock
         self._updates_per_snapshot = updates_per_snapshot
         self._keys_max = keys_max
-        self._entries: dict[SharePartitionKey, _Entry] = {}
         self.partitions = CoordinatorPartitions("share partition", lambda: log.partition_count)
+        self._entries: PartitionedTable[SharePartitionKey, _Entry] = PartitionedTable(self.partition_of)
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def partition_of(self, key: SharePartitionKey) -> int:
+        """Return the partition of `__share_group_state` that keeps a share partition."""
+        return self.partitions.of(key.coordinator_key)
 
     def keys(self) -> Iterator[SharePartitionKey]:
         """Yield the share partitions that have a state."""
@@ -73,7 +89,8 @@ class ShareCoordinator:
     def read(self, key: SharePartitionKey) -> ShareState | None:
         """Return the state of a share partition; None: it was never initialized.
 
-        Raises: NotCoordinator: its records can't be read. CoordinatorLoadInProgress: not yet.
+        Raises: NotCoordinator: another broker has it, or its records can't be read.
+            CoordinatorLoadInProgress: not yet.
         """
         self.partitions.check_readable(key.coordinator_key)
         entry = self._entries.get(key)
@@ -132,41 +149,39 @@ class ShareCoordinator:
             state = state._replace(created_ms=now_ms)
         return records.snapshot_key(key), records.snapshot_value(state, now_ms)
 
-    def _change(
-        self, key: SharePartitionKey, change: Callable[[ShareState | None], StateRecord | KqueueError], done: Done
-    ) -> None:
+    def _change(self, key: SharePartitionKey, change: Change, done: Done) -> None:
         """Append what `change` makes of the state once all changes before are committed."""
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry()
+        entry.queue.append(_Queued(change, done))
+        if len(entry.queue) == 1:
+            self._run_first(key, entry)
+
+    def _run_first(self, key: SharePartitionKey, entry: _Entry) -> None:
+        made = entry.queue[0].change(entry.state)
+        if isinstance(made, KqueueError):
+            self._end_first(key, entry, made)
+            return
+        record = made
+        partition = self.partition_of(key)
+        offset = self._log.end_offset(partition)
+
+        def appended(error: KqueueError | None) -> None:
+            if error is None:
+                _replay(entry, StateEntry(offset, *record))
+            self._end_first(key, entry, None if error is None else coordinator_error(error))
+
+        self.partitions.write(partition, lambda settle: self._log.append(partition, [record], settle), appended)
+
+    def _end_first(self, key: SharePartitionKey, entry: _Entry, error: KqueueError | None) -> None:
         queue = entry.queue
-
-        def run() -> None:
-            made = change(entry.state)
-            if isinstance(made, KqueueError):
-                ended(made)
-                return
-            partition = self.partitions.of(key.coordinator_key)
-            offset = self._log.end_offset(partition)
-
-            def appended(error: KqueueError | None) -> None:
-                if error is None:
-                    _replay(entry, StateEntry(offset, *made))
-                ended(None if error is None else coordinator_error(error))
-
-            self._log.append(partition, [made], appended)
-
-        def ended(error: KqueueError | None) -> None:
-            done(error)  # what this changes in turn waits in the queue
-            queue.popleft()
-            if queue:
-                queue[0]()
-            elif entry.state is None and self._entries.get(key) is entry:
-                del self._entries[key]
-
-        queue.append(run)
-        if len(queue) == 1:
-            run()
+        queue[0].done(error)  # what this changes in turn waits in the queue
+        queue.popleft()
+        if queue:
+            self._run_first(key, entry)
+        elif entry.state is None and self._entries.get(key) is entry:
+            del self._entries[key]
 
     # --- pruning
 
@@ -175,22 +190,26 @@ class ShareCoordinator:
         others from being deleted.
         """
         first_needed: dict[int, int] = {}
+        versions: dict[int, int] = {}
         for partition in range(self._log.partition_count):
-            first_needed[partition] = self._log.end_offset(partition)  # all is redundant if it keeps no state
+            if self.partitions.is_active(partition):
+                versions[partition] = self.partitions.version(partition)
+                first_needed[partition] = self._log.end_offset(partition)  # all is redundant if it keeps no state
             yield None
         count: dict[int, int] = {}
         for key, known in list(self._entries.items()):  # those that begin later write behind that end
-            partition = self.partitions.of(key.coordinator_key)
+            partition = self.partition_of(key)
             count[partition] = count.get(partition, 0) + 1
-            first_needed[partition] = min(known.snapshot_offset, first_needed[partition])
+            if partition in first_needed:
+                first_needed[partition] = min(known.snapshot_offset, first_needed[partition])
             yield None
         for partition, offset in first_needed.items():
-            if offset and self.partitions.is_readable(partition):
+            if offset and self.partitions.version(partition) == versions[partition]:
                 self._log.delete_before(partition, offset)
             yield None
         for key in list(self.keys()):
             entry = self._entries.get(key)
-            partition = self.partitions.of(key.coordinator_key)
+            partition = self.partition_of(key)
             lag = max(COLD_LAG * count.get(partition, 0), COLD_LAG_MIN)
             if entry is not None and not entry.queue and self._log.end_offset(partition) - entry.snapshot_offset > lag:
                 self._repeat(key)
@@ -206,13 +225,17 @@ class ShareCoordinator:
 
     # --- replay
 
+    def require_load(self) -> None:
+        """Answer NotCoordinator for each share partition until its partition was loaded."""
+        self.partitions.require_load()
+
     def begin_loading(self, partition: int) -> None:
         """Refuse what the partition keeps until `load` or `refuse` has ended."""
         self.partitions.mark_loading(partition)
 
     def load(self, partition: int, log_records: Iterable[StateEntry]) -> SlicedWork[None]:
         """Replay one partition of the log in steps. Raises: MalformedMessage: a record can't be
-        read; nothing has changed.
+        read; nothing has changed. A load that is broken off changes nothing either.
         """
         loaded: dict[SharePartitionKey, _Entry] = {}
         try:
@@ -226,8 +249,29 @@ class ShareCoordinator:
                 yield None
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the share state topic: {error}") from None
-        self._entries |= loaded
+        self._entries.update(loaded)
         self.partitions.mark_loaded(partition)
+
+    def unload(self, partition: int) -> SlicedWork[None]:
+        """Answer NotCoordinator for what the partition keeps, which another broker coordinates now;
+        the changes under way fail with it.
+
+        Returns: the work that removes the states from memory, to be run to its end before the next
+            `load`. Nothing is written.
+        """
+        waiting: list[Done] = []
+        for key in self._entries.keys_of(partition):
+            queue = self._entries[key].queue
+            waiting.extend(queue.pop().done for _ in range(len(queue) - 1))
+        self.partitions.mark_left(partition)
+        for done in reversed(waiting):
+            done(NotCoordinator(f"this broker stopped to be the coordinator of partition {partition}"))
+        return self._remove(partition)
+
+    def _remove(self, partition: int) -> SlicedWork[None]:
+        for key in self._entries.keys_of(partition):
+            del self._entries[key]
+            yield None
 
     def refuse(self, partition: int, reason: str) -> None:
         """Refuse what the partition keeps: its records can't be read."""

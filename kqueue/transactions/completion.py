@@ -1,7 +1,8 @@
 """Completion: end markers for every partition of a decided transaction, then its last record.
 
 The decision is in the log when completion begins, so a crash repeats it: markers that are written
-twice end nothing twice. A partition whose marker can't be written is retried until it can.
+twice end nothing twice. A partition whose marker can't be written is retried until it can. When
+another broker becomes the coordinator, completion ends here, and that broker repeats it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import InvalidProducerEpoch, KqueueError, UnknownTopicId, UnknownTopicOrPartition
-from kqueue.base.timers import Timers
+from kqueue.base.timers import Timer, Timers
 from kqueue.transactions.marker_writer import MarkerResults, MarkerWriter, TopicPartition, TransactionMarker
 from kqueue.transactions.transaction_state import TransactionState
 from kqueue.transactions.transaction_store import Transaction, TransactionStore
@@ -41,13 +42,14 @@ class TransactionCompleter:
         markers: MarkerWriter,
         clock: Clock,
         timers: Timers,
-        coordinator_epoch: Callable[[], int],
+        coordinator_epoch: Callable[[int], int],
     ) -> None:
         self._store = store
         self._markers = markers
         self._clock = clock
         self._timers = timers
         self._coordinator_epoch = coordinator_epoch
+        self._running: dict[str, _Completion] = {}
 
     def complete(self, transaction: Transaction, done: Callable[[], None]) -> None:
         """Write the markers, then the record of the complete transaction.
@@ -59,7 +61,20 @@ class TransactionCompleter:
         """
         self._store.hold(transaction, transaction.metadata.completed(self._clock.wall_ms()))
         run = _Completion(self._store, self._markers, self._timers, self._clock, transaction, done)
-        run.start(self._coordinator_epoch())
+        transactional_id = transaction.transactional_id
+        self._running[transactional_id] = run
+        run.on_complete = lambda: self._running.pop(transactional_id)
+        run.start(self._coordinator_epoch(self._store.partitions.of(transactional_id)))
+
+    def stop(self, partition: int) -> None:
+        """End the completions of the transactional ids that a partition of the log keeps.
+
+        Their clients are answered: the decision is in the log.
+        """
+        for transactional_id, run in list(self._running.items()):
+            if self._store.partitions.of(transactional_id) == partition:
+                del self._running[transactional_id]
+                run.stop()
 
 
 class _Completion:
@@ -84,12 +99,22 @@ class _Completion:
         self._retries = 0
         self._done: Callable[[], None] | None = done
         self._coordinator_epoch = 0
+        self._retry_timer: Timer | None = None
+        self._is_stopped = False
+        self.on_complete: Callable[[], object] = lambda: None
         self._answer_timer = timers.at(clock.monotonic_ms() + WAIT_MS_MAX, self._answer)
 
     def start(self, coordinator_epoch: int) -> None:
         """Begin."""
         self._coordinator_epoch = coordinator_epoch
         self._write_markers()
+
+    def stop(self) -> None:
+        """Write nothing any more."""
+        self._is_stopped = True
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        self._answer()
 
     def _write_markers(self) -> None:
         if not self._missing:
@@ -109,6 +134,8 @@ class _Completion:
         )
 
     def _written(self, results: MarkerResults) -> None:
+        if self._is_stopped:
+            return
         failed = {
             partition: error
             for partition in self._missing
@@ -127,7 +154,10 @@ class _Completion:
         self._store.append_pending(self._transaction, self._appended)
 
     def _appended(self, error: KqueueError | None) -> None:
+        if self._is_stopped:
+            return
         if error is None:
+            self.on_complete()
             self._answer()
         else:
             self._retry(f"its last record can't be written: {error}", self._append)
@@ -144,7 +174,7 @@ class _Completion:
                 self._retry_ms,
             )
         self._retries += 1
-        self._timers.at(self._clock.monotonic_ms() + self._retry_ms, run)
+        self._retry_timer = self._timers.at(self._clock.monotonic_ms() + self._retry_ms, run)
         self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
         self._answer()
 

@@ -15,7 +15,6 @@ clock or randomness of its own; the layers above call it on the owner thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -31,6 +30,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.transactions.completion import TransactionCompleter
@@ -56,7 +56,7 @@ class Surroundings(NamedTuple):
 
     Attributes:
         transaction_version: returns the finalized level of the feature `transaction.version`.
-        coordinator_epoch: returns the leader epoch of the coordinator's log.
+        coordinator_epoch: returns the leader epoch of a partition of the coordinator's log.
         wake: called with a promise that is resolved or fails later.
     """
 
@@ -64,7 +64,7 @@ class Surroundings(NamedTuple):
     markers: MarkerWriter
     producer_ids: ProducerIdSource
     transaction_version: Callable[[], int]
-    coordinator_epoch: Callable[[], int]
+    coordinator_epoch: Callable[[int], int]
     wake: Wake
 
 
@@ -91,6 +91,7 @@ class TransactionCoordinator:
         self._ender = TransactionEnder(self._store, self._completer, surroundings.producer_ids, clock, version, wake)
         self._initializer = ProducerInitializer(self._store, self._ender, surroundings.producer_ids, clock, wake)
         self._upkeep = TransactionUpkeep(self.config, self._store, self._ender, clock, timers)
+        self._slices = SliceQueue(timers, clock)
 
     # --- requests
 
@@ -240,6 +241,10 @@ class TransactionCoordinator:
 
     # --- the log
 
+    def require_load(self) -> None:
+        """Answer NotCoordinator for each id until its partition was loaded."""
+        self._store.partitions.require_load()
+
     def begin_loading(self, partition: int) -> None:
         """Answer CoordinatorLoadInProgress for the ids of a partition until `load` or `refuse` has
         ended.
@@ -247,21 +252,35 @@ class TransactionCoordinator:
         self._store.partitions.mark_loading(partition)
 
     def load(self, partition: int, log_records: Iterable[TransactionRecord]) -> SlicedWork[None]:
-        """Replay one partition of the log in steps; once for each, before its ids are used.
+        """Replay one partition of the log in steps, before its ids are used. A load that is broken
+        off has no effect after `unload`.
 
-        A decided transaction is completed by timers, once the caller runs them.
+        Decided transactions are completed from the next turn of the timers on.
 
         Args:
             log_records: keys and values, oldest first.
         Raises: MalformedMessage: a record can't be read.
         """
         loaded = yield from self._store.load(partition, log_records)
-        for transaction in loaded:
-            if transaction.metadata.state in PREPARED:
-                self._timers.at(self._clock.monotonic_ms(), partial(self._resume, transaction))
+        decided = [transaction for transaction in loaded if transaction.metadata.state in PREPARED]
+        if decided:
+            self._timers.at(self._clock.monotonic_ms(), lambda: self._slices.add(self._resume(decided)))
 
-    def _resume(self, transaction: Transaction) -> None:
-        self._completer.complete(transaction, lambda: None)
+    def _resume(self, transactions: Iterable[Transaction]) -> SlicedWork[None]:
+        for transaction in transactions:
+            if self._store.serves(transaction):  # else it was unloaded meanwhile
+                self._completer.complete(transaction, lambda: None)
+            yield None
+
+    def unload(self, partition: int) -> SlicedWork[None]:
+        """Answer NotCoordinator for the ids of a partition, which another broker coordinates now;
+        promises that wait fail with it, unless their decision is in the log.
+
+        Returns: the work that removes them from memory, to be run to its end before the next
+            `load`. Nothing is written; no marker is written any more.
+        """
+        self._completer.stop(partition)
+        return self._store.unload(partition)
 
     def refuse(self, partition: int, reason: str) -> None:
         """Answer NotCoordinator for the ids of a partition of the log that could not be read.

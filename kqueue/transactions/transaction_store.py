@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kqueue.base.coordinators import CoordinatorPartitions, coordinator_error
+from kqueue.base.coordinators import CoordinatorPartitions, PartitionedTable, coordinator_error
 from kqueue.base.errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,
@@ -68,9 +68,9 @@ class TransactionStore:
         self._config = config
         self._log = log
         self._transaction_version = transaction_version
-        self._transactions: dict[str, Transaction] = {}
-        self._ongoing: dict[str, Transaction] = {}
         self.partitions = CoordinatorPartitions("transactional id", lambda: log.partition_count)
+        self._transactions: PartitionedTable[str, Transaction] = PartitionedTable(self.partitions.of)
+        self._ongoing: dict[str, Transaction] = {}
         self._partitions_held = 0  # in all transactions, including pending changes
 
     def __iter__(self) -> Iterator[Transaction]:
@@ -83,14 +83,23 @@ class TransactionStore:
         """Return the transactions that have begun and not ended."""
         return list(self._ongoing.values())
 
+    def serves(self, transaction: Transaction) -> bool:
+        """Whether this is what the table has for its id, and its partition is active; else it was
+        removed or unloaded.
+        """
+        transactional_id = transaction.transactional_id
+        is_active = self.partitions.is_active(self.partitions.of(transactional_id))
+        return is_active and self._transactions.get(transactional_id) is transaction
+
     def find(self, transactional_id: str) -> Transaction | None:
         """Return a transactional id, or None.
 
-        Raises: NotCoordinator: its partition of the log could not be read.
-            CoordinatorLoadInProgress: not yet.
+        Raises: NotCoordinator: another broker has it, or its partition of the log could not be
+            read. CoordinatorLoadInProgress: not yet.
         """
         self.partitions.check_readable(transactional_id)
-        return self._transactions.get(transactional_id)
+        found: Transaction | None = self._transactions.get(transactional_id)
+        return found
 
     def get(self, transactional_id: str) -> Transaction:
         """Return a transactional id. Raises: InvalidProducerIdMapping: unknown; as `find`."""
@@ -168,13 +177,17 @@ class TransactionStore:
 
         key = records.transaction_key(pending.transactional_id)
         value = records.transaction_value(pending, self._transaction_version())
-        self._log.append(self.partitions.of(pending.transactional_id), [(key, value)], appended)
+        partition = self.partitions.of(pending.transactional_id)
+        self.partitions.write(partition, lambda settle: self._log.append(partition, [(key, value)], settle), appended)
 
     def remove(self, transactions: Sequence[Transaction], partition: int, done: Done) -> None:
         """Append tombstones for ids of one partition; then forget them. They must be pending.
 
-        If that fails, they stay, and nothing is pending.
+        If that fails, they stay, and nothing is pending. Those that were unloaded are left out.
         """
+        transactions = [transaction for transaction in transactions if self.serves(transaction)]
+        if not transactions:
+            return
         tombstones: list[TransactionRecord] = [
             (records.transaction_key(transaction.transactional_id), None) for transaction in transactions
         ]
@@ -186,7 +199,7 @@ class TransactionStore:
                     del self._transactions[transaction.transactional_id]
             done(error)
 
-        self._log.append(partition, tombstones, appended)
+        self.partitions.write(partition, lambda settle: self._log.append(partition, tombstones, settle), appended)
 
     def _apply(self, transaction: Transaction) -> None:
         before, pending = transaction.metadata, transaction.pending
@@ -239,3 +252,21 @@ class TransactionStore:
             yield None
         self.partitions.mark_loaded(partition)
         return loaded
+
+    def unload(self, partition: int) -> SlicedWork[None]:
+        """Refuse the ids of a partition and fail its writes, now; return the work that removes them
+        from memory.
+        """
+        self.partitions.mark_left(partition)
+        return self._remove(partition)
+
+    def _remove(self, partition: int) -> SlicedWork[None]:
+        for transactional_id in self._transactions.keys_of(partition):
+            transaction = self._transactions[transactional_id]
+            if transaction.pending is not None:
+                self._partitions_held -= self._growth(transaction)
+                transaction.pending = None
+            self._partitions_held -= len(transaction.metadata.partitions)
+            self._ongoing.pop(transactional_id, None)
+            del self._transactions[transactional_id]
+            yield None

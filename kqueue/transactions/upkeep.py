@@ -45,7 +45,8 @@ class TransactionUpkeep:
         for transaction in self._store.ongoing():
             metadata = transaction.metadata
             if (
-                transaction.pending is None
+                self._store.serves(transaction)
+                and transaction.pending is None
                 and metadata.state is TransactionState.ONGOING
                 and metadata.has_timeout
                 and metadata.start_ms + metadata.timeout_ms < now_ms
@@ -65,7 +66,8 @@ class TransactionUpkeep:
         by_partition: dict[int, list[Transaction]] = {}
         for transaction in list(self._store):
             metadata = transaction.metadata
-            if transaction.pending is None and metadata.state in IDLE and metadata.updated_ms <= last_used_ms:
+            is_idle = transaction.pending is None and metadata.state in IDLE
+            if is_idle and metadata.updated_ms <= last_used_ms and self._store.serves(transaction):
                 partition = self._store.partitions.of(metadata.transactional_id)
                 self._store.hold(transaction, metadata._replace(state=after(metadata.state, TransactionEvent.EXPIRE)))
                 by_partition.setdefault(partition, []).append(transaction)

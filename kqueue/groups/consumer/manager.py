@@ -169,7 +169,12 @@ class ConsumerGroupManager:
             raise GroupIdNotFound(f"Consumer group {group_id} not found.")
         self._limits.check_new_group(group_id, len(self._groups))
         created = self._groups[group_id] = ConsumerGroup(group_id, self._limits)
-        changes.add_unlogged(lambda: self._groups.__delitem__(group_id))
+
+        def undo() -> None:
+            created.stop_timers()
+            del self._groups[group_id]
+
+        changes.add_unlogged(undo)
         return created
 
     def _member_of(
@@ -344,7 +349,7 @@ class ConsumerGroupManager:
             if self.find(group.group_id) is group and member_id in group.members and is_late():
                 self._fence(changes, group, [member_id])
 
-        self._queue.submit(group.group_id, remove)
+        self._queue.submit_late(group.group_id, remove)
 
     def _expire_session(self, group: ConsumerGroup, member_id: str) -> None:
         """Remove a member that was silent too long."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kqueue.base.errors import GroupMaxSizeReached, KqueueError
+from kqueue.base.errors import CoordinatorLoadInProgress, GroupMaxSizeReached, KqueueError, NotCoordinator
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork, run_slice
@@ -114,6 +114,8 @@ class Subscriptions:
                 parts.append(self._queue.submit(group.group_id, partial(self._put_targets, group=group, target=part)))
                 yield None
             self._queue.submit(group.group_id, lambda changes: self._finish(changes, group, target.epoch, parts))
+        except (NotCoordinator, CoordinatorLoadInProgress):  # another broker assigns
+            group.is_assigning = False
         except KqueueError as error:
             self._note_failure(group, epoch, error)
             group.is_assigning = False
@@ -200,7 +202,8 @@ class Subscriptions:
             found: dict[str, frozenset[str]] = {}
             for pattern in list(group.patterns):
                 found[pattern] = yield from matching_topics(pattern, names)
-            self._queue.submit(group.group_id, lambda changes: self._apply_patterns(changes, group, found, version))
+            apply = partial(self._apply_patterns, group=group, found=found, version=version)
+            self._queue.submit_late(group.group_id, apply)
         except KqueueError as error:
             logger.error("group %r: its patterns can't be matched: %s", group.group_id, error)
         finally:

@@ -11,7 +11,7 @@ from kqueue.groups.log.group_log import Done, GroupLog, GroupRecords, Transactio
 
 
 class GroupWriter(CoordinatorPartitions):
-    """Belongs to the owner thread. Knows which partitions of the log were not read."""
+    """Belongs to the owner thread. Knows which partitions of the log are served here."""
 
     def __init__(self, log: GroupLog) -> None:
         super().__init__("group", lambda: log.partition_count)
@@ -24,12 +24,13 @@ class GroupWriter(CoordinatorPartitions):
     def append(
         self, group_id: str, batch: GroupRecords, done: Done, producer: TransactionalProducer | None = None
     ) -> None:
-        """Append records of one group; see `GroupLog.append`."""
-        self._log.append(self.partition_of(group_id), batch, done, producer)
+        """Append records of one group; see `GroupLog.append`, `CoordinatorPartitions.write`."""
+        partition = self.partition_of(group_id)
+        self.write(partition, lambda settle: self._log.append(partition, batch, settle, producer), done)
 
     def append_to(self, partition: int, batch: GroupRecords, done: Done) -> None:
-        """Append records of several groups that one partition keeps; see `GroupLog.append`."""
-        self._log.append(partition, batch, done)
+        """Append records of several groups that one partition keeps; see `append`."""
+        self.write(partition, lambda settle: self._log.append(partition, batch, settle), done)
 
     def save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
         """Append a group's generation with these assignments (member id -> assignment)."""

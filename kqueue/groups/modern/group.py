@@ -104,6 +104,13 @@ class ModernGroup(ABC, Generic[M]):
         self._limits.member_bytes -= self.member_bytes
         self.member_bytes = 0
 
+    def stop_timers(self) -> None:
+        """Stop all timers, of a group that is removed from memory."""
+        for timers in self.deadlines:
+            for timer in timers.values():
+                timer.clear()
+            timers.clear()
+
     def _count_bytes(self, size: int) -> None:
         self.member_bytes += size
         self._limits.member_bytes += size

@@ -6,6 +6,7 @@ and a thousand members that join at once cost a few appends.
 
 Crash: an append that was not committed is as if its steps had not run; no client was answered.
 Failed append: the changes are taken back, and every step in it fails.
+Partition left: the append fails, and so do the steps that wait; none of them runs.
 """
 
 from __future__ import annotations
@@ -60,10 +61,16 @@ class WriteQueue:
             waiting.append(_Queued(step, promise))
         return promise
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether a partition of the log is loading."""
-        return self._writer.is_loading
+    def submit_late(self, group_id: str, step: Step[None]) -> None:
+        """Run a step that nobody waits for, such as a timer's: `submit`, unless the group is not
+        served here any more.
+        """
+        if self.is_served(group_id):
+            self.submit(group_id, step)
+
+    def is_served(self, group_id: str) -> bool:
+        """Whether the partition that keeps the group is active."""
+        return self._writer.is_active(self._writer.of(group_id))
 
     def is_idle(self, group_id: str) -> bool:
         """Return whether no append is under way for the group."""
@@ -72,6 +79,11 @@ class WriteQueue:
     def _run(self, group_id: str, steps: deque[_Queued]) -> None:
         """Run steps until there is an append, or none is left."""
         self._waiting[group_id] = steps
+        refusal = self._writer.refusal(self._writer.of(group_id))
+        while steps and refusal is not None:
+            promise = steps.popleft().promise
+            promise.fail(refusal)
+            self._wake(promise)
         while steps:
             changes = Changes()
             answers: list[tuple[Promise[Any], Any]] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
-from kqueue.base.coordinators import coordinator_error
+from kqueue.base.coordinators import CoordinatorState, coordinator_error
 from kqueue.base.errors import (
     InvalidCommitOffsetSize,
     KqueueError,
@@ -189,7 +189,7 @@ class OffsetManager:
         The transaction ends with the call; offsets stay pending until their step. A producer's next
         transaction and later commits may begin before the last step.
         """
-        if self._writer.is_partition_loading(partition):
+        if self._writer.state(partition) is CoordinatorState.LOADING:
             # the replay may have passed the place of the marker
             self._ended_while_loading.setdefault(partition, []).append((producer_id, committed))
             return self._store_completed(iter(()))
@@ -201,8 +201,19 @@ class OffsetManager:
 
         One whose marker the replay has read has nothing pending any more.
         """
-        for producer_id, committed in self._ended_while_loading.pop(partition, ()):
-            yield from self.complete_transaction(partition, producer_id, committed=committed)
+        works = [
+            self.complete_transaction(partition, producer_id, committed=committed)
+            for producer_id, committed in self._ended_while_loading.pop(partition, ())
+        ]
+        return self._run_all(works)
+
+    def _run_all(self, works: Iterable[SlicedWork[None]]) -> SlicedWork[None]:
+        for work in works:
+            yield from work
+
+    def forget_ended_while_loading(self, partition: int) -> None:
+        """Forget those of a load that was broken off: the next one reads their markers."""
+        self._ended_while_loading.pop(partition, None)
 
     def _store_completed(self, completed: Iterator[CompletedOffset]) -> SlicedWork[None]:
         for offset in completed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.group import Group
 from kqueue.groups.limits import GroupLimits, offsets_bytes
 from kqueue.groups.log.records import CommittedOffset
@@ -77,6 +78,12 @@ class OffsetStore:
             del topics[topic]
         if not topics:
             del self._committed[group_id]
+
+    def drop(self, group_id: str) -> SlicedWork[None]:
+        """Remove all offsets of a group from memory, in steps; no write may be under way."""
+        for key in self.keys(group_id):
+            self.remove(group_id, *key)
+            yield None
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, int]]:
         """Yield group id, partition and offset of all committed offsets of a topic."""

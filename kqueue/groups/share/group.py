@@ -59,6 +59,8 @@ class ShareGroup:
         self.targets: dict[str, Assignment] = {}
         self.state_partitions = StatePartitions()
         self.sessions: dict[str, LazyTimer] = {}
+        self.retry: LazyTimer | None = None
+        """When the states of `state_partitions.initializing` are asked for again."""
         self.topics_version = -1
         self.member_bytes = 0
         self.is_dead = False
@@ -169,6 +171,14 @@ class ShareGroup:
         """Subtract a removed group from the limits."""
         self._limits.member_bytes -= self.member_bytes
         self.member_bytes = 0
+
+    def stop_timers(self) -> None:
+        """Stop all timers, of a group that is removed from memory."""
+        for session in self.sessions.values():
+            session.clear()
+        self.sessions.clear()
+        if self.retry is not None:
+            self.retry.clear()
 
     def _key(self, type: int, member_id: str = "") -> bytes:
         return records.key(type, self.group_id, member_id)

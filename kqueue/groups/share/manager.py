@@ -46,6 +46,8 @@ from kqueue.groups.share.member import (
 from kqueue.groups.share.simple_assignor import assign
 
 logger = logging.getLogger("kqueue.groups")
+RETRY_MS = 1000
+"""After this time the share coordinator is asked again for states that it could not write."""
 Partitions = Mapping[bytes, StateTopic]
 
 
@@ -108,10 +110,14 @@ class ShareGroupManager:
         return self._queue.submit(group_id, lambda changes: self._describe(group_id))
 
     def resume(self, group: ShareGroup) -> None:
-        """Go on with a group that was read from the log."""
+        """Start the timers of a group that was read from the log."""
         for member_id in group.members:
             self._extend_session(group, member_id)
-        self._initialize(group)
+
+    def initialize_states(self, group: ShareGroup) -> None:
+        """Go on with the states of a group that was read from the log and is served now."""
+        if self.find(group.group_id) is group:
+            self._initialize(group)
 
     # --- heartbeats
 
@@ -255,13 +261,20 @@ class ShareGroupManager:
 
         def done(error: KqueueError | None) -> None:
             group.is_initializing = False
+            if self.find(group.group_id) is not group:
+                return
             if error is not None:
                 logger.warning("share partitions of group %.100r have no state yet: %s", group.group_id, error)
-                self._timers.at(self._clock.monotonic_ms() + 1000, lambda: self._initialize(group))
-            elif self.find(group.group_id) is group:
-                self._queue.submit(group.group_id, lambda changes: self._initialized(changes, group, pending))
+                self._retry(group)
+            else:
+                self._queue.submit_late(group.group_id, lambda changes: self._initialized(changes, group, pending))
 
         self.states.initialize(group.group_id, pending, group.epoch, done)
+
+    def _retry(self, group: ShareGroup) -> None:
+        if group.retry is None:
+            group.retry = LazyTimer(self._timers, lambda: self._initialize(group))
+        group.retry.set(self._clock.monotonic_ms() + RETRY_MS)
 
     def _initialized(self, changes: Changes, group: ShareGroup, partitions: Partitions) -> None:
         if self.find(group.group_id) is not group or group.is_dead:
@@ -368,7 +381,7 @@ class ShareGroupManager:
                 changes.add_unlogged(lambda: self._extend_session(group, member_id))
                 self._remove(changes, group, member_id)
 
-        self._queue.submit(group.group_id, step)
+        self._queue.submit_late(group.group_id, step)
 
     # --- tools
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from kqueue.base.errors import GroupMaxSizeReached, KqueueError
+from kqueue.base.errors import CoordinatorLoadInProgress, GroupMaxSizeReached, KqueueError, NotCoordinator
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork, run_slice
@@ -125,7 +125,7 @@ class StreamsAssignments:
 
     def _end_delay(self, group: StreamsGroup) -> None:
         if self._groups.get(group.group_id) is group and not group.is_dead:
-            self._queue.submit(group.group_id, lambda changes: self._assign_delayed(changes, group))
+            self._queue.submit_late(group.group_id, lambda changes: self._assign_delayed(changes, group))
 
     def _assign_delayed(self, changes: Changes, group: StreamsGroup) -> None:
         is_known = self._groups.get(group.group_id) is group and group.configured is not None
@@ -165,6 +165,8 @@ class StreamsAssignments:
                 parts.append(self._queue.submit(group.group_id, partial(self._put_targets, group=group, target=part)))
                 yield None
             self._queue.submit(group.group_id, lambda changes: self._finish(changes, group, target.epoch, parts))
+        except (NotCoordinator, CoordinatorLoadInProgress):  # another broker assigns
+            group.is_assigning = False
         except KqueueError as error:
             logger.error("group %r keeps its assignment: %s", group.group_id, error)
             group.is_assigning = False

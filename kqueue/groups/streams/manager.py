@@ -180,6 +180,7 @@ class StreamsGroupManager:
         self._groups[group_id] = created
 
         def undo() -> None:
+            created.stop_timers()
             if group is None:
                 del self._groups[group_id]
             else:
@@ -284,7 +285,7 @@ class StreamsGroupManager:
     def _expire_session(self, group: StreamsGroup, member_id: str) -> None:
         """Remove a member that was silent too long."""
         if self.find(group.group_id) is group and member_id in group.members:
-            self._queue.submit(group.group_id, lambda changes: self._fence_silent(changes, group, member_id))
+            self._queue.submit_late(group.group_id, lambda changes: self._fence_silent(changes, group, member_id))
 
     def _fence_silent(self, changes: Changes, group: StreamsGroup, member_id: str) -> None:
         is_silent = member_id in group.members and member_id not in group.sessions
@@ -295,7 +296,7 @@ class StreamsGroupManager:
         """Remove a member that did not revoke in time."""
         member = group.members.get(member_id)
         if member is not None and must_revoke(member.current, epoch):
-            self._queue.submit(group.group_id, lambda changes: self._fence_slow(changes, group, member_id, epoch))
+            self._queue.submit_late(group.group_id, lambda changes: self._fence_slow(changes, group, member_id, epoch))
 
     def _fence_slow(self, changes: Changes, group: StreamsGroup, member_id: str, epoch: int) -> None:
         member = group.members.get(member_id)

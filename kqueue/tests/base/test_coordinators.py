@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base import errors
-from kqueue.base.coordinators import CoordinatorPartitions, coordinator_error, coordinator_partition
+from kqueue.base.coordinators import (
+    CoordinatorPartitions,
+    Done,
+    PartitionedTable,
+    coordinator_error,
+    coordinator_partition,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +67,73 @@ def test_ids_of_partitions_that_were_not_read_are_refused() -> None:
     assert not partitions.is_loading
     with pytest.raises(errors.NotCoordinator, match="group 'a' can't be read: damaged"):
         partitions.check_readable("a")
+
+
+def test_a_partition_is_served_between_its_load_and_its_leave() -> None:
+    partitions = CoordinatorPartitions("group", lambda: 50)
+    partitions.require_load()
+    states = [partitions.state(47)]
+    for change in (
+        partitions.mark_loading,
+        partitions.mark_loaded,
+        partitions.mark_left,
+        partitions.mark_loading,
+        lambda partition: partitions.mark_unreadable(partition, "damaged"),
+        partitions.mark_left,
+    ):
+        change(47)
+        states.append(partitions.state(47))
+        assert partitions.version(47) == len(states) - 1
+    assert [state.value for state in states] == [
+        *("not here", "loading", "active", "not here", "loading", "unreadable", "not here")
+    ]
+    assert not partitions.is_active(46)
+
+
+def test_writes_of_a_partition_that_leaves_fail_once() -> None:
+    partitions = CoordinatorPartitions("group", lambda: 50)
+    settles: list[Done] = []
+    outcomes: list[tuple[int, errors.KqueueError | None]] = []
+    for number, partition in enumerate((47, 46, 47)):
+        partitions.write(partition, settles.append, lambda error, number=number: outcomes.append((number, error)))  # type: ignore[misc]
+    settles[2](None)
+    partitions.mark_left(47)
+    assert partitions.write_count == 1
+    assert outcomes[0] == (2, None)
+    assert [(number, type(error)) for number, error in outcomes[1:]] == [(0, errors.NotCoordinator)]
+    partitions.mark_loaded(47)
+    settles[0](None)
+    settles[1](None)
+    assert outcomes[2:] == [(1, None)]
+    assert partitions.write_count == 0
+
+
+@pytest.mark.parametrize("state", ["not here", "loading", "unreadable"])
+def test_nothing_is_written_to_a_partition_that_is_not_served(state: str) -> None:
+    partitions = CoordinatorPartitions("group", lambda: 50)
+    marks = {
+        "not here": partitions.mark_left,
+        "loading": partitions.mark_loading,
+        "unreadable": lambda partition: partitions.mark_unreadable(partition, "damaged"),
+    }
+    marks[state](47)
+    outcomes: list[errors.KqueueError | None] = []
+    partitions.write(47, lambda settle: pytest.fail("it was appended"), outcomes.append)
+    expected = errors.CoordinatorLoadInProgress if state == "loading" else errors.NotCoordinator
+    assert [type(error) for error in outcomes] == [expected]
+    assert type(coordinator_error(outcomes[0] or errors.KqueueError())) is expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans())))
+def test_a_table_knows_the_keys_of_each_partition(steps: list[tuple[int, bool]]) -> None:
+    table: PartitionedTable[int, str] = PartitionedTable(lambda key: key % 3)
+    model: dict[int, str] = {}
+    for key, is_put in steps:
+        if is_put:
+            table[key] = model[key] = str(key)
+        else:
+            assert table.pop(key, None) == model.pop(key, None)
+    assert dict(table) == model
+    assert table.get(99) is None
+    for partition in range(3):
+        assert table.keys_of(partition) == [key for key in model if key % 3 == partition]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.coordinators import coordinator_partition
-from kqueue.base.errors import KqueueError, MemberIdRequired
+from kqueue.base.errors import KqueueError, MemberIdRequired, NotLeader
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Config
 from kqueue.base.sliced_task import run_to_end
@@ -100,6 +100,25 @@ class HeldLog:
             for entry in partition
             if not isinstance(entry, TransactionalRecord | EndMarker)
         )
+
+
+def leave_and_return(world: World, survive: int = 0) -> None:
+    """Another broker coordinates all groups for a while; nothing is written there.
+
+    Args: survive: so many of the writes under way are in the log then, the others are lost.
+    """
+    held, world.log.held = world.log.held, []
+    for partition in range(world.log.partition_count):
+        run_to_end(world.groups.unload(partition))
+    assert not world.groups._groups
+    assert (world.groups.limits.member_bytes, world.groups.limits.offset_bytes) == (0, 0)
+    for partition, entries, _ in held[:survive]:
+        world.log.partitions[partition].extend(entries)
+    for number, (*_, done) in enumerate(held):
+        done(None if number < survive else NotLeader("moved"))
+    for partition, log_entries in enumerate(world.log.partitions):
+        world.groups.begin_loading(partition)
+        run_to_end(world.groups.load(partition, iter(log_entries)))
 
 
 class FakeTopics:

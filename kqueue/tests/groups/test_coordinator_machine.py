@@ -19,7 +19,7 @@ from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
-from kqueue.tests.groups.support import RANGE, World
+from kqueue.tests.groups.support import RANGE, World, leave_and_return
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
 INSTANCES = st.sampled_from([None, None, "i", "j"])
@@ -270,6 +270,19 @@ class Coordination(RuleBasedStateMachine):
         self.deletions.clear()
         for client in self.clients:
             client.join = client.sync = client.joined_before = None
+
+    @rule()
+    def move(self) -> None:
+        """Another broker leads the log for a while: who waits is answered."""
+        self.note_durable()
+        leave_and_return(self.world)
+        assert all(promise.done for promise in self.waited)
+        self.generations.clear()
+        self.commits.clear()
+        self.deletions.clear()
+        for client in self.clients:
+            client.joined_before = None
+        self.answers_are_read()
 
     # --- what must hold
 

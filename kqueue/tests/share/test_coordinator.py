@@ -10,6 +10,7 @@ from kqueue.base.errors import (
     KqueueError,
     MalformedMessage,
     NotCoordinator,
+    NotLeader,
     PolicyViolation,
     StorageFailed,
 )
@@ -212,3 +213,85 @@ def test_an_old_snapshot_is_repeated() -> None:
     run_to_end(coordinator.prune())
     assert coordinator.log.start > COLD_LAG_MIN - 10
     assert len(Coordinator(coordinator.log)) == 2
+
+
+# --- another broker leads the log
+
+
+def returned(coordinator: Coordinator) -> None:
+    coordinator.begin_loading(0)
+    run_to_end(coordinator.load(0, iter(coordinator.log.entries)))
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_a_partition_that_leaves_fails_the_changes_that_wait(is_durable: bool) -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.log.hold = True
+    for offset in range(400):
+        coordinator.accept(offset)
+    coordinator.begin(OTHER)
+    coordinator.answers.clear()
+    work = coordinator.unload(0)
+    assert [type(error) for error in coordinator.answers] == [NotCoordinator] * 401
+    with pytest.raises(NotCoordinator, match="not the coordinator"):
+        coordinator.read(KEY)
+    with pytest.raises(NotCoordinator):
+        coordinator.begin()
+    run_to_end(work)
+    assert len(coordinator) == 0
+    if not is_durable:
+        coordinator.log.broken = NotLeader("moved")
+    coordinator.log.release()
+    coordinator.log.hold, coordinator.log.broken = False, None
+    assert coordinator.kinds() == ("sus" if is_durable else "s"), "the others were not appended"
+    assert len(coordinator) == 0
+    returned(coordinator)
+    again = Coordinator(coordinator.log)
+    assert [coordinator.read(key) for key in (KEY, OTHER)] == [again.read(key) for key in (KEY, OTHER)]
+    coordinator.accept(9)
+    assert coordinator.answers[-1] is None
+
+
+def test_a_load_that_is_broken_off_changes_nothing() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.accept(1)
+    state = coordinator.read(KEY)
+    run_to_end(coordinator.unload(0))
+    coordinator.begin_loading(0)
+    broken_off = coordinator.load(0, iter(coordinator.log.entries))
+    next(broken_off)
+    broken_off.close()
+    run_to_end(coordinator.unload(0))
+    assert len(coordinator) == 0
+    returned(coordinator)
+    assert coordinator.read(KEY) == state
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_pruning_spares_a_partition_that_leaves_or_comes_meanwhile(steps: int) -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.delete(KEY, coordinator.answers.append)
+    coordinator.begin(OTHER)
+    run_to_end(coordinator.unload(0))
+    pruning = coordinator.prune()
+    for step in range(steps):
+        if step == steps - 1:
+            returned(coordinator)
+        next(pruning, None)
+    run_to_end(coordinator.unload(0))
+    returned(coordinator)
+    for _ in pruning:
+        pass
+    assert Coordinator(coordinator.log).read(OTHER) == coordinator.read(OTHER) is not None
+
+
+def test_nothing_is_served_before_it_was_loaded_where_there_are_other_brokers() -> None:
+    coordinator = Coordinator()
+    coordinator.require_load()
+    with pytest.raises(NotCoordinator):
+        coordinator.read(KEY)
+    returned(coordinator)
+    assert coordinator.read(KEY) is None

@@ -100,7 +100,9 @@ class World:
             Config(CATALOG, self.settings),
             self.clock,
             self.timers,
-            Surroundings(self.log, self.markers, self.ids, lambda: self.version, lambda: 7, self.woken.append),
+            Surroundings(
+                self.log, self.markers, self.ids, lambda: self.version, lambda partition: 7, self.woken.append
+            ),
         )
         for partition, log_records in enumerate(self.log.partitions):
             run_to_end(self.transactions.load(partition, iter(log_records)))

@@ -13,8 +13,9 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kqueue.base.errors import KqueueError, StorageFailed
+from kqueue.base.errors import KqueueError, NotLeader, StorageFailed
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import run_to_end
 from kqueue.tests.groups.support import HeldLog
 from kqueue.tests.transactions.support import P0, P1, P2, CountedIds, HeldMarkers, World
 from kqueue.transactions import records
@@ -199,6 +200,26 @@ class Transactions(RuleBasedStateMachine):
                 if what == "init":
                     self.forget(producer, before)
         self.replace(self.world.restarted())
+
+    @rule(survive=st.integers(0, 3))
+    def move(self, survive: int) -> None:
+        """Another broker leads the log for a while: who waits is answered."""
+        log, markers, transactions = self.world.log, self.world.markers, self.world.transactions
+        (held, log.held), (marked, markers.held) = (log.held, []), (markers.held, [])
+        for partition in range(log.partition_count):
+            run_to_end(transactions.unload(partition))
+        assert (len(transactions._store), transactions._store._partitions_held) == (0, 0)
+        for partition, batch, _ in held[:survive]:
+            log.partitions[partition].extend(batch)
+        for number, (*_, done) in enumerate(held):
+            done(None if number < survive else NotLeader("moved"))
+        for marker, written in marked:
+            written(dict.fromkeys(marker.partitions, NotLeader("moved")))
+        assert self.ids.held or all(producer.call is None or producer.call[1].done for producer in self.producers)
+        self.collect()
+        for partition, log_records in enumerate(log.partitions):
+            transactions.begin_loading(partition)
+            run_to_end(transactions.load(partition, iter(log_records)))  # type: ignore[arg-type]
 
     def forget(self, producer: Producer, before: ProducerIdAndEpoch | None) -> None:
         """The answer was lost: the producer goes on with what it had before."""

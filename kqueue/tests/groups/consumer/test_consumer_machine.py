@@ -15,7 +15,7 @@ from kqueue.base.errors import FencedInstanceId, FencedMemberEpoch, GroupIdNotFo
 from kqueue.base.promise import Promise
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import HeartbeatResult
-from kqueue.tests.groups.support import World
+from kqueue.tests.groups.support import World, leave_and_return
 
 FENCED = (FencedMemberEpoch, UnknownMember, FencedInstanceId, GroupIdNotFound)
 PICK = st.integers(0, 100)
@@ -163,6 +163,13 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.world = self.world.restarted(group_consumer_assignment_interval_ms=100)
         for client in self.clients:
             client.answer = None
+
+    @rule(survive=st.integers(0, 3))
+    def move(self, survive: int) -> None:
+        """Another broker leads the log for a while."""
+        leave_and_return(self.world, survive)
+        assert all(client.answer is None or client.answer.done for client in self.clients)
+        self.read_answers()
 
     # --- what must hold
 

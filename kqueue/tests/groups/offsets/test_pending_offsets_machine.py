@@ -24,6 +24,7 @@ from kqueue.tests.groups.support import (
     commit_transactional,
     committed_offsets,
     end_transaction,
+    leave_and_return,
 )
 
 GROUPS = ("g", "h")
@@ -160,6 +161,12 @@ class OffsetsInTransactions(RuleBasedStateMachine):
         """What is not flushed is lost, and so are its responses."""
         self.world = self.world.restarted(offsets_retention_minutes=RETENTION_MINUTES)
         self.promises.clear()
+
+    @rule(survive=st.integers(0, 3))
+    def move(self, survive: int) -> None:
+        """Another broker leads the log for a while."""
+        leave_and_return(self.world, survive)
+        assert all(promise.done for promise in self.promises)
 
     # --- what must hold
 

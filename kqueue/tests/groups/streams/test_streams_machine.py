@@ -17,6 +17,7 @@ from kqueue.base.promise import Promise
 from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import StreamsHeartbeatResult, SubtopologyRole, TaskRole
 from kqueue.tests.groups.streams.applications import COUNT, make_topics, new_world, start
+from kqueue.tests.groups.support import leave_and_return
 
 PICK = st.integers(0, 100)
 SETTINGS = {"group_streams_assignment_interval_ms": 100, "group_streams_initial_rebalance_delay_ms": 200}
@@ -171,6 +172,13 @@ class StreamsGroups(RuleBasedStateMachine):
         self.world.settings.update(configs)
         for client in self.clients:
             client.answer = None
+
+    @rule(survive=st.integers(0, 3))
+    def move(self, survive: int) -> None:
+        """Another broker leads the log for a while."""
+        leave_and_return(self.world, survive)
+        assert all(client.answer is None or client.answer.done for client in self.clients)
+        self.read_answers()
 
     # --- what must hold
 
