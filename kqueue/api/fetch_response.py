@@ -128,6 +128,9 @@ class FetchResponseBuilder:
             data.log_start_offset = partition.log_start_offset
         if partition is not None and code in LEADER_HINT_CODES and self._context.api_version >= VERSION_LEADER_HINTS:
             data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            node_id, host, port, rack = self._context.this_node()
-            self._response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
+            leader = self._context.broker_address(partition.leader)
+            known = {node.node_id for node in self._response.node_endpoints}
+            if leader is not None and leader.id not in known:
+                id, host, port, rack = leader
+                self._response.node_endpoints.append(NodeEndpoint(node_id=id, host=host, port=port, rack=rack))
         return data

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kqueue.api.cluster_view import BrokerAddress, ClusterView, address_of
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
@@ -54,14 +55,15 @@ class RequestContext:
             noted: Any = self.connection
             noted.client_software = (name[:SUBJECT_LENGTH_MAX], version[:SUBJECT_LENGTH_MAX])
 
-    def endpoint(self) -> tuple[str, int]:
-        """Return the host and port advertised to clients of this listener."""
-        return self.broker.endpoints(self.listener)
+    def cluster_view(self) -> ClusterView:
+        """Return brokers and partitions as clients of this listener see them."""
+        return ClusterView(self.broker.cluster, self.listener)
 
-    def this_node(self) -> tuple[int, str, int, str | None]:
-        """Return node id, host, port and rack of this broker for clients of this listener."""
-        host, port = self.endpoint()
-        return self.broker.node_id, host, port, self.broker.rack
+    def broker_address(self, node_id: int) -> BrokerAddress | None:
+        """Return where clients of this listener reach a broker; None: they can't."""
+        cluster = self.broker.cluster
+        broker = cluster.find(node_id)
+        return None if broker is None else address_of(cluster, broker, self.listener)
 
     def change_deadline_ms(self, timeout_ms: int) -> float:
         """Return when a request that changes something times out, on the monotonic clock.

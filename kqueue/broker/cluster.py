@@ -32,6 +32,11 @@ class Cluster(Protocol):
         """The node id of the controller; `NO_LEADER`: none is known."""
         ...
 
+    @property
+    def controller_epoch(self) -> int:
+        """The epoch of the controller's term; of a single broker 0."""
+        ...
+
     def brokers(self) -> list[BrokerRegistration]:
         """Return the brokers that are not fenced, by id."""
         ...
@@ -66,6 +71,7 @@ class SingleBroker:
     """
 
     is_alone = True
+    controller_epoch = 0
 
     def __init__(
         self,
@@ -113,6 +119,7 @@ class ClusterBrokers:
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.controller_id = NO_LEADER
+        self.controller_epoch = 0
         self._brokers: dict[int, BrokerRegistration] = {}
         self._observers: list[BrokerChanged] = []
 

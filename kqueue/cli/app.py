@@ -28,7 +28,9 @@ COMMANDS = {
     "transactions": LazyCommand(
         "kqueue.cli.transactions:transactions", "List, describe and abort transactions; find those that hang."
     ),
-    "cluster": LazyCommand("kqueue.cli.cluster:cluster", "Show a cluster's id, brokers and API versions."),
+    "cluster": LazyCommand(
+        "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
+    ),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
     "pipeline": LazyCommand(
         "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."

@@ -1,4 +1,4 @@
-"""`kqueue cluster`: id, brokers, features, quorum and API versions of a cluster."""
+"""`kqueue cluster`: id, brokers, features, quorum and API versions; commands about replicas."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.api.api_table import HEAD, api_rows
+from kqueue.cli.cluster_state import brokers, describe
 from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require, require_client
+from kqueue.cli.elect_leaders import elect, unregister
 from kqueue.cli.output import columns, output_option, print_json, table_console
+from kqueue.cli.reassign import reassign
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 
 if TYPE_CHECKING:
@@ -22,12 +25,20 @@ VERSION_FEATURES = 3
 
 @click.group()
 def cluster() -> None:
-    """Show a cluster's id, controller, brokers and features, and which APIs kqueue serves.
+    """Show a cluster's brokers, replicas and features; move partitions and elect their leaders.
 
     \b
       kqueue cluster info
+      kqueue cluster describe
+      kqueue cluster brokers
+      kqueue cluster elect --all
+      kqueue cluster reassign run plan.json --wait
       kqueue cluster apis
     """
+
+
+for _command in (describe, brokers, elect, reassign, unregister):
+    cluster.add_command(_command)
 
 
 @cluster.command()
@@ -50,7 +61,7 @@ def info(as_json: bool, bootstrap: str) -> None:
         served = versions[metadata.controller if metadata.controller in versions else min(versions)].api_versions
         features = _features(client, served)
         quorum = _quorum(client, served)
-    brokers = [
+    shown = [
         {
             "id": id,
             "host": node.host,
@@ -70,7 +81,7 @@ def info(as_json: bool, bootstrap: str) -> None:
             {
                 "cluster_id": metadata.cluster_id,
                 "controller": metadata.controller,
-                "brokers": brokers,
+                "brokers": shown,
                 "features": features,
                 "quorum": quorum,
                 "apis": apis,
@@ -78,7 +89,7 @@ def info(as_json: bool, bootstrap: str) -> None:
         )
     else:
         click.echo(f"Cluster {metadata.cluster_id or 'without an id'}\n")
-        _print_brokers(brokers)
+        _print_brokers(shown)
         _print_features(features, quorum)
         _print_apis(apis)
 

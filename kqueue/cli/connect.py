@@ -173,6 +173,11 @@ def explain_code(code: int, message: str | None = None) -> str:
     return explain(for_code(code), message)
 
 
+def print_error(name: str, reason: str) -> None:
+    """Print one line on standard error; the broker's message may already name the topic."""
+    click.echo(f"Error: {reason}" if f"topic {name!r}" in reason else f"Error: {name}: {reason}", err=True)
+
+
 def _words(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 300 else f"{text[:297]}..."

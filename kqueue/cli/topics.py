@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.base.names import uuid_text
 from kqueue.base.text import counted
-from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values
+from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values, print_error
 from kqueue.cli.output import output_option, print_json
+from kqueue.cli.topic_description import describe, head_of, name_of
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-Topic = dict[str, Any]
 UNKNOWN_TOPIC = 3
 ALREADY_EXISTS = 36
 TO_THE_END = -1
 LATEST = -1
-BACKLOG = "kqueue.backlog"
 _REFUSED_DELETION = {
     "OffsetOutOfRangeError": "the partition ends before that offset",
     "PolicyViolationError": "the topic keeps the last record of each key (cleanup.policy=compact); none can be deleted",
     "InvalidTopicError": "the topic is the broker's own",
 }
-_ELR_LISTS = ("eligible_leader_replicas", "last_known_elr")
-_NODE_LISTS = ("replica_nodes", "isr_nodes", *_ELR_LISTS)
 
 
 @click.group()
@@ -102,7 +97,7 @@ def create(
             click.echo(f"Topic {name} exists already.")
         else:
             refused = True
-            _print_error(name, explain_code(code, result.get("error_message")))
+            print_error(name, explain_code(code, result.get("error_message")))
     _exit_if(refused)
 
 
@@ -114,40 +109,15 @@ def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
     """Print the names of all topics, one per line."""
     with admin(bootstrap) as client:
         described = client.describe_topics()
-    shown = [topic for topic in sorted(described, key=_name) if not (exclude_internal and topic["is_internal"])]
+    shown = [topic for topic in sorted(described, key=name_of) if not (exclude_internal and topic["is_internal"])]
     if as_json:
-        print_json([_head(topic) | {"partitions": len(topic["partitions"])} for topic in shown])
+        print_json([head_of(topic) | {"partitions": len(topic["partitions"])} for topic in shown])
         return
     for topic in shown:
         click.echo(topic["name"])
 
 
-@topics.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@output_option
-@bootstrap_option
-def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
-    """Show a topic's partitions, replicas and settings.
-
-    The format is that of kafka-topics. Without a name the command shows all topics.
-
-    Of a topic with a bound on its unread backlog (kqueue.backlog.messages.max,
-    kqueue.backlog.bytes.max) it also shows the backlog, the slowest group, and what producers get:
-    open, refusing or slowing.
-    """
-    with admin(bootstrap) as client:
-        described = sorted(client.describe_topics(list(names) or None), key=_name)
-        existing = [topic for topic in described if topic["error_code"] == 0]
-        _add_eligible_replicas(client, existing)
-        settings = _settings_of(client, [topic["name"] for topic in existing])
-    if as_json:
-        print_json([_as_dict(topic, settings.get(topic["name"], {})) for topic in existing])
-    for topic in () if as_json else existing:
-        click.echo(describe_text(topic, settings.get(topic["name"], {})))
-    for topic in described:
-        if topic["error_code"] != 0:
-            _print_error(topic["name"], explain_code(topic["error_code"]))
-    _exit_if(len(existing) < len(described))
+topics.add_command(describe)
 
 
 @topics.command()
@@ -219,7 +189,7 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
             click.echo(f"Topic {name} does not exist.")
         else:
             refused = True
-            _print_error(name, explain_code(code))
+            print_error(name, explain_code(code))
     _exit_if(refused)
 
 
@@ -263,7 +233,7 @@ def delete_records(
                 response = client.delete_records({partition: _before(client, partition, before_offset)})
             except KafkaError as error:
                 refused = True
-                _print_error(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
+                print_error(f"{name}-{index}", _REFUSED_DELETION.get(type(error).__name__) or explain(error))
             else:
                 click.echo(f"{name}-{index} now starts at offset {response[partition]['low_watermark']}.")
     _exit_if(refused)
@@ -276,140 +246,11 @@ def _before(client: KafkaAdminClient, partition: Any, offset: int | None) -> int
     return max(0, int(client.list_partition_offsets({partition: LATEST})[partition].offset) + offset)
 
 
-def describe_text(topic: Topic, settings: dict[str, str]) -> str:
-    """Format a topic as `kafka-topics --describe` of Kafka 4.3 does.
-
-    ``Elr: N/A`` is for brokers without eligible leader replicas.
-    """
-    partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
-    name = topic["name"]
-    replicas = len(partitions[0]["replica_nodes"]) if partitions else 0
-    backlog = _backlog(settings)
-    configs = ",".join(f"{key}={value}" for key, value in sorted(settings.items()) if key != BACKLOG)
-    head = (
-        f"Topic: {name}\tTopicId: {_id_text(topic)}\tPartitionCount: {len(partitions)}"
-        f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
-    )
-    lines = [head]
-    unread = {} if backlog is None else {one["partition"]: one for one in backlog["partitions"]}
-    if backlog is not None:
-        lines.append(f"\tTopic: {name}\tBacklog: {backlog['state']}\t{_unread_text(backlog)}")
-    for partition in partitions:
-        leader = partition["leader_id"] if partition["leader_id"] >= 0 else "none"
-        nodes, isr, elr, last_elr = (_nodes(partition.get(key)) for key in _NODE_LISTS)
-        lines.append(
-            f"\tTopic: {name}\tPartition: {partition['partition_index']}\tLeader: {leader}\tReplicas: "
-            f"{nodes}\tIsr: {isr}"
-            f"\tElr: {elr}\tLastKnownElr: {last_elr}"
-            + (f"\t{_unread_text(unread[index])}" if (index := partition["partition_index"]) in unread else "")
-        )
-    return "\n".join(lines)
-
-
-def _backlog(settings: dict[str, str]) -> dict[str, Any] | None:
-    value = settings.get(BACKLOG)
-    return None if value is None else dict(json.loads(value))
-
-
-def _unread_text(backlog: dict[str, Any]) -> str:
-    group = backlog["group"] if backlog["group"] is not None else "none"
-    return f"Unread: {backlog['messages']}\tUnreadBytes: {backlog['bytes']}\tSlowestGroup: {group}"
-
-
-def _head(topic: Topic) -> dict[str, object]:
-    return {"name": topic["name"], "id": _id_text(topic), "internal": topic["is_internal"]}
-
-
-def _as_dict(topic: Topic, settings: dict[str, str]) -> dict[str, object]:
-    """Return the content of `describe_text` as JSON values.
-
-    ``elr`` and ``last_known_elr`` are null for brokers without eligible leader replicas.
-    """
-    partitions = [
-        {
-            "partition": partition["partition_index"],
-            "leader": partition["leader_id"] if partition["leader_id"] >= 0 else None,
-            "replicas": partition["replica_nodes"],
-            "isr": partition["isr_nodes"],
-            "elr": partition.get(_ELR_LISTS[0]),
-            "last_known_elr": partition.get(_ELR_LISTS[1]),
-        }
-        for partition in sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
-    ]
-    configs = {key: value for key, value in settings.items() if key != BACKLOG}
-    backlog = _backlog(settings)
-    described = _head(topic) | {"partitions": partitions, "configs": configs}
-    return described if backlog is None else described | {"backlog": backlog}
-
-
 def _partitions_of(client: KafkaAdminClient, name: str) -> list[int]:
     (topic,) = client.describe_topics([name])
     if topic["error_code"] != 0:
         raise click.ClickException(f"{name}: {explain_code(topic['error_code'])}")
     return sorted(partition["partition_index"] for partition in topic["partitions"])
-
-
-def _name(topic: Topic) -> str:
-    return str(topic["name"])
-
-
-def _id_text(topic: Topic) -> str:
-    """Return the topic id as Kafka prints it; brokers before 2.8 have none."""
-    from uuid import UUID
-
-    raw = topic.get("topic_id")
-    return uuid_text(UUID(str(raw)).bytes) if raw else "N/A"
-
-
-def _settings_of(client: KafkaAdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """Return the settings that differ from their defaults, and the backlog, by topic; empty if the
-    broker omits them.
-    """
-    from kafka.admin import ConfigResource, ConfigResourceType
-    from kafka.errors import IncompatibleBrokerVersion
-
-    if not names:
-        return {}
-    try:
-        response = client.describe_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, name) for name in names], config_filter="all"
-        )
-    except IncompatibleBrokerVersion:
-        return {}
-    return {
-        name: {
-            key: row["value"] for key, row in rows.items() if row["config_source"] != "DEFAULT_CONFIG" or key == BACKLOG
-        }
-        for name, rows in response.get("topic", {}).items()
-    }
-
-
-def _add_eligible_replicas(client: KafkaAdminClient, topics: list[Topic]) -> None:
-    """Add each partition's eligible leader replicas, which brokers from Kafka 3.7 on report."""
-    from kafka.errors import IncompatibleBrokerVersion
-
-    known = {
-        (topic["name"], partition["partition_index"]): partition
-        for topic in topics
-        for partition in topic["partitions"]
-    }
-    cursor = None
-    while known:
-        try:
-            response = client.describe_topic_partitions([topic["name"] for topic in topics], cursor=cursor)
-        except IncompatibleBrokerVersion:
-            return
-        for topic in response["topics"]:
-            for row in topic["partitions"]:
-                partition = known.get((topic["name"], row["partition_index"]), {})
-                partition.update({key: row[key] or [] for key in _ELR_LISTS})
-        cursor = response["next_cursor"]
-        if cursor is None:
-            return
-
-
-def _nodes(ids: list[int] | None) -> str:
-    return "N/A" if ids is None else ",".join(map(str, ids))
 
 
 def _grow(client: KafkaAdminClient, name: str, count: int) -> None:
@@ -435,11 +276,6 @@ def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tup
     if outcome != "OK":
         raise click.ClickException(f"{name}: {outcome.rpartition('Error: ')[2] or outcome}")
     click.echo(f"Changed the settings of topic {name}: {', '.join(changes)}.")
-
-
-def _print_error(name: str, reason: str) -> None:
-    """Print one line on standard error; the broker's message may already name the topic."""
-    click.echo(f"Error: {reason}" if f"topic {name!r}" in reason else f"Error: {name}: {reason}", err=True)
 
 
 def _exit_if(refused: bool) -> None:

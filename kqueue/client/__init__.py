@@ -13,7 +13,9 @@ with a result or an error, before its timeout. It does not support group members
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.client.calls.create_topics import NewTopic
+from kqueue.client.calls.describe_cluster import ClusterDescription
 from kqueue.client.calls.describe_groups import GroupDescription, GroupMember, TaskId
+from kqueue.client.calls.elect_leaders import ElectionType
 from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
 from kqueue.client.calls.group_offsets import OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
@@ -21,6 +23,7 @@ from kqueue.client.calls.list_groups import GroupListing
 from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
 from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
+from kqueue.client.calls.reassignments import Reassignment, Refusal
 from kqueue.client.calls.resource_configs import SettingRow
 from kqueue.client.calls.share_group_offsets import ShareOffset
 from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
@@ -37,9 +40,11 @@ __all__ = [
     "AbortedTxn",
     "Client",
     "ClientOptions",
+    "ClusterDescription",
     "ClusterMetadata",
     "ConfigChange",
     "ConfigOperation",
+    "ElectionType",
     "FetchedRecords",
     "GroupDescription",
     "GroupListing",
@@ -52,6 +57,8 @@ __all__ = [
     "ProduceResult",
     "ProducerIdAndEpoch",
     "ProducerState",
+    "Reassignment",
+    "Refusal",
     "ResourceType",
     "SettingRow",
     "ShareOffset",

@@ -33,6 +33,7 @@ from kqueue.client.calls.transactions import (
     TransactionDescription,
     TransactionListing,
 )
+from kqueue.client.cluster_calls import ClusterCalls
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
@@ -47,7 +48,7 @@ R = TypeVar("R")
 PartitionOffsets = Mapping[TopicPartition, int]
 
 
-class Client:
+class Client(ClusterCalls):
     """A blocking client of a Kafka or kqueue cluster. The first call opens the first connection.
 
     Args:

@@ -4,9 +4,11 @@ Versions 0 to 2:
 
     0       cluster id, controller, brokers, authorized operations
     1       endpoint type: brokers or controllers (KIP-919)
-    2       fenced brokers (KIP-1073); there are none here
+    2       fenced brokers, if the request wants them (KIP-1073)
 
-Not emulated: controller endpoints (MISMATCHED_ENDPOINT_TYPE). All operations are authorized.
+Brokers and controller are those of Metadata. All operations are authorized.
+
+Not emulated: controller endpoints (MISMATCHED_ENDPOINT_TYPE).
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ ENDPOINT_CONTROLLERS = 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Return this broker, as controller and only broker."""
+    """Return the brokers that have the client's listener."""
     if request.endpoint_type == ENDPOINT_CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
     if request.endpoint_type != ENDPOINT_BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} is unknown")
-    broker = context.broker
-    host, port = context.endpoint()
+    view = context.cluster_view()
+    addresses = {**view.brokers, **view.fenced} if request.include_fenced_brokers else view.brokers
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        cluster_id=context.broker.cluster_id,
+        controller_id=view.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=id, host=host, port=port, rack=rack, is_fenced=id in view.fenced)
+            for id, host, port, rack in sorted(addresses.values())
+        ],
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_REQUESTED,

@@ -6,9 +6,11 @@ Versions 0 to 2:
     1       times of the last fetch (KIP-836)
     2       directory ids, addresses, error messages (KIP-853)
 
-The metadata store has one writer, this broker: it leads, votes, and has all changes. Offsets count
-the changes of the store. The address is that of the client's own listener. As in Kafka, a request
-must name partition 0 of `__cluster_metadata` and nothing else.
+kqueue's brokers hold no votes: they share a metadata store. The controller is shown as leader and
+only voter, in the epoch of its term, the other brokers as observers; how far each of them has read
+is not known here. Offsets count the changes of the store. A single broker is its own controller.
+Addresses are those of the client's own listener. As in Kafka, a request must name partition 0 of
+`__cluster_metadata` and nothing else.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from kqueue.wire.messages.describe_quorum import (
 VERSIONS = (0, 2)
 VERSION_NODES = 2
 METADATA_PARTITION = 0
+UNKNOWN = -1
 
 
 def handle(
@@ -48,32 +51,41 @@ def handle(
 
 
 def _describe(context: RequestContext) -> DescribeQuorumResponse:
-    broker = context.broker
-    now_ms = int(broker.clock.wall_ms())
+    broker, cluster = context.broker, context.broker.cluster
     end_offset = broker.metadata.end_offset
-    voter = ReplicaState(
-        replica_id=broker.node_id,
-        log_end_offset=end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
+    states = [_state(one.id, one.id == cluster.controller_id, context) for one in cluster.all()]
+    voters = [state for state in states if state.replica_id == cluster.controller_id]
     partition = PartitionDataInResponse(
         partition_index=METADATA_PARTITION,
         error_message=None,
-        leader_id=broker.node_id,
-        leader_epoch=broker.leader_epoch,
+        leader_id=cluster.controller_id,
+        leader_epoch=broker.leader_epoch if cluster.is_alone else cluster.controller_epoch,
         high_watermark=end_offset,
-        current_voters=[voter],
+        current_voters=voters,
+        observers=[state for state in states if state not in voters],
     )
     response = DescribeQuorumResponse(
         error_message=None, topics=[TopicDataInResponse(topic_name=METADATA_TOPIC, partitions=[partition])]
     )
     if context.api_version >= VERSION_NODES:
-        voter.replica_directory_id = parse_uuid(broker.logs.directory_id)
-        host, port = context.endpoint()
-        listener = Listener(name=context.listener, host=host, port=port)
-        response.nodes = [Node(node_id=broker.node_id, listeners=[listener])]
+        view = context.cluster_view()
+        response.nodes = [
+            Node(node_id=id, listeners=[Listener(name=context.listener, host=host, port=port)])
+            for id, host, port, _ in sorted([*view.brokers.values(), *view.fenced.values()])
+        ]
     return response
+
+
+def _state(id: int, is_controller: bool, context: RequestContext) -> ReplicaState:
+    broker = context.broker
+    state = ReplicaState(replica_id=id, log_end_offset=UNKNOWN)
+    if is_controller or id == broker.node_id:
+        now_ms = int(broker.clock.wall_ms())
+        state.log_end_offset = broker.metadata.end_offset
+        state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
+    if id == broker.node_id and context.api_version >= VERSION_NODES:
+        state.replica_directory_id = parse_uuid(broker.logs.directory_id)
+    return state
 
 
 def _refuse(request: DescribeQuorumRequest) -> SlicedWork[DescribeQuorumResponse]:

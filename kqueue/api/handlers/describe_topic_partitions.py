@@ -5,7 +5,8 @@ Version 0: topics in the order of their names; no topic means all. A page holds 
 is where the next page begins.
 
 A cursor before the first partition is refused, and so is one whose topic is not among those named.
-All operations are authorized. Eligible leader replicas are empty: there is one replica.
+The last known leader of a partition without in-sync and eligible replicas is its last known ELR.
+All operations are authorized.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from kqueue.api.authorized_operations import TOPIC_OPERATIONS
+from kqueue.api.cluster_view import ClusterView
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
@@ -23,7 +25,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
-from kqueue.wire.error_codes import ErrorCode
+from kqueue.replication.registrations import NO_LEADER
 from kqueue.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -33,7 +35,6 @@ from kqueue.wire.messages.describe_topic_partitions import (
 )
 
 VERSIONS = (0, 0)
-NO_LEADER = -1
 
 
 def handle(
@@ -59,7 +60,7 @@ def _page(
     request: DescribeTopicPartitionsRequest, context: RequestContext, room: int
 ) -> SlicedWork[DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse()
-    cursor = request.cursor
+    cursor, view = request.cursor, context.cluster_view()
     for name in _names(request, context):
         if room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
@@ -72,7 +73,7 @@ def _page(
             yield None
             continue
         partitions = topic.partitions[start : start + room]
-        rows = yield from collect(_partition, partitions)
+        rows = yield from collect(lambda partition: _partition(partition, view), partitions)
         response.topics.append(_known(topic, rows))
         room -= len(rows)
         if start + len(rows) < len(topic.partitions) and room == 0:
@@ -121,18 +122,17 @@ def _known(
     )
 
 
-def _partition(partition: Partition) -> DescribeTopicPartitionsResponsePartition:
-    leader = [partition.leader]
-    row = DescribeTopicPartitionsResponsePartition(
+def _partition(partition: Partition, view: ClusterView) -> DescribeTopicPartitionsResponsePartition:
+    error, leader, leader_epoch, replicas, isr, offline, registration = view.partition(partition)
+    last = registration.last_known_leader
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=error,
         partition_index=partition.index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=leader,
-        isr_nodes=leader,
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        leader_id=leader,
+        leader_epoch=leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        eligible_leader_replicas=list(registration.elr),
+        last_known_elr=[] if last == NO_LEADER else [last],
+        offline_replicas=offline,
     )
-    if partition.is_offline:
-        row.error_code, row.leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-        row.isr_nodes, row.offline_replicas = [], leader
-    return row

@@ -1,5 +1,8 @@
 """FindCoordinator (key 10): the broker that coordinates a group, a transactional id or a share
-partition; here always this one.
+partition.
+
+A single broker coordinates all. In a cluster it is the leader of the id's partition of the internal
+topic, which is created when it is first needed; COORDINATOR_NOT_AVAILABLE while there is none.
 
 Versions 0 to 6:
 
@@ -17,12 +20,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kqueue.api.cluster_view import BrokerAddress
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext
+from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import InvalidRequest
+from kqueue.base.coordinators import coordinator_partition
+from kqueue.base.errors import CoordinatorNotAvailable, InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)
@@ -34,45 +40,85 @@ TRANSACTION = 1
 SHARE = 2
 SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]{1,10}", re.DOTALL)
 NO_NODE = -1
+CREATION_WAIT_MS = 5_000
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
+"""Internal topic by type of key."""
 
 
 def handle(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
-    """Return this broker for every key of a known type."""
+    """Return the broker for each key, once the internal topic exists. Raises InvalidRequest: keys
+    of this type have no coordinator.
+    """
     if not _has_coordinator(request.key_type, context.api_version):
         return error_response(
             request, context.api_version, InvalidRequest(f"keys of type {request.key_type} have no coordinator here")
         )
-    node_id, (host, port) = context.broker.node_id, context.endpoint()
-    if context.api_version < VERSION_BATCHES:
-        return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
-    return in_slices(
-        context,
-        _coordinators(
-            dict.fromkeys(request.coordinator_keys),
-            Coordinator(node_id=node_id, host=host, port=port),
-            SHARE_KEY if request.key_type == SHARE else None,
-        ),
-    )
+
+    def respond() -> FindCoordinatorResponse | DelayedOperation[FindCoordinatorResponse]:
+        finder = _Finder(request.key_type, context)
+        if context.api_version < VERSION_BATCHES:
+            return finder.find_one(request.key)
+        return in_slices(context, finder.find_all(request.coordinator_keys))
+
+    broker, name = context.broker, TOPICS[request.key_type]
+    if broker.cluster.is_alone or broker.topics.find(name) is not None:
+        return respond()
+    try:
+        promise = broker.topics.create_on_demand(name)
+    except KqueueError as error:
+        refused = CoordinatorNotAvailable(f"topic {name}, which the coordinator needs, can't be created: {error}")
+        return error_response(request, context.api_version, refused)
+    return wait_for(promise, lambda _: respond(), context.deadline_ms(CREATION_WAIT_MS))
 
 
 def _has_coordinator(key_type: int, version: int) -> bool:
     return key_type in (GROUP, TRANSACTION) or (key_type == SHARE and version >= VERSION_SHARE)
 
 
-def _coordinators(
-    keys: Iterable[str], own: Coordinator, pattern: re.Pattern[str] | None
-) -> SlicedWork[FindCoordinatorResponse]:
-    """Return `own` for each key, an error for those that do not match `pattern`."""
+class _Finder:
+    """Finds the coordinators of one request's keys."""
 
-    def one(key: str) -> Coordinator:
-        if pattern is None or pattern.fullmatch(key):
-            return Coordinator(key=key, node_id=own.node_id, host=own.host, port=own.port)
-        return _refused(key, InvalidRequest("a key of type 2 is group:topic id:partition, the topic id in base64"))
+    def __init__(self, key_type: int, context: RequestContext) -> None:
+        self._name = TOPICS[key_type]
+        self._pattern = SHARE_KEY if key_type == SHARE else None
+        self._context = context
+        self._own = context.broker_address(context.broker.node_id) if context.broker.cluster.is_alone else None
+        self._topic = context.broker.topics.find(self._name)
 
-    coordinators = yield from collect(one, keys)
-    return FindCoordinatorResponse(coordinators=coordinators)
+    def find_one(self, key: str) -> FindCoordinatorResponse:
+        """Return the response before batches of keys."""
+        address = self._address(key)
+        if address is None:
+            error = _not_available(self._name)
+            return FindCoordinatorResponse(
+                error_code=code_of(error), error_message=message_of(error), node_id=NO_NODE, port=NO_NODE
+            )
+        return FindCoordinatorResponse(node_id=address.id, host=address.host, port=address.port)
+
+    def find_all(self, keys: Iterable[str]) -> SlicedWork[FindCoordinatorResponse]:
+        """Return the response for several keys, each once."""
+        coordinators = yield from collect(self._coordinator, dict.fromkeys(keys))
+        return FindCoordinatorResponse(coordinators=coordinators)
+
+    def _coordinator(self, key: str) -> Coordinator:
+        if self._pattern is not None and not self._pattern.fullmatch(key):
+            return _refused(key, InvalidRequest("a key of type 2 is group:topic id:partition, the topic id in base64"))
+        address = self._address(key)
+        if address is None:
+            return _refused(key, _not_available(self._name))
+        return Coordinator(key=key, node_id=address.id, host=address.host, port=address.port)
+
+    def _address(self, key: str) -> BrokerAddress | None:
+        if self._own is not None or self._topic is None:
+            return self._own
+        partitions = self._topic.partitions
+        return self._context.broker_address(partitions[coordinator_partition(key, len(partitions))].leader)
+
+
+def _not_available(topic: str) -> CoordinatorNotAvailable:
+    return CoordinatorNotAvailable(f"no broker leads the partition of {topic} that keeps this id now; try again")
 
 
 def error_response(request: FindCoordinatorRequest, version: int, error: BaseException) -> FindCoordinatorResponse:

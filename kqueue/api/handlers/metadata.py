@@ -17,7 +17,9 @@ Versions 0 to 13:
     12      topics by id (KIP-516)
     13      an error of the whole response (KIP-1102)
 
-All operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
+Brokers are those that are not fenced, at the address of the client's own listener. The controller
+is the elected one, or without one this broker: each can do what is asked of a controller. All
+operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kqueue.api.cluster_view import ClusterView
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import collect, in_slices
@@ -48,8 +51,8 @@ from kqueue.wire.messages.metadata import (
 VERSIONS = (0, 13)
 VERSION_AUTO_CREATION_FLAG = 4
 VERSION_IDS = 12  # 10 and 11 have the field, but must not use it
+VERSION_LISTENER_ERRORS = 6  # before, a leader without the client's listener is LEADER_NOT_AVAILABLE
 CREATION_WAIT_MS = 5_000
-NO_LEADER = -1
 
 TopicOutcome = Topic | Promise[Topic] | ErrorCode
 """Errors are not kept: their tracebacks hold the request's frames."""
@@ -125,19 +128,22 @@ def _respond(
     request: MetadataRequest, context: RequestContext, outcomes: Iterable[tuple[MetadataRequestTopic, TopicOutcome]]
 ) -> SlicedWork[MetadataResponse]:
     broker = context.broker
-    host, port = context.endpoint()
+    view = context.cluster_view()
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     topics = []
     for requested, outcome in outcomes:
-        topics.append((yield from _topic_response(requested, outcome, operations)))
+        topics.append((yield from _topic_response(requested, outcome, operations, view, context.api_version)))
         if request.topics is not None and isinstance(outcome, Topic) and not broker.recovery.is_done:
             for partition in outcome.partitions:
                 broker.recovery.hurry(partition.topic, partition.index)
         yield None
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=broker.node_id, host=host, port=port, rack=broker.rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=id, host=host, port=port, rack=rack)
+            for id, host, port, rack in view.brokers.values()
+        ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=view.controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
@@ -146,7 +152,7 @@ def _respond(
 
 
 def _topic_response(
-    requested: MetadataRequestTopic, outcome: TopicOutcome, operations: int
+    requested: MetadataRequestTopic, outcome: TopicOutcome, operations: int, view: ClusterView, version: int
 ) -> SlicedWork[MetadataResponseTopic]:
     if isinstance(outcome, Promise):
         if not outcome.done:
@@ -154,7 +160,7 @@ def _topic_response(
         outcome = code_of(outcome.error) if outcome.error is not None else outcome.result()
     if isinstance(outcome, ErrorCode):
         return _error(requested, outcome)
-    partitions = yield from collect(_partition_response, outcome.partitions)
+    partitions = yield from collect(lambda partition: _partition_response(partition, view, version), outcome.partitions)
     return MetadataResponseTopic(
         name=outcome.name,
         topic_id=outcome.id,
@@ -170,21 +176,20 @@ def _error(requested: MetadataRequestTopic, code: ErrorCode) -> MetadataResponse
     )
 
 
-def _partition_response(partition: Partition) -> MetadataResponsePartition:
-    leader = partition.leader
-    if partition.is_offline:
-        return MetadataResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE,
-            partition_index=partition.index,
-            leader_id=NO_LEADER,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=[leader],
-            offline_replicas=[leader],
-        )
+def _partition_response(partition: Partition, view: ClusterView, version: int) -> MetadataResponsePartition:
+    error, leader, leader_epoch, replicas, isr, offline, _ = view.partition(partition)
+    if error is ErrorCode.LISTENER_NOT_FOUND and version < VERSION_LISTENER_ERRORS:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    if version == 0 and error is ErrorCode.NONE and offline:
+        replicas = [node for node in replicas if node not in offline]
+        isr = [node for node in isr if node not in offline]
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
     return MetadataResponsePartition(
+        error_code=error,
         partition_index=partition.index,
         leader_id=leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=[leader],
-        isr_nodes=[leader],
+        leader_epoch=leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
     )

@@ -376,12 +376,18 @@ class DelayedProduce:
 
     def _not_leader(self, partition: Partition, error: NotLeader) -> PartitionProduceResponse:
         response = partition_error(partition.index, error)
-        if self.context.api_version >= VERSION_LEADER_HINTS:
-            response.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            if not self.response.node_endpoints:
-                node_id, host, port, rack = self.context.this_node()
-                self.response.node_endpoints = [NodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)]
+        self._add_leader_hint(partition, response)
         return response
+
+    def _add_leader_hint(self, partition: Partition, response: PartitionProduceResponse) -> None:
+        if self.context.api_version < VERSION_LEADER_HINTS:
+            return
+        response.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+        leader = self.context.broker_address(partition.leader)
+        known = {node.node_id for node in self.response.node_endpoints}
+        if leader is not None and leader.id not in known:
+            id, host, port, rack = leader
+            self.response.node_endpoints.append(NodeEndpoint(node_id=id, host=host, port=port, rack=rack))
 
     def raise_failure(self) -> None:
         """Raises AnswerNotExpected: a partition failed, and acks=0 has no response to report it."""
@@ -456,6 +462,8 @@ class DelayedProduce:
             return append.partition.is_committed(append.end_offset)
         except KqueueError as error:
             _set_error(append.response, error)
+            if isinstance(error, NotLeader):
+                self._add_leader_hint(append.partition, append.response)
             return True
 
 

@@ -23,7 +23,7 @@ TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 """Commands whose text is as good as a table."""
 WITHOUT = {
     *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),
-    "log-dirs move",
+    *("cluster reassign run", "cluster reassign cancel", "log-dirs move"),
     "transactions abort",
 }
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
@@ -108,7 +108,7 @@ def keys(value: Any) -> Any:
     return [keys(value[0])] if isinstance(value, list) and value and isinstance(value[0], (dict, list)) else None
 
 
-PARTITION = dict.fromkeys(("partition", "leader", "replicas", "isr", "elr", "last_known_elr"))
+PARTITION = dict.fromkeys(("partition", "leader", "replicas", "isr", "elr", "last_known_elr", "adding", "removing"))
 GROUP = dict.fromkeys(("group", "type", "state", "epoch", "assignment_epoch", "assignor", "members"))
 MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pending", "member_id", "host", "client_id"))
 

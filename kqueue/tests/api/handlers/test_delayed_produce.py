@@ -15,9 +15,11 @@ from kqueue.api.slices import SLICE_ITEMS, SLICE_MS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
 from kqueue.broker.partition import Partition
 from kqueue.log.manager import LogManager
+from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -162,6 +164,47 @@ def test_the_current_leader_is_returned_where_the_version_has_a_field(
         assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
     else:
         assert response.node_endpoints == []
+
+
+def test_leaders_of_a_cluster_are_returned_with_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = ClusterClient()
+    replicas = PartitionRegistration((1, 2, 3), (1, 2, 3), 2, leader_epoch=4)
+    client.topic("t", replicas, replicas._replace(leader=3), replicas, replicas._replace(leader=NO_LEADER))
+
+    def refuse(self: Partition, *_: Any, **__: Any) -> None:
+        raise NotLeader("somebody else leads")
+
+    monkeypatch.setattr(Partition, "append", refuse)
+    data = [PartitionProduceData(index=index, records=batch(b"a")) for index in range(4)]
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    response = client.ask(request, 12)
+    leaders = [row.current_leader for row in response.responses[0].partition_responses]
+    assert [(one.leader_id, one.leader_epoch) for one in leaders] == [(2, 4), (3, 4), (2, 4), (-1, 4)]
+    assert [(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints] == [
+        (2, "out2", 9102, "r2"),
+        (3, "out3", 9103, None),
+    ]
+
+
+def test_an_append_whose_leader_moved_before_it_was_committed_returns_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = ClusterClient(ON_DISK)
+    topic = client.topic("t", PartitionRegistration((1, 2), (1, 2), 1))
+    started = client.start(produce_request(client, "t", batch(b"a"), 12), 12, listener=OUTSIDE)
+    assert started.response is None, "its flush is due"
+
+    def moved(self: Partition, offset: int) -> bool:
+        raise NotLeader("somebody else leads now")
+
+    monkeypatch.setattr(Partition, "is_committed", moved)
+    topic.partitions[0].apply(PartitionRegistration((1, 2), (2,), 2, leader_epoch=1, partition_epoch=9))
+    client.sim.broker.purgatory.wake(topic.partitions[0])
+    client.sim.settle()
+    response: Any = started.response
+    (row,) = response.responses[0].partition_responses
+    assert (row.error_code, row.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+    assert [one.host for one in response.node_endpoints] == ["out2"]
 
 
 # --- batches that take long to read

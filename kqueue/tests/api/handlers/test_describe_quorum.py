@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.names import parse_uuid
+from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import NOW_MS, SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_quorum import (
@@ -16,14 +17,18 @@ METADATA = "__cluster_metadata"
 VERSIONS = versions_of("describe_quorum")
 
 
-def ask(client: SimulatedClient, version: int, *wanted: tuple[str, list[int]]) -> DescribeQuorumResponse:
+def request_for(*wanted: tuple[str, list[int]]) -> DescribeQuorumRequest:
     topics = [
         TopicDataInRequest(
             topic_name=topic, partitions=[PartitionDataInRequest(partition_index=index) for index in indexes]
         )
         for topic, indexes in wanted
     ]
-    response: DescribeQuorumResponse = client.ask(DescribeQuorumRequest(topics=topics), version, listener="INSIDE")
+    return DescribeQuorumRequest(topics=topics)
+
+
+def ask(client: SimulatedClient, version: int, *wanted: tuple[str, list[int]]) -> DescribeQuorumResponse:
+    response: DescribeQuorumResponse = client.ask(request_for(*wanted), version, listener="INSIDE")
     assert response.error_code == ErrorCode.NONE
     return response
 
@@ -84,3 +89,29 @@ def test_a_request_for_anything_else_is_refused_as_a_whole(version: int, wanted:
 def test_nothing_is_returned_for_nothing() -> None:
     assert ask(SimulatedClient(), 2).topics == []
     assert [topic.partitions for topic in ask(SimulatedClient(), 2, (METADATA, [])).topics] == [[]]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_controller_of_a_cluster_leads_and_the_others_observe(version: int) -> None:
+    client = ClusterClient()
+    client.cluster.controller_epoch = 5
+    response = client.ask(request_for((METADATA, [0])), version)
+    ((partition,),) = [topic.partitions for topic in response.topics]
+    assert (partition.leader_id, partition.leader_epoch) == (2, 5)
+    (voter,) = partition.current_voters
+    assert (voter.replica_id, voter.log_end_offset) == (2, partition.high_watermark)
+    known = partition.high_watermark
+    assert [(one.replica_id, one.log_end_offset) for one in partition.observers] == [(1, known), (3, -1)]
+    if version >= 2:
+        assert [(node.node_id, node.listeners[0].host) for node in response.nodes] == [
+            (1, "out1"),
+            (2, "out2"),
+            (3, "out3"),
+        ]
+
+
+def test_a_cluster_without_a_controller_has_no_voter() -> None:
+    client = ClusterClient()
+    client.cluster.controller_id = -1
+    ((partition,),) = [topic.partitions for topic in client.ask(request_for((METADATA, [0])), 2).topics]
+    assert (partition.leader_id, partition.current_voters, len(partition.observers)) == (-1, [], 3)

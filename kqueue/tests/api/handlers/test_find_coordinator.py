@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kqueue.api.handlers import find_coordinator
 from kqueue.base.errors import CoordinatorNotAvailable
+from kqueue.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
+from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.group_client import world
 from kqueue.tests.api.harness import versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -76,3 +81,49 @@ def test_an_error_is_reported_for_every_key(version: int) -> None:
     coordinators = response.coordinators if version >= 4 else [response]
     assert {candidate.error_code for candidate in coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert [coordinator.key for coordinator in response.coordinators] == request.coordinator_keys
+
+
+# --- in a cluster
+
+
+def coordinator_client(leaders: Sequence[int]) -> ClusterClient:
+    """Of a cluster whose topic of offsets has these leaders."""
+    client = ClusterClient({"offsets.topic.num.partitions": len(leaders)})
+    client.sim.result(client.sim.broker.topics.create_on_demand(OFFSETS_TOPIC))
+    topic = client.sim.broker.topics.get(OFFSETS_TOPIC)
+    for partition, leader in zip(topic.partitions, leaders, strict=True):
+        partition.apply(PartitionRegistration((1, 2, 3), (1, 2, 3), leader, partition_epoch=1))
+    return client
+
+
+@pytest.mark.parametrize("version", versions_of("find_coordinator"))
+def test_the_leader_of_the_partition_that_keeps_the_id_coordinates(version: int) -> None:
+    client = coordinator_client([3, NO_LEADER, 2])
+    keys = {"a": 1, "b": 2, "c": 0}  # their partitions: hash codes 97, 98, 99
+    for key, index in keys.items():
+        request = FindCoordinatorRequest(key=key) if version < 4 else FindCoordinatorRequest(coordinator_keys=[key])
+        response = client.ask(request, version)
+        found = response if version < 4 else response.coordinators[0]
+        leader = (3, NO_LEADER, 2)[index]
+        if leader == NO_LEADER:
+            assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        else:
+            assert (found.error_code, found.node_id, found.host) == (ErrorCode.NONE, leader, f"out{leader}")
+
+
+def test_the_topic_of_the_coordinator_is_created_when_it_is_needed() -> None:
+    client = ClusterClient({"transaction.state.log.num.partitions": 2})
+    response = client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 6)
+    assert response.coordinators[0].error_code == ErrorCode.NONE
+    assert len(client.sim.broker.topics.get(TRANSACTIONS_TOPIC).partitions) == 2
+    assert client.sim.broker.topics.find(OFFSETS_TOPIC) is None
+
+
+@pytest.mark.parametrize("version", versions_of("find_coordinator"))
+def test_a_topic_that_cannot_be_created_is_no_coordinator(version: int) -> None:
+    client = ClusterClient({"offsets.topic.num.partitions": 9, "kqueue.max.partitions": 1})
+    request = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
+    response = client.ask(request, version)
+    found = response if version < 4 else response.coordinators[0]
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert version == 0 or "kqueue.max.partitions=1" in found.error_message

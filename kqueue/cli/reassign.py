@@ -1,0 +1,205 @@
+"""`kqueue cluster reassign`: move partitions to other brokers, in the formats of
+kafka-reassign-partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from kqueue.cli.connect import bootstrap_option, explain_code, own_client
+from kqueue.cli.output import Counter, columns, output_option, print_json
+from kqueue.cli.reassignment_plan import Plan, plan_text, read_plan
+
+if TYPE_CHECKING:
+    from kqueue.client import Client, Reassignment, TopicPartition
+
+NOT_IN_PROGRESS = 85
+POLL_S = 0.5
+COMPLETED = "completed"
+IN_PROGRESS = "in progress"
+DIFFERENT = "different"
+
+
+@click.group()
+def reassign() -> None:
+    """Move partitions to other brokers: to fill a new one, or to empty one that retires.
+
+    \b
+      kqueue cluster reassign run plan.json --wait
+      kqueue cluster reassign verify plan.json
+      kqueue cluster reassign cancel plan.json
+
+    The brokers copy in the background, and clients go on. A plan is the JSON of
+    kafka-reassign-partitions.
+    """
+
+
+@reassign.command()
+@click.argument("stream", metavar="PLAN", type=click.File())
+@click.option("--wait", is_flag=True, help="Return when all partitions are moved; show how many are.")
+@bootstrap_option
+def run(stream: TextIO, wait: bool, bootstrap: str) -> None:
+    """Begin the moves of a plan, a file or - for standard input.
+
+    \b
+      kqueue cluster reassign run plan.json
+      kqueue cluster reassign run - --wait < plan.json
+
+    It prints where the partitions are now, as a plan that moves them back. With --wait, Ctrl-C ends
+    the command and not the moves.
+    """
+    wanted = read_plan(stream)
+    with own_client(bootstrap) as client:
+        before = _current(client, wanted)
+        click.echo(f"Current partition replica assignment\n\n{plan_text(before)}\n")
+        click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        refused = client.reassign(wanted)
+        for partition, (code, message) in sorted(refused.items()):
+            click.echo(f"Error: {partition}: {explain_code(code, message)}", err=True)
+        started = [partition for partition in wanted if partition not in refused]
+        if started:
+            click.echo(f"Successfully started partition reassignment{_s(started)} for {_names(started)}")
+        if wait and started:
+            _wait(client, {partition: wanted[partition] for partition in started})
+            rows = [(partition, _ids(before[partition]), _ids(wanted[partition])) for partition in sorted(started)]
+            click.echo("\n" + columns(("PARTITION", "BEFORE", "NOW"), rows))
+    if refused:
+        raise click.exceptions.Exit(1)
+
+
+@reassign.command()
+@click.argument("stream", metavar="PLAN", type=click.File())
+@output_option
+@bootstrap_option
+def verify(stream: TextIO, as_json: bool, bootstrap: str) -> None:
+    """Say of each partition of a plan whether it is moved. The exit status is 1 if one is not."""
+    wanted = read_plan(stream)
+    with own_client(bootstrap) as client:
+        current = _current(client, wanted)
+        moving = client.reassignments(wanted)
+    states = {partition: _state(current[partition], wanted[partition], moving.get(partition)) for partition in wanted}
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "state": state,
+                    "replicas": list(current[partition]),
+                    "wanted": list(wanted[partition]),
+                }
+                for partition, state in sorted(states.items())
+            ]
+        )
+    else:
+        click.echo("Status of partition reassignment:")
+        for partition, state in sorted(states.items()):
+            click.echo(_verify_line(partition, state, current[partition], wanted[partition]))
+    if set(states.values()) != {COMPLETED}:
+        raise click.exceptions.Exit(1)
+
+
+@reassign.command()
+@click.argument("stream", metavar="PLAN", type=click.File())
+@bootstrap_option
+def cancel(stream: TextIO, bootstrap: str) -> None:
+    """Cancel the moves of a plan that run: their partitions go back to where they were."""
+    wanted = read_plan(stream)
+    with own_client(bootstrap) as client:
+        moving = client.reassignments(wanted)
+        refused = client.reassign(dict.fromkeys(moving)) if moving else {}
+    cancelled = [partition for partition in moving if partition not in refused]
+    if cancelled:
+        click.echo(f"Successfully cancelled partition reassignment{_s(cancelled)} for: {_names(cancelled)}")
+    refused = {partition: reason for partition, reason in refused.items() if reason.code != NOT_IN_PROGRESS}
+    if not cancelled and not refused:
+        click.echo("None of the specified partition reassignments are active.")
+    for partition, (code, message) in sorted(refused.items()):
+        click.echo(f"Error: {partition}: {explain_code(code, message)}", err=True)
+    if refused:
+        raise click.exceptions.Exit(1)
+
+
+@reassign.command("list")
+@output_option
+@bootstrap_option
+def list_moves(as_json: bool, bootstrap: str) -> None:
+    """Show the partitions that are being moved. COPIED are new replicas that are in sync."""
+    with own_client(bootstrap) as client:
+        moving = sorted(client.reassignments().items())
+        topics = client.metadata({partition.topic for partition, _ in moving}).topics if moving else {}
+    rows = []
+    for partition, move in moving:
+        in_sync = topics[partition.topic].partitions[partition.partition].in_sync
+        rows.append((partition, move, [node for node in move.adding if node in in_sync]))
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "replicas": list(move.replicas),
+                    "adding": list(move.adding),
+                    "removing": list(move.removing),
+                    "copied": copied,
+                }
+                for partition, move, copied in rows
+            ]
+        )
+    elif rows:
+        cells = [
+            (partition, _ids(move.replicas), _ids(move.adding) or "-", _ids(move.removing) or "-", _ids(copied) or "-")
+            for partition, move, copied in rows
+        ]
+        click.echo(columns(("PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED"), cells))
+    else:
+        click.echo("No partition reassignments found.")
+
+
+def _wait(client: Client, wanted: Plan) -> None:
+    """Return when none of the partitions is being moved."""
+    with Counter(f"of {len(wanted):,} partitions moved", shown=True) as counter:
+        while moving := client.reassignments(wanted):
+            counter.show(len(wanted) - len(moving))
+            time.sleep(POLL_S)
+
+
+def _current(client: Client, partitions: Iterable[TopicPartition]) -> Plan:
+    """Return the replicas of these partitions. Raises ClickException: one does not exist."""
+    wanted = list(partitions)
+    topics = client.metadata({partition.topic for partition in wanted}).topics
+    missing = [one for one in wanted if one.partition not in topics[one.topic].partitions]
+    if missing:
+        raise click.ClickException(f"there is no partition {missing[0]}")
+    return {one: topics[one.topic].partitions[one.partition].replicas for one in wanted}
+
+
+def _state(current: tuple[int, ...], wanted: tuple[int, ...], move: Reassignment | None) -> str:
+    if move is not None:
+        return IN_PROGRESS
+    return COMPLETED if current == wanted else DIFFERENT
+
+
+def _verify_line(partition: TopicPartition, state: str, current: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    if state == DIFFERENT:
+        return (
+            f"There is no active reassignment of partition {partition}, but replica set is {_ids(current)} "
+            f"rather than {_ids(wanted)}."
+        )
+    return f"Reassignment of partition {partition} is {'still ' if state == IN_PROGRESS else ''}{state}."
+
+
+def _ids(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(str, sorted(partitions)))
+
+
+def _s(items: Mapping[TopicPartition, object] | list[TopicPartition]) -> str:
+    return "" if len(items) == 1 else "s"

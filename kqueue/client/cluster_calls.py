@@ -1,0 +1,66 @@
+"""The calls of `Client` about a cluster: its brokers, leaders and replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
+from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
+from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
+from kqueue.client.calls.unregister_broker import UnregisterBroker
+from kqueue.client.deadline import Deadline
+from kqueue.client.routing import Router
+from kqueue.client.topic_partition import TopicPartition
+
+
+class ClusterCalls:
+    """What `Client` inherits."""
+
+    _router: Router
+
+    def _call(self, timeout_ms: int | None) -> AbstractContextManager[Deadline]:
+        raise NotImplementedError
+
+    def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
+        """Return the brokers, fenced ones too. Raises: IncompatibleBroker: before Kafka 2.8."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DescribeCluster(), deadline)
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election_type: ElectionType = ElectionType.PREFERRED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, Refusal]:
+        """Have leaders elected; return the outcome of each partition, code 0: done.
+
+        Args:
+            partitions: None: all; then the result has only those that needed an election.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_controller(ElectLeaders(election_type, partitions, deadline), deadline)
+
+    def reassign(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Refusal]:
+        """Begin to move partitions to other replicas, or cancel it (None); return what is refused.
+
+        Raises: ClientError: of the whole request. The moves go on after this call: see
+            `reassignments`.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_controller(AlterReassignments(targets, deadline), deadline)
+
+    def reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """Return the partitions that are being moved. `partitions`: None: all."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_controller(ListReassignments(partitions, deadline), deadline)
+
+    def unregister_broker(self, node_id: int, *, timeout_ms: int | None = None) -> None:
+        """Remove a broker that is gone for good. Raises: BrokerRefused: it is unknown, or runs."""
+        with self._call(timeout_ms) as deadline:
+            self._router.send_to_controller(UnregisterBroker(node_id), deadline)
