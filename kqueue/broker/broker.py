@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kqueue.base.clock import Clock
@@ -45,7 +45,7 @@ from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.streams_topics import StreamsTopics
-from kqueue.broker.topics import TRANSACTIONS_TOPIC, Topic, Topics
+from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
 from kqueue.broker.transaction_topic import TransactionTopicLog
 from kqueue.groups.coordinator import GroupCoordinator
@@ -131,7 +131,7 @@ class Broker:
         self.groups.observe_offsets(self.backlogs.committed)
         recoveries = config["num.recovery.threads.per.data.dir"]
         self.recovery = LogRecovery(logs, jobs, clock, recoveries, self._log_to_recover, self._log_settled)
-        self._loads = CoordinatorLoads(self.append_scheduler, self.timers, clock, self._note_ready)
+        self._loads = CoordinatorLoads(self.append_scheduler, self.purgatory, self.timers, clock, self._note_ready)
         self.ready: Promise[None] = Promise()
         self._deleted_topics = DeletedTopics(self.metadata, logs)
         logs.on_removed = self._forget_deleted_topics
@@ -201,13 +201,15 @@ class Broker:
         folder_import.import_folders(self.metadata, self.logs, self.config)
         self._begin_epoch()
         self.configs.load()
+        if not self.cluster.is_alone:
+            self._follow_leaders()
         self.topics.load()
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(self.metadata))
         self._forget_deleted_topics()
         self._recover()
-        self._load(self.groups, self._group_log, "groups")
-        self._load(self.transactions, self._transaction_log, "transactions")
-        self._load(self.share.coordinator, self._share_log, "share groups")
+        if self.cluster.is_alone:
+            for _, coordinator, log, what in self._coordinators():
+                self._loads.add(coordinator, log, what, log.used_partitions(self._has_or_had))
         self._note_ready()
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.checkpoints.write_all)
         self._every("log.flush.offset.checkpoint.interval.ms", self.logs.rebuild_indexes)
@@ -303,8 +305,17 @@ class Broker:
             self.ready.resolve(None)
             self.purgatory.wake(self.ready)
 
-    def _load(self, coordinator: Coordinator, log: Any, what: str) -> None:
-        self._loads.add(coordinator, log, what, log.used_partitions(self._has_or_had))
+    def _coordinators(self) -> Iterator[tuple[str, Coordinator, Any, str]]:
+        """Yield topic, coordinator and log of each coordinator, and what it keeps."""
+        yield OFFSETS_TOPIC, self.groups, self._group_log, "groups"
+        yield TRANSACTIONS_TOPIC, self.transactions, self._transaction_log, "transactions"
+        yield SHARE_TOPIC, self.share.coordinator, self._share_log, "share groups"
+
+    def _follow_leaders(self) -> None:
+        """Let the coordinators have what this broker leads of their topics."""
+        for row in self._coordinators():
+            self._loads.follow(*row)
+        self.replica_events.append(self._loads)
 
     def _has_or_had(self, topic: str, index: int) -> bool:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None

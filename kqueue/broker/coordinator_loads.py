@@ -1,25 +1,34 @@
-"""Loads the coordinators' state from their internal topics at the start, beside the clients.
+"""Loads the coordinators' state from their internal topics, beside the clients.
 
-Each partition of such a topic is read in slices once its log is recovered; what must be verified
-before is verified in jobs. Until a partition is loaded, its coordinator refuses what it keeps with
-CoordinatorLoadInProgress, which clients retry. A partition that can't be read is refused until the
-next start, and the others are served.
+A single broker loads at its start. In a cluster a coordinator follows the leaders of its topic's
+partitions: what this broker leads is loaded, what it leads no more is unloaded.
+
+Each partition is read in slices once its log is recovered and, where others have it too, all of it
+is committed: else a record of the former leader could count here and be cut off later. What must be
+verified before is verified in jobs. Until a partition is loaded, its coordinator refuses what it
+keeps with CoordinatorLoadInProgress, which clients retry. A partition that can't be read is refused
+until the next start or change of leaders, and the others are served.
+
+A change of leaders ends a load at its next step, and unloads. Unloads end before the next load
+begins.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import TooManyOpenFiles
+from kqueue.base.errors import KqueueError, LogRecovering, TooManyOpenFiles
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.partition import Partition, PartitionState
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.log.recovery.read_verification import DamagedBatch
 
 logger = logging.getLogger("kqueue.broker")
@@ -29,6 +38,9 @@ RETRY_MS = 1000
 
 class Coordinator(Protocol):
     """What is loaded, such as `groups.coordinator.GroupCoordinator`."""
+
+    def require_load(self) -> None:
+        """Refuse what was not loaded: other brokers may have it."""
 
     def begin_loading(self, partition: int) -> None:
         """Refuse what the partition keeps until `load` or `refuse` has ended."""
@@ -42,6 +54,11 @@ class Coordinator(Protocol):
     def refuse(self, partition: int, reason: str) -> None:
         """Refuse what the partition keeps: its records can't be read."""
 
+    def unload(self, partition: int) -> SlicedWork[None]:
+        """Refuse what the partition keeps, now, and fail what waits for it; return the work that
+        removes it from memory, also after a load that did not end.
+        """
+
 
 class CoordinatorLog(Protocol):
     """Where it is loaded from: an `InternalTopicLog`."""
@@ -50,24 +67,54 @@ class CoordinatorLog(Protocol):
         """Yield every committed record, oldest first. Raises: CorruptBatch, StorageFailed."""
 
 
-class _Load(NamedTuple):
+class _Source(NamedTuple):
+    """A coordinator and its log. `what`: what they keep, for messages: "groups"."""
+
     coordinator: Coordinator
     log: CoordinatorLog
     what: str
 
 
+class _Load:
+    """One load of one partition; replaced by the next.
+
+    Attributes:
+        end_offset: up to which the log must be committed before it is read; None: not known yet.
+    """
+
+    __slots__ = ("end_offset", "is_running", "partition", "source")
+
+    def __init__(self, partition: Partition, source: _Source) -> None:
+        self.partition = partition
+        self.source = source
+        self.end_offset: int | None = None
+        self.is_running = False
+
+
 class CoordinatorLoads:
-    """The loads of one broker. Thread: owner thread.
+    """The loads of one broker; as `ReplicaEvents`, also those that changes of leaders begin.
+    Thread: owner thread.
 
     Args: on_ended: called when a partition is loaded or refused.
     """
 
-    def __init__(self, scheduler: AppendScheduler, timers: Timers, clock: Clock, on_ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        scheduler: AppendScheduler,
+        purgatory: Purgatory,
+        timers: Timers,
+        clock: Clock,
+        on_ended: Callable[[], None],
+    ) -> None:
         self._scheduler = scheduler
+        self._purgatory = purgatory
         self._timers = timers
         self._clock = clock
         self._on_ended = on_ended
-        self._loads: dict[Partition, _Load] = {}
+        self._sources: dict[str, _Source] = {}  # by topic
+        self._loads: dict[Partition, _Load] = {}  # until they have ended
+        self._held: set[Partition] = set()  # that a coordinator has, or may have, in memory
+        self._unloading: Counter[Partition] = Counter()
         self._is_stopped = False
 
     @property
@@ -78,40 +125,125 @@ class CoordinatorLoads:
     def add(self, coordinator: Coordinator, log: CoordinatorLog, what: str, partitions: Iterable[Partition]) -> None:
         """Load `partitions` from later turns on; those that recover wait for `log_settled`.
 
-        Args: what: what they keep, for messages: "groups".
+        Args:
+            what: what they keep, for messages: "groups".
         """
+        source = _Source(coordinator, log, what)
         for each in partitions:
-            coordinator.begin_loading(each.index)
-            self._loads[each] = _Load(coordinator, log, what)
-            if each.state is not PartitionState.RECOVERING:
-                self._start(each)
+            self._begin(each, source)
 
     def log_settled(self, partition: Partition) -> None:
         """Go on: the partition's log was recovered, or can't be."""
-        if partition in self._loads:
-            self._start(partition)
+        load = self._loads.get(partition)
+        if load is not None:
+            self._proceed(load)
 
     def stop(self) -> None:
         """End all loads at their next step; nothing is lost by it."""
         self._is_stopped = True
 
-    def _start(self, partition: Partition) -> None:
-        promise: Promise[None] = Promise()
-        self._scheduler.start(
-            self._steps(partition, self._loads[partition]), promise, partial(self._ended, partition, promise)
-        )
+    # --- leaders
 
-    def _steps(self, partition: Partition, load: _Load) -> SlicedWork[None]:
-        yield from self._verify(partition)
-        for _ in load.coordinator.load(partition.index, load.log.read(partition)):
-            if self._is_stopped:
+    def follow(self, topic: str, coordinator: Coordinator, log: CoordinatorLog, what: str) -> None:
+        """From now on load what this broker leads of a topic, and refuse the rest. See `add`."""
+        coordinator.require_load()
+        self._sources[topic] = _Source(coordinator, log, what)
+
+    def became_leader(self, partition: Partition) -> None:
+        """Load the partition; once more if it was led before: others may have led it between."""
+        source = self._sources.get(partition.topic)
+        if source is not None:
+            self._leave(partition, source)
+            self._begin(partition, source)
+
+    def became_follower(self, partition: Partition) -> None:
+        """Unload the partition."""
+        source = self._sources.get(partition.topic)
+        if source is not None:
+            self._leave(partition, source)
+            self._on_ended()
+
+    def removed(self, partition: Partition) -> None:
+        """Unload the partition."""
+        self.became_follower(partition)
+
+    def _leave(self, partition: Partition, source: _Source) -> None:
+        self._loads.pop(partition, None)
+        if partition not in self._held:
+            return
+        self._held.remove(partition)
+        self._unloading[partition] += 1
+        promise: Promise[None] = Promise()
+        work = source.coordinator.unload(partition.index)
+        self._scheduler.start(work, promise, partial(self._unloaded, partition))
+
+    def _unloaded(self, partition: Partition) -> None:
+        self._unloading[partition] -= 1
+        if not self._unloading[partition]:
+            del self._unloading[partition]
+            self.log_settled(partition)
+
+    # --- loads
+
+    def _begin(self, partition: Partition, source: _Source) -> None:
+        source.coordinator.begin_loading(partition.index)
+        load = self._loads[partition] = _Load(partition, source)
+        self._held.add(partition)
+        self._proceed(load)
+
+    def _proceed(self, load: _Load) -> None:
+        """Start the load once nothing is in its way; called again when that may have changed."""
+        partition = load.partition
+        if load.is_running or partition in self._unloading or partition.state is PartitionState.RECOVERING:
+            return
+        try:
+            if load.end_offset is None and partition.topic in self._sources:
+                load.end_offset = partition.log_end_offset
+            is_committed = load.end_offset is None or partition.is_committed(load.end_offset)
+        except LogRecovering:
+            return
+        except KqueueError as error:
+            self._end(load, error)
+            return
+        load.is_running = True
+        if is_committed:
+            self._start(load)
+            return
+
+        def may_start(expired: bool) -> bool | None:
+            try:
+                assert load.end_offset is not None
+                return partition.is_committed(load.end_offset) or None
+            except KqueueError:  # the load finds it, too
+                return True
+
+        self._purgatory.add(DelayedOperation((partition,), None, may_start), lambda _: self._start(load))
+
+    def _is_current(self, load: _Load) -> bool:
+        return self._loads.get(load.partition) is load and not self._is_stopped
+
+    def _start(self, load: _Load) -> None:
+        if self._is_current(load):
+            promise: Promise[None] = Promise()
+            self._scheduler.start(self._steps(load), promise, partial(self._ended, load, promise))
+
+    def _steps(self, load: _Load) -> SlicedWork[None]:
+        yield from self._verify(load)
+        partition, source = load.partition, load.source
+        if not self._is_current(load):
+            return
+        for _ in source.coordinator.load(partition.index, source.log.read(partition)):
+            if not self._is_current(load):
                 return
             yield None
+            if not self._is_current(load):
+                return
 
-    def _verify(self, partition: Partition) -> SlicedWork[None]:
+    def _verify(self, load: _Load) -> SlicedWork[None]:
         """Verify the log in jobs, so that `read` does not."""
+        partition = load.partition
         offset, end = partition.log_start_offset, partition.high_watermark
-        while offset < end and not self._is_stopped:
+        while offset < end and self._is_current(load):
             try:
                 fetched = partition.read(offset, VERIFY_BYTES).fetched
             except DamagedBatch as error:
@@ -126,16 +258,25 @@ class CoordinatorLoads:
                 offset = fetched.next_offset
                 yield None
 
-    def _ended(self, partition: Partition, promise: Promise[None]) -> None:
+    def _ended(self, load: _Load, promise: Promise[None]) -> None:
+        if self._loads.get(load.partition) is not load:
+            return  # replaced, and what it changed is unloaded
         if isinstance(promise.error, TooManyOpenFiles) and not self._is_stopped:
             # the records are intact
-            logger.warning("%r is loaded later: %s", partition, promise.error)
-            self._timers.at(self._clock.monotonic_ms() + RETRY_MS, partial(self.log_settled, partition))
+            logger.warning("%r is loaded later: %s", load.partition, promise.error)
+            load.is_running = False
+            self._timers.at(self._clock.monotonic_ms() + RETRY_MS, partial(self._retry, load))
             return
-        load = self._loads.pop(partition)
-        if promise.error is not None:
-            logger.error(
-                "the %s of %s-%d can't be served: %s", load.what, partition.topic, partition.index, promise.error
-            )
-            load.coordinator.refuse(partition.index, str(promise.error))
+        self._end(load, promise.error)
+
+    def _retry(self, load: _Load) -> None:
+        if self._is_current(load):
+            self._proceed(load)
+
+    def _end(self, load: _Load, error: KqueueError | None) -> None:
+        partition, source = load.partition, load.source
+        del self._loads[partition]
+        if error is not None:
+            logger.error("the %s of %s-%d can't be served: %s", source.what, partition.topic, partition.index, error)
+            source.coordinator.refuse(partition.index, str(error))
         self._on_ended()

@@ -17,9 +17,13 @@ from kqueue.broker.internal_topic_log import CoordinatorRecord
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.records.batch import Record, read_header
+from kqueue.records.builder import build_batch
+from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_broker import kill
 
+SELF, OTHER = 1, 2
 SETTINGS = {"offsets.topic.num.partitions": 2}
 GROUPS = [f"group-{number}" for number in range(20)]
 
@@ -42,6 +46,17 @@ class Recorded:
         self.errors = list(errors)
         self.events: list[object] = []
 
+    def require_load(self) -> None:
+        self.events.append("require")
+
+    def unload(self, partition: int) -> SlicedWork[None]:
+        self.events.append("unload")
+        return self._removal()
+
+    def _removal(self) -> SlicedWork[None]:
+        yield None
+        self.events.append("unloaded")
+
     def begin_loading(self, partition: int) -> None:
         self.events.append("begin")
 
@@ -61,7 +76,9 @@ class Recorded:
 
 
 def loads_of(sim: Simulation, ended: list[int]) -> CoordinatorLoads:
-    return CoordinatorLoads(sim.broker.append_scheduler, sim.broker.timers, sim.clock, lambda: ended.append(1))
+    return CoordinatorLoads(
+        sim.broker.append_scheduler, sim.broker.purgatory, sim.broker.timers, sim.clock, lambda: ended.append(1)
+    )
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -149,7 +166,7 @@ def test_a_stop_ends_it_at_the_next_step() -> None:
     loads.add(coordinator, coordinator, "things", [sim.topic("t").partition(0)])
     loads.stop()
     sim.settle()
-    assert coordinator.events == ["begin", (b"k", b"v")]
+    assert coordinator.events == ["begin"]
 
 
 def test_a_refused_partition_stays_refused() -> None:
@@ -172,3 +189,131 @@ def test_a_refused_partition_stays_refused() -> None:
             outcomes.append(type(error))
     assert 7 in outcomes
     assert set(outcomes) - {7}
+
+
+# --- leaders
+
+
+def registration(epoch: int, leader: int, *isr: int) -> PartitionRegistration:
+    return PartitionRegistration((SELF, OTHER), isr or (SELF,), leader, leader_epoch=epoch, partition_epoch=epoch)
+
+
+def followed(*records: CoordinatorRecord) -> tuple[Simulation, Partition, Recorded, CoordinatorLoads]:
+    sim = Simulation()
+    partition, coordinator = sim.topic("t").partition(0), Recorded(*records)
+    loads = loads_of(sim, [])
+    loads.follow("t", coordinator, coordinator, "things")
+    sim.broker.replica_events.append(loads)
+    return sim, partition, coordinator, loads
+
+
+def test_a_coordinator_follows_the_leader_of_its_partition() -> None:
+    sim, partition, coordinator, loads = followed((b"k", b"v"))
+    partition.apply(registration(1, OTHER))
+    sim.settle()
+    assert coordinator.events == ["require"]
+    for epoch in (2, 4):
+        coordinator.events.clear()
+        partition.apply(registration(epoch, SELF))
+        assert coordinator.events == ["begin"]
+        assert not loads.is_done
+        sim.settle()
+        assert coordinator.events == ["begin", (b"k", b"v"), "loaded"]
+        assert loads.is_done
+        coordinator.events.clear()
+        partition.apply(registration(epoch + 1, OTHER if epoch == 2 else NO_LEADER))
+        assert coordinator.events == ["unload"], "at once"
+        sim.settle()
+        assert coordinator.events == ["unload", "unloaded"]
+
+
+def test_a_leader_in_a_newer_epoch_loads_once_more() -> None:
+    """Another broker may have led in an epoch between, of which this one has heard nothing."""
+    sim, partition, coordinator, _ = followed((b"k", b"v"))
+    partition.apply(registration(1, SELF))
+    sim.settle()
+    coordinator.events.clear()
+    partition.apply(registration(5, SELF))
+    assert coordinator.events == ["unload", "begin"]
+    sim.settle()
+    assert coordinator.events == ["unload", "begin", "unloaded", (b"k", b"v"), "loaded"]
+
+
+def test_a_load_that_is_overtaken_ends_without_effect() -> None:
+    sim, partition, coordinator, loads = followed((b"k", b"v"), (b"l", b"v"))
+    partition.apply(registration(1, SELF))
+    for epoch in range(2, 9):
+        partition.apply(registration(epoch, SELF if epoch % 2 else OTHER))
+        if epoch % 3:
+            sim.broker.purgatory.run_ready()
+    partition.apply(registration(9, OTHER))
+    sim.settle()
+    assert (
+        coordinator.events.count("unload") == coordinator.events.count("unloaded") == coordinator.events.count("begin")
+    )
+    assert coordinator.events[-1] == "unloaded"
+    assert loads.is_done
+    coordinator.events.clear()
+    partition.apply(registration(10, SELF))
+    sim.settle()
+    assert coordinator.events == ["begin", (b"k", b"v"), (b"l", b"v"), "loaded"]
+
+
+def test_a_new_leader_loads_once_all_of_its_log_is_committed() -> None:
+    sim, partition, coordinator, loads = followed((b"k", b"v"))
+    batch = build_batch([Record(0, 0, b"k", b"v")])
+    partition.append(memoryview(batch), read_header(batch), client=False)
+    assert partition.high_watermark < partition.log_end_offset, "no flush has run"
+    partition.apply(registration(1, SELF))
+    for _ in range(5):
+        sim.broker.purgatory.run_ready()
+        if coordinator.events[-1] != "begin":
+            break
+    assert partition.high_watermark == partition.log_end_offset or coordinator.events == ["require", "begin"]
+    sim.settle()
+    assert coordinator.events == ["require", "begin", (b"k", b"v"), "loaded"]
+    assert loads.is_done
+
+
+def test_a_deleted_topic_and_a_replica_that_moves_away_are_unloaded() -> None:
+    sim, partition, coordinator, _ = followed()
+    partition.apply(registration(1, SELF))
+    sim.settle()
+    partition.apply(registration(2, OTHER)._replace(replicas=(OTHER,)))
+    sim.settle()
+    assert coordinator.events[-2:] == ["unload", "unloaded"]
+
+
+def test_other_topics_are_nobodys_concern() -> None:
+    sim, _, coordinator, _ = followed()
+    other = sim.topic("u").partition(0)
+    other.apply(registration(1, SELF))
+    other.apply(registration(2, OTHER))
+    sim.settle()
+    assert coordinator.events == ["require"]
+
+
+def test_a_broker_of_a_cluster_coordinates_what_it_leads() -> None:
+    """Groups, transactions and share groups, with the present registration of each partition."""
+    sim = committed(Simulation(SETTINGS))
+    broker = sim.broker
+    broker._follow_leaders()
+    first, second = broker.topics.get(OFFSETS_TOPIC).partitions
+    for partition in (first, second):
+        partition.apply(registration(1, SELF))
+    sim.settle()
+    assert [broker.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
+    second.apply(registration(2, OTHER))
+    sim.settle()
+    here = [group for group in GROUPS if broker.groups.partition_of(group) == 0]
+    assert sorted(group.group_id for group in broker.groups.groups()) == sorted(here)
+    elsewhere = next(group for group in GROUPS if group not in here)
+    with pytest.raises(NotCoordinator):
+        broker.groups.offsets(elsewhere)
+    with pytest.raises(NotCoordinator):
+        broker.transactions.describe("tx")
+    second.apply(registration(3, SELF))
+    with pytest.raises(CoordinatorLoadInProgress):
+        broker.groups.offsets(elsewhere)
+    sim.settle()
+    assert len(broker.groups.groups()) == len(GROUPS)
