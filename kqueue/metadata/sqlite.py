@@ -1,12 +1,20 @@
 """A metadata store in one SQLite file, for one machine; several processes may have it open.
 
-Format 1 (`PRAGMA user_version`), in a file marked by `PRAGMA application_id`:
+Format 2 (`PRAGMA user_version`), in a file marked by `PRAGMA application_id`:
 
     entries(key TEXT PRIMARY KEY, value BLOB, version INTEGER)
-    counter(last_version INTEGER)        one row: the latest version of any key
+    deletions(key TEXT PRIMARY KEY, version INTEGER)     when each key was deleted
+    counter(last_version, broker_epoch, term_epoch, history_start INTEGER)
+    sessions(...)                                        see `sqlite_sessions`
+
+`counter` has one row: the latest version of any key, the latest epochs, and the version since which
+`deletions` is complete. Opening a file of format 1, which has `entries` and `counter(last_version)`
+only, upgrades it in one transaction.
 
 Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any
-point leaves it complete or absent.
+point leaves it complete or absent. What keeps a session alive is not synced: sessions end with the
+machine. A process that is stopped (SIGSTOP) in the few milliseconds of a commit holds up the
+commits of all others until it goes on: theirs raise StorageFailed after ten seconds. Reads go on.
 """
 
 from __future__ import annotations
@@ -14,14 +22,32 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
+from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import Conflict, DiskFull, StorageFailed
-from kqueue.metadata.store import Entry, Snapshot, check_commit, check_guards
+from kqueue.metadata.session_locks import SessionLocks
+from kqueue.metadata.sqlite_sessions import LOCK_FILE_SUFFIX, TABLE, SessionRow, SessionTable, SqliteSession, SqliteTerm
+from kqueue.metadata.sqlite_watch import ChangePoller, FileObserver
+from kqueue.metadata.store import (
+    Changes,
+    ControllerInfo,
+    Entry,
+    Session,
+    SessionInfo,
+    Snapshot,
+    Term,
+    check_commit,
+    check_guards,
+    check_registration,
+)
+from kqueue.metadata.watchers import Watchers
 
 FILE_NAME = "kqueue.db"
-FORMAT = 1
+FORMAT = 2
+DELETIONS_MAX = 10_000
+"""How many deleted keys are remembered for `changes`."""
 APPLICATION_ID = 0x6B717565  # "kque"
 BUSY_TIMEOUT_S = 10.0
 IN_MEMORY = ":memory:"
@@ -30,26 +56,46 @@ SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 class SqliteStore:
-    """Implements `MetadataStore` over the file at `path`, which is created if it is missing.
+    """Implements `ClusterStore` over the file at `path`, which is created if it is missing.
 
-    A `path` of ``:memory:`` keeps the entries in memory, for tests.
+    Each broker opens one of its own. A `path` of ``:memory:`` keeps everything in memory, for
+    tests.
 
+    Args:
+        clock: what sessions expire by: the same one for all who open the file.
+        deletions_max: how many deleted keys `changes` remembers; older ones make it complete.
     Raises: StorageFailed: not a file of kqueue's, of a newer format, or it can't be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, clock: Clock | None = None, deletions_max: int = DELETIONS_MAX
+    ) -> None:
         self.path = os.fspath(path)
-        self._lock = threading.Lock()
-        if self.path != IN_MEMORY:
+        self._lock = threading.RLock()
+        self._deletions_max = deletions_max
+        in_memory = self.path == IN_MEMORY
+        self._locks = SessionLocks(None if in_memory else self.path + LOCK_FILE_SUFFIX)
+        self._table = SessionTable(clock or SystemClock(), self._locks)
+        self._sessions: dict[int, SqliteSession] = {}
+        """Sessions of this object that are not known to have ended, by epoch."""
+        self._unsynced: sqlite3.Connection | None = None
+        """A second connection, while there may be sessions; `_unsynced_lock` is held to use it."""
+        self._unsynced_lock = self._lock if self.path == IN_MEMORY else threading.RLock()
+        self._watchers = Watchers()
+        self._poller: ChangePoller | None = None
+        if not in_memory:
             self._create_file()
         with self._failing("open"):
-            self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+            self._db = self._connect()
         try:
             with self._failing("open"):
                 self._prepare()
         except StorageFailed:
             self._db.close()
             raise
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
     def _create_file(self) -> None:
         """Create a missing file with mode 0600; SQLite gives its side files the same mode.
@@ -80,29 +126,182 @@ class SqliteStore:
         return entries
 
     def commit(
-        self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+        self,
+        guards: Mapping[str, int | None],
+        puts: Mapping[str, bytes],
+        deletes: Iterable[str],
+        *,
+        by: Session | Term | None = None,
     ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
-        with self._lock, self._failing("commit to"), self._transaction():
+        with self._changing("commit to"):
+            if by is not None:
+                self._table.check(self._db, by)
             violation = check_guards(guards, self._versions(guards))
             if violation is not None:
                 raise Conflict(violation)
             self._db.execute("UPDATE counter SET last_version = last_version + 1")
             (version,) = self._db.execute("SELECT last_version FROM counter").fetchone()
-            self._db.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in deletes])
+            if deletes:
+                self._delete(deletes, version)
+            self._db.executemany("DELETE FROM deletions WHERE key = ?", [(key,) for key in puts])
             rows = [(key, bytes(value), version) for key, value in puts.items()]
             self._db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
         return dict.fromkeys(puts, version)
 
     def close(self) -> None:
         with self._lock, self._failing("close"):
-            self._db.close()
+            poller, self._poller = self._poller, None
+            if poller is not None:
+                poller.stop()
+            self._watchers.clear()
+            sessions, self._sessions = list(self._sessions.values()), {}
+            try:
+                if sessions:
+                    with suppress(sqlite3.Error), _transaction(self._db):  # else they end with their locks or timeouts
+                        for session in sessions:
+                            self._table.end(self._db, session)
+            finally:
+                for session in sessions:
+                    session.mark_lost()
+                self._locks.close()
+                self._db.close()
+            with self._unsynced_lock:
+                unsynced, self._unsynced = self._unsynced, None
+                if unsynced is not None:
+                    unsynced.close()
+
+    # --- sessions and terms
+
+    def register(self, node_id: int, incarnation: str, timeout_ms: int) -> SqliteSession:
+        check_registration(node_id, incarnation, timeout_ms)
+        with self._lock:
+            row = self._begin(node_id, incarnation, timeout_ms)
+            for session in [session for session in self._sessions.values() if session.node_id == node_id]:
+                self._forget(session)
+            session = self._sessions[row.epoch] = SqliteSession(self, self._table.clock, row)
+        return session
+
+    def keep_alive(self, session: SqliteSession) -> None:
+        """See `Session.keep_alive`."""
+        with self._failing("write to"), self._unsynced_lock:
+            if self._unsynced is None:
+                raise StorageFailed("the metadata store is closed")
+            with _transaction(self._unsynced):
+                deadline_ms = self._table.extend(self._unsynced, session)
+            session.deadline_ms = deadline_ms
+
+    def end(self, holder: SqliteSession | SqliteTerm) -> None:
+        """See `Session.end` and `Term.resign`."""
+        with self._changing("write to"):
+            self._table.end(self._db, holder)
+        holder.mark_lost()
+        if isinstance(holder, SqliteSession):
+            self._forget(holder)
+
+    def sessions(self) -> Mapping[int, SessionInfo]:
+        with self._failing("read"), self._lock:
+            return self._table.infos(self._db)
+
+    def campaign(self, session: Session) -> SqliteTerm | None:
+        assert isinstance(session, SqliteSession), f"{session!r}: of another store"
+        with self._changing("campaign in"):
+            epoch = self._table.elect(self._db, session)
+        return None if epoch is None else SqliteTerm(self, session, epoch)
+
+    def controller(self) -> ControllerInfo | None:
+        with self._failing("read"), self._lock:
+            return self._table.controller(self._db)
+
+    def _begin(self, node_id: int, incarnation: str, timeout_ms: int) -> SessionRow:
+        row = None
+        try:
+            with self._changing("register with"):
+                row = self._table.begin(self._db, node_id, incarnation, timeout_ms)
+                if self._unsynced is None:
+                    self._unsynced = self._connect_unsynced()
+        except BaseException:
+            if row is not None:  # if it was committed nonetheless, it is dead without its lock
+                self._table.forget(row.epoch)
+            raise
+        return row
+
+    def _connect_unsynced(self) -> sqlite3.Connection:
+        """Return the connection that keeps sessions alive: it waits neither for the disk nor for
+        long reads of others. After a power cut no session is alive.
+        """
+        if self.path == IN_MEMORY:
+            return self._db
+        db = self._connect()
+        db.execute("PRAGMA synchronous = NORMAL")
+        return db
+
+    def _forget(self, session: SqliteSession) -> None:
+        session.mark_lost()
+        self._sessions.pop(session.epoch, None)
+        self._table.forget(session.epoch)
+
+    # --- changes
+
+    def changes(self, after: int) -> Changes:
+        with self._failing("read"), self._lock, _transaction(self._db, "DEFERRED"):
+            version, start = self._db.execute("SELECT last_version, history_start FROM counter").fetchone()
+            complete = not max(start, 1) <= after <= version
+            since = 0 if complete else after
+            rows = self._db.execute("SELECT key, value, version FROM entries WHERE version > ?", (since,))
+            entries: dict[str, Entry | None] = {key: Entry(value, number) for key, value, number in rows}
+            if not complete:
+                deleted = self._db.execute("SELECT key FROM deletions WHERE version > ?", (since,))
+                entries.update((key, None) for (key,) in deleted)
+        return Changes(version, entries, complete)
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        with self._failing("watch"), self._lock:
+            self._db.execute("SELECT 1")  # fails where it is closed
+            stop = self._watchers.add(notify)
+            if self._poller is None:
+                try:
+                    self._poller = ChangePoller(self._observer(), self._watchers.notify)
+                except sqlite3.Error:
+                    stop()
+                    raise
+
+        def stop_watch() -> None:
+            stop()
+            with self._lock:
+                if not len(self._watchers) and self._poller is not None:
+                    self._poller.stop()
+                    self._poller = None
+
+        return stop_watch
+
+    def _observer(self) -> FileObserver:
+        if self.path == IN_MEMORY:
+            return FileObserver(self._db, self._table, self._lock)
+        return FileObserver(self._connect(), self._table)
+
+    def _delete(self, keys: Sequence[str], version: int) -> None:
+        self._db.executemany(
+            "INSERT OR REPLACE INTO deletions SELECT key, ? FROM entries WHERE key = ?",
+            [(version, key) for key in keys],
+        )
+        self._db.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
+        (count,) = self._db.execute("SELECT count(*) FROM deletions").fetchone()
+        if count > self._deletions_max:
+            # Half of them at once: not at each commit.
+            (start,) = self._db.execute(
+                "SELECT version FROM deletions ORDER BY version DESC LIMIT 1 OFFSET ?", (self._deletions_max // 2,)
+            ).fetchone()
+            self._db.execute("DELETE FROM deletions WHERE version <= ?", (start,))
+            self._db.execute("UPDATE counter SET history_start = ?", (start,))
+
+    # --- the file
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        with self._transaction():
+        with _transaction(self._db):
             (application,) = self._db.execute("PRAGMA application_id").fetchone()
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application == 0 and tables == 0:
@@ -110,7 +309,9 @@ class SqliteStore:
             elif application != APPLICATION_ID:
                 raise StorageFailed(f"{self.path}: an SQLite file, but no metadata store of kqueue")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version != FORMAT:
+            if version == 1:
+                self._upgrade()
+            elif version != FORMAT:
                 raise StorageFailed(f"{self.path}: expected format {FORMAT}, found {version}; a newer kqueue wrote it")
 
     def _create(self) -> None:
@@ -120,6 +321,17 @@ class SqliteStore:
         self._db.execute("CREATE TABLE counter (last_version INTEGER NOT NULL)")
         self._db.execute("INSERT INTO counter VALUES (0)")
         self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Make format 1 this format."""
+        for column in ("broker_epoch", "term_epoch", "history_start"):
+            self._db.execute(f"ALTER TABLE counter ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+        self._db.execute("UPDATE counter SET history_start = last_version")  # what was deleted before is not known
+        self._db.execute("CREATE INDEX entries_by_version ON entries (version)")
+        self._db.execute("CREATE TABLE deletions (key TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID")
+        self._db.execute("CREATE INDEX deletions_by_version ON deletions (version)")
+        self._db.execute(TABLE)
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _versions(self, keys: Iterable[str]) -> dict[str, int]:
@@ -127,18 +339,13 @@ class SqliteStore:
         return {key: row[0] for key, row in zip(keys, rows, strict=True) if row is not None}
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Commit or roll back. IMMEDIATE takes the write lock first, so guards hold until the
-        writes.
-        """
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _changing(self, what: str) -> Iterator[None]:
+        """Run a transaction that watchers are notified of."""
+        with self._failing(what), self._lock:
+            with _transaction(self._db):
+                yield
+            if self._poller is not None:
+                self._poller.wake()
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:
@@ -147,3 +354,16 @@ class SqliteStore:
         except sqlite3.Error as error:
             kind = DiskFull if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL else StorageFailed
             raise kind(f"could not {what} the metadata store {self.path}: {error}") from error
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Commit or roll back. IMMEDIATE locks out writers first: guards hold until the writes."""
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -73,6 +74,70 @@ def test_refuses_a_newer_format_and_leaves_it_alone(tmp_path: Path) -> None:
         SqliteStore(path)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (FORMAT + 1,)
+
+
+def create_format_1(path: Path) -> None:
+    """Write a file as format 1 had it, after three commits, the last of which deleted /gone."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(
+            "CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        db.execute("CREATE TABLE counter (last_version INTEGER NOT NULL)")
+        db.execute("INSERT INTO counter VALUES (3)")
+        db.execute("INSERT INTO entries VALUES ('/a', x'31', 1), ('/b', x'32', 2)")
+        db.execute("PRAGMA application_id = 0x6B717565")
+        db.execute("PRAGMA user_version = 1")
+
+
+def test_a_file_of_format_1_is_upgraded_and_keeps_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    create_format_1(path)
+    for _ in range(2):
+        with closing(SqliteStore(path)) as store:
+            assert store.read("/") == {"/a": (b"1", 1), "/b": (b"2", 2)}
+            assert store.changes(2).complete  # what the third commit deleted is not known
+            assert store.changes(3) == (3, {}, False)
+    with closing(SqliteStore(path)) as store:
+        assert store.register(0, "one", 1000).epoch == 1
+        assert store.commit({"/a": 1}, {"/a": b"new"}, ["/b"]) == {"/a": 4}
+        assert store.changes(3) == (4, {"/a": (b"new", 4), "/b": None}, False)
+
+
+def test_an_upgrade_that_fails_leaves_format_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "kqueue.db"
+    create_format_1(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("kqueue.metadata.sqlite.TABLE", "CREATE TABLE entries (a)")  # fails as the last but one step
+        with pytest.raises(StorageFailed, match="already exists"):
+            SqliteStore(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("SELECT * FROM counter").fetchall() == [(3,)]
+        assert [row[0] for row in db.execute("SELECT name FROM sqlite_master ORDER BY name")] == ["counter", "entries"]
+    with closing(SqliteStore(path)) as store:
+        assert sorted(store.read("/")) == ["/a", "/b"]
+
+
+def test_a_single_broker_creates_no_lock_file_and_no_thread(tmp_path: Path) -> None:
+    threads = threading.active_count()
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
+        store.commit({}, {"/a": b""}, [])
+        assert {path.name for path in tmp_path.iterdir()} <= {"kqueue.db", "kqueue.db-wal", "kqueue.db-shm"}
+        assert threading.active_count() == threads
+
+
+def test_deletions_are_remembered_up_to_a_limit(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "kqueue.db", deletions_max=4)) as store:
+        store.commit({}, {f"/{number}": b"" for number in range(12)}, [])
+        for number in range(5):
+            store.commit({}, {}, [f"/{number}"])
+        assert store._db.execute("SELECT count(*) FROM deletions").fetchone() == (2,)
+        assert store.changes(3).complete
+        assert store.changes(4) == (6, {"/3": None, "/4": None}, False)
+        store.commit({}, {}, [f"/{number}" for number in range(5, 12)])
+        assert store.changes(6) == (7, {}, True)
+        assert store.changes(7) == (7, {}, False)
 
 
 def test_refuses_another_programs_database(tmp_path: Path) -> None:

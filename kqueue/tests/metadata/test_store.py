@@ -4,6 +4,8 @@ machine.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +35,14 @@ def shared_memory(folder: str) -> MemoryStore:
 
 def test_memory_keeps_the_contract_of_a_cluster() -> None:
     check_cluster_store(shared_memory, durable=False)
+
+
+def shared_sqlite(folder: str) -> SqliteStore:
+    return SqliteStore(Path(folder, "kqueue.db"))
+
+
+def test_sqlite_keeps_the_contract_of_a_cluster() -> None:
+    check_cluster_store(shared_sqlite)
 
 
 KEYS = st.sampled_from(["/a", "/a/b", "/a/c", "/b", "/\U0010ffff", "/é"])

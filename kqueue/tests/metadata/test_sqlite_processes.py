@@ -1,0 +1,136 @@
+"""Several processes share one SQLite store, and are killed and stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.errors import NodeIdInUse
+from kqueue.metadata.sqlite import SqliteStore
+from kqueue.metadata.store import ControllerInfo
+from kqueue.tests.metadata.store_process import store_process
+
+LONG_MS = 600_000
+
+
+def until(holds: Callable[[], bool], limit_s: float = 20.0) -> float:
+    """Wait until it holds; return the seconds that it took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < limit_s
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def test_a_killed_process_loses_its_session_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as other:
+        assert other.call("register", 1, "first", LONG_MS) == 1
+        assert other.call("campaign") == 1
+        assert other.call("commit", {"/a": None}, {"/a": "1"}) == {"/a": 1}
+        assert store.controller() == ControllerInfo(1, 1)
+        with pytest.raises(NodeIdInUse, match="first"):
+            store.register(1, "second", LONG_MS)
+        woken = threading.Event()
+        stop = store.watch(woken.set)
+        other.process.kill()  # SIGKILL
+        assert until(woken.is_set) < LONG_MS / 1000
+        assert store.sessions() == {}
+        assert store.controller() is None
+        session = store.register(1, "second", LONG_MS)  # the timeout of the first one is far away
+        assert session.epoch == 2
+        assert store.campaign(session) is not None
+        stop()
+
+
+def test_a_stopped_process_loses_its_session_by_the_timeout_and_does_not_get_it_back(tmp_path: Path) -> None:
+    """Its commit is refused although its guards hold: nobody changed the key meanwhile."""
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as other:
+        other.call("register", 1, "first", 500)
+        assert other.call("campaign") == 1
+        version = other.call("commit", {}, {"/a": "1"})["/a"]
+        other.call("keep_alive")
+        other.process.send_signal(signal.SIGSTOP)
+        other.send("commit", {"/a": version}, {"/a": "2"})
+        until(lambda: not store.sessions())
+        session = store.register(2, "second", LONG_MS)
+        term = store.campaign(session)
+        assert term is not None
+        assert term.epoch == 2
+        other.process.send_signal(signal.SIGCONT)
+        assert other.answer()[:2] == ["error", "SessionLost"]
+        assert other.call("lost") is True
+        for call in (["keep_alive"], ["campaign"], ["commit", {}, {"/a": "3"}]):
+            assert other.call(*call)[:2] == ["error", "SessionLost"]
+        assert store.read("/")["/a"] == (b"1", version)
+        assert store.sessions().keys() == {2}
+        assert other.call("register", 1, "first", LONG_MS) == 3
+
+
+def test_processes_in_competition_lose_no_update(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as one, store_process(path) as two:
+        store.commit({}, {"/n": b"0"}, [])
+        for process in (one, two):
+            process.send("count", 150)
+        conflicts = sum(process.answer()[0] for process in (one, two))
+        entry = store.read("/n")["/n"]
+        assert entry.value == b"300"
+        assert entry.version == 301
+        assert conflicts >= 0
+
+
+def test_a_commit_of_another_process_is_noticed_within_milliseconds(tmp_path: Path) -> None:
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as other:
+        woken = threading.Event()
+        stop = store.watch(woken.set)
+        other.call("sessions")  # it has started
+        delays = []
+        for number in range(20):
+            woken.clear()
+            assert f"/{number}" in other.call("commit", {}, {f"/{number}": "x"})
+            began = time.monotonic()
+            assert woken.wait(20)
+            delays.append(time.monotonic() - began)
+        stop()
+        assert sorted(delays)[10] < 0.05  # 5 ms on an idle machine
+        assert sorted(store.changes(1).entries) == sorted(f"/{number}" for number in range(1, 20))
+
+
+def test_what_a_killed_process_committed_is_whole(tmp_path: Path) -> None:
+    """Its last commit, whose outcome nobody was told, happened in whole or not at all."""
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store:
+        for _ in range(3):
+            with store_process(path) as other:
+                other.send("put_forever")
+                for _ in range(10):
+                    returned = other.answer()
+                other.process.kill()
+                rest, _ = other.process.communicate()
+                returned = max([returned, *map(int, rest.split())])
+                values = {key: int(entry.value) for key, entry in store.read("/").items()}
+                assert values in ({"/a": returned, "/b": returned}, {"/a": returned + 1, "/b": returned + 1})
+
+
+def test_an_idle_watch_takes_next_to_no_processor_time(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
+        session = store.register(1, "one", LONG_MS)
+        calls: list[None] = []
+        stop = store.watch(lambda: calls.append(None))
+        began = time.process_time()
+        time.sleep(1)
+        session.keep_alive()  # is no change
+        time.sleep(1)
+        used_s = time.process_time() - began
+        stop()
+    assert not calls
+    assert used_s < 0.2  # 0.01 s on an idle machine; a loop without waiting takes 2 s

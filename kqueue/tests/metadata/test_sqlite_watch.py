@@ -1,0 +1,82 @@
+"""How a store notices what other processes changed; see also test_sqlite_processes."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kqueue.metadata import sqlite_watch
+from kqueue.metadata.sqlite import SqliteStore
+from kqueue.metadata.sqlite_watch import FileObserver
+
+
+def watching() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "metadata-watch"]
+
+
+def test_one_thread_watches_for_all_and_ends_with_the_last_watch(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
+        assert not watching()
+        woken = [threading.Event(), threading.Event()]
+        stops = [store.watch(event.set) for event in woken]
+        assert len(watching()) == 1
+        store.commit({}, {"/a": b""}, [])
+        assert all(event.wait(20) for event in woken)
+        for stop in stops:
+            stop()
+        for thread in watching():
+            thread.join(20)
+        assert not watching()
+        woken[0].clear()
+        store.watch(woken[0].set)
+        store.commit({}, {"/a": b""}, [])
+        assert woken[0].wait(20)
+    for thread in watching():
+        thread.join(20)
+    assert not watching()
+
+
+def test_a_store_in_memory_is_watched_too() -> None:
+    with closing(SqliteStore(":memory:")) as store:
+        woken = threading.Event()
+        stop = store.watch(woken.set)
+        store.commit({}, {"/a": b""}, [])
+        assert woken.wait(20)
+        woken.clear()
+        store.register(1, "one", 50)
+        assert woken.wait(20)
+        woken.clear()
+        assert woken.wait(20)  # it expired
+        stop()
+
+
+def test_a_store_that_cannot_be_read_is_tried_again_with_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sqlite_watch, "ERROR_INTERVAL_S", 0.02)
+    read = FileObserver.data_version
+    failures: list[None] = []
+
+    def fail(self: FileObserver) -> int:
+        failures.append(None)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store, caplog.at_level(logging.WARNING):
+        woken = threading.Event()
+        store.watch(woken.set)
+        monkeypatch.setattr(FileObserver, "data_version", fail)
+        deadline = time.monotonic() + 20
+        while len(failures) < 4 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not woken.is_set()
+        monkeypatch.setattr(FileObserver, "data_version", read)
+        assert woken.wait(20)  # something may have changed meanwhile
+    assert [record.getMessage() for record in caplog.records] == [
+        "can't read the metadata store for changes, trying on: disk I/O error"
+    ]
