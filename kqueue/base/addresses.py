@@ -17,8 +17,8 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Return the addresses of a list ``host:port,host,[ipv6]:port``. The default port is 9092.
+def parse_addresses(text: str, default_port: int = DEFAULT_PORT) -> tuple[Address, ...]:
+    """Return the addresses of a list ``host:port,host,[ipv6]:port``.
 
     Raises: ValueError: a part is not an address, or the list is empty.
     """
@@ -26,7 +26,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         host, colon, port = part.rpartition(":")
         if not colon or part.endswith("]"):
-            host, port = part, str(DEFAULT_PORT)
+            host, port = part, str(default_port)
         if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536 or not host:
             raise ValueError(f"{part!r} is no address; write HOST:PORT")
         addresses.append(Address(host.strip("[]"), int(port)))

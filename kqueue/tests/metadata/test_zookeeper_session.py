@@ -1,0 +1,72 @@
+"""Sessions and terms of the ZooKeeper store: how they end."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+
+from kqueue.base.errors import SessionLost, StorageFailed
+from kqueue.tests.metadata.zookeeper_model import ModelServer, open_store, server
+
+__all__ = ["server"]
+
+
+def test_a_broker_that_hangs_loses_its_session_though_kazoo_keeps_it_alive(server: ModelServer) -> None:
+    with closing(open_store()) as store, closing(open_store()) as other:
+        session = store.register(1, "one", 300)
+        begin = time.monotonic()
+        while time.monotonic() < begin + 0.9:
+            session.keep_alive()
+            time.sleep(0.02)
+        assert set(other.sessions()) == {1}
+        kept_until = time.monotonic()
+        while other.sessions():
+            assert time.monotonic() < kept_until + 5
+            time.sleep(0.01)
+        assert time.monotonic() >= kept_until + 0.25
+        assert session.lost
+        with pytest.raises(SessionLost):
+            session.keep_alive()
+
+
+def test_an_outage_of_zookeeper_does_not_end_a_session(server: ModelServer) -> None:
+    with closing(open_store(timeout_s=0.1)) as store:
+        session = store.register(1, "one", 600)
+        server.stop()
+        begin = time.monotonic()
+        while time.monotonic() < begin + 1:
+            with pytest.raises(StorageFailed, match="does not answer"):
+                session.keep_alive()
+            assert not session.lost
+        server.start()
+        session.keep_alive()
+        store.commit({}, {"/a": b""}, [], by=session)
+
+
+def test_an_end_that_zookeeper_may_not_have_heard_of_is_reported(server: ModelServer) -> None:
+    with closing(open_store(timeout_s=0.1)) as store:
+        session = store.register(1, "one", 60_000)
+        term = store.campaign(session)
+        server.stop()
+        with pytest.raises(StorageFailed, match="does not answer"):
+            term.resign()
+        assert not term.lost
+        with pytest.raises(StorageFailed, match="does not answer"):
+            session.end()
+        assert session.lost
+        assert term.lost
+        server.start()
+        assert set(store.sessions()) == {1}, "it ends by its timeout"
+
+
+def test_an_end_whose_answer_is_lost_is_an_end(server: ModelServer) -> None:
+    with closing(open_store()) as store:
+        session = store.register(1, "one", 60_000)
+        store.campaign(session)
+        begin = server.transactions
+        server.fault = lambda number, request: (setattr(server, "fault", lambda *_: None), "after")[1]
+        session.end()
+        assert server.transactions == begin + 3, "both nodes are found gone, one after the other"
+        assert (dict(store.sessions()), store.controller()) == ({}, None)
