@@ -11,7 +11,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
@@ -20,12 +20,13 @@ from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
-from kqueue.broker import folder_import
+from kqueue.broker import folder_import, record_forms
 from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.client_telemetry import open_telemetry
-from kqueue.broker.cluster import Cluster, SingleBroker
+from kqueue.broker.cluster import Cluster, ClusterBrokers, SingleBroker
+from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
@@ -52,8 +53,9 @@ from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager
 from kqueue.log.recovery.recovery_task import LogToRecover
-from kqueue.metadata.store import MetadataStore
-from kqueue.replication.registrations import Endpoint, PartitionRegistration, sole_registration
+from kqueue.metadata.store import ClusterStore, MetadataStore
+from kqueue.replication.config import CLUSTER_STORE
+from kqueue.replication.registrations import BROKERS_PREFIX, Endpoint, PartitionRegistration, sole_registration
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -63,13 +65,15 @@ ALTER_LOG_DIRS_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 PRODUCER_EXPIRATION = "producer.id.expiration.ms"
 DECOMPRESSED_MAX = "kqueue.max.decompressed.bytes"
 Endpoints = Callable[[str], tuple[str, int]]
+Wake = Callable[[Callable[[], None]], None]
 
 
 class Broker:
     """One broker without the network. Call `start` first, `stop` last; both block the owner thread.
 
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
-    to clients of a listener, `listeners` all of them by name; the network layer sets both.
+    to clients of a listener, `listeners` all of them by name, and `wake(call)` calls on the owner
+    thread, from any; the network layer sets them. Not all are needed by a single broker.
     """
 
     def __init__(
@@ -102,11 +106,10 @@ class Broker:
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints: Endpoints = _no_endpoints
         self.listeners: Mapping[str, Endpoint] = {}
-        self.cluster: Cluster = SingleBroker(
-            self.node_id, self.rack, lambda: self.listeners, lambda name: self.endpoints(name)
-        )
+        self.cluster: Cluster = self._open_cluster()
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
-        self.metadata = MetadataCache(store, jobs, self.purgatory, logs.make_room)
+        self.wake: Wake = _no_wake
+        self.metadata = self._open_metadata(store)
         self.features = Features(self.metadata)
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
@@ -133,7 +136,7 @@ class Broker:
         self.recovery = LogRecovery(logs, jobs, clock, recoveries, self._log_to_recover, self._log_settled)
         self._loads = CoordinatorLoads(self.append_scheduler, self.purgatory, self.timers, clock, self._note_ready)
         self.ready: Promise[None] = Promise()
-        self._deleted_topics = DeletedTopics(self.metadata, logs)
+        self._deleted_topics = DeletedTopics(self.metadata, logs, self.cluster)
         logs.on_removed = self._forget_deleted_topics
         self.cleanup = CleanupScheduler(
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
@@ -142,6 +145,17 @@ class Broker:
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
         self._share_log, self.share = self._new_share_groups()
         self.groups.share.states = self.share
+
+    def _open_cluster(self) -> Cluster:
+        if self.config[CLUSTER_STORE] is not None:
+            return ClusterBrokers(self.node_id)
+        return SingleBroker(self.node_id, self.rack, lambda: self.listeners, lambda name: self.endpoints(name))
+
+    def _open_metadata(self, store: MetadataStore) -> MetadataCache:
+        jobs, purgatory, make_room = self.jobs, self.purgatory, self.logs.make_room
+        if self.cluster.is_alone:
+            return MetadataCache(store, jobs, purgatory, make_room)
+        return ClusterMetadata(cast(ClusterStore, store), jobs, purgatory, self.timers, self.clock, make_room)
 
     def _new_topics(self, rng: random.Random) -> Topics:
         return Topics(
@@ -198,8 +212,7 @@ class Broker:
         """
         self.metadata.load()
         self.features.load()
-        folder_import.import_folders(self.metadata, self.logs, self.config)
-        self._begin_epoch()
+        self._load_cluster()
         self.configs.load()
         if not self.cluster.is_alone:
             self._follow_leaders()
@@ -218,6 +231,7 @@ class Broker:
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_locks)
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_space)
         self.cleanup.start()
+        self.metadata.watch(self.wake)
 
     def prepare_stop(self) -> None:
         """Finish sliced work; call it before waiting for the last jobs.
@@ -225,6 +239,7 @@ class Broker:
         Folders not created yet are created on first use of their partitions.
         """
         self._stopping = True
+        self.metadata.stop()
         self.moves.stop()
         self.recovery.stop()
         self._loads.stop()
@@ -268,6 +283,16 @@ class Broker:
     def is_recovering(self, topic: str, index: int) -> bool:
         """Whether the log of a partition is being recovered."""
         return self.recovery.is_pending(topic, index)
+
+    def _load_cluster(self) -> None:
+        if isinstance(self.cluster, ClusterBrokers):
+            self.cluster.apply(self.metadata.with_prefix(BROKERS_PREFIX))
+            self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)
+            record_forms.to_registrations(self.metadata, self.logs, self.node_id)
+            return
+        record_forms.to_numbers(self.metadata, self.node_id)
+        folder_import.import_folders(self.metadata, self.logs, self.config)
+        self._begin_epoch()
 
     def _begin_epoch(self) -> None:
         stored = self.metadata.get(EPOCH_KEY)
@@ -324,7 +349,8 @@ class Broker:
         self._topic_configured(topic)
         self._group_topics.note_change()
         for partition in partitions if self.logs.offline else ():
-            self.logs.expect(topic.name, partition.index)
+            if partition.has_replica:
+                self.logs.expect(topic.name, partition.index)
         if not topic.is_internal:  # its folders are created on first append
             self._slices.add(self._make_folders(topic, list(partitions)))
 
@@ -335,6 +361,8 @@ class Broker:
 
     def _make_folders(self, topic: Topic, partitions: Sequence[Partition]) -> SlicedWork[None]:
         for partition in partitions:
+            if not partition.has_replica:
+                continue
             if self._stopping or self.topics.find(topic.name) is not topic:
                 return  # deleted meanwhile
             if not self.logs.has(topic.name, partition.index):
@@ -350,6 +378,8 @@ class Broker:
         self._note_ready()
         self.groups.delete_topic(topic.name)
         self.share.topic_deleted(topic)
+        for partition in topic.partitions:
+            partition.note_removed()
 
     def _remove_folders(self, topic: Topic) -> SlicedWork[None]:
         for partition in topic.partitions:
@@ -414,6 +444,10 @@ def topic_defaults(config: Config) -> set[str]:
 def _one_step(call: Callable[[], None]) -> SlicedWork[None]:
     call()
     yield None
+
+
+def _no_wake(call: Callable[[], None]) -> None:
+    raise AssertionError("nobody can call on the owner thread yet")
 
 
 def _no_endpoints(listener: str) -> tuple[str, int]:

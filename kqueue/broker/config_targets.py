@@ -1,8 +1,9 @@
 """What dynamic settings belong to: topics, brokers, groups, client metrics subscriptions.
 
-A target knows the rows of its type, the values of each resource, how they are checked, where they
-are stored, and what a change affects. Topics keep theirs in their own metadata record; the other
-types have one record per resource, with the values as text.
+A target knows the rows of its type, the values of each resource, how they are checked, and where
+they are stored. It follows the records in the metadata store, whoever changed them. Topics keep
+theirs in their own metadata record; the other types have one record per resource, with the values
+as text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, S
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.base.settings import Config, ConfigSource, Scope, Setting, UpdateMode, format_value
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.topic_configs import check_configs
 from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
 from kqueue.broker.topics import Topics
 
@@ -56,10 +58,6 @@ class ConfigTarget(Protocol):
         """Return key and value of the metadata record with these values; None: no record."""
         ...
 
-    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
-        """Make stored values take effect."""
-        ...
-
     def names(self) -> list[str]:
         """Return the resources that have settings, sorted."""
         ...
@@ -92,15 +90,11 @@ class TopicTarget:
 
     def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """See `ConfigTarget`; the checks are those of a new topic."""
-        return self._topics.check_configs(values, self.own(resource)).overrides
+        return check_configs(self._config, values, self.own(resource)).overrides
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
-        return TOPICS_PREFIX + resource, self._topics.get(resource).record(values)
-
-    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
-        """See `ConfigTarget`."""
-        self._topics.configure(resource, values)
+        return TOPICS_PREFIX + resource, self._topics.record_with(resource, values)
 
     def names(self) -> list[str]:
         """Return all topics: each has settings."""
@@ -119,11 +113,21 @@ class BrokerTarget:
 
     def load(self) -> None:
         """Put the stored values in force. A setting that no longer exists is skipped and logged."""
-        for resource in ("", str(self._node_id)):
-            stored = self._metadata.get(self._key(resource))
+        for part in (DEFAULT_BROKER, str(self._node_id)):
+            stored = self._metadata.get(BROKERS_PREFIX + part)
             if stored is not None:
-                values = _decoded(self._key(resource), stored)
-                self._config.set_dynamic(_source(resource), _usable(self._config.catalog.broker, values, "the broker"))
+                self._apply(part, stored)
+        self._metadata.observe(BROKERS_PREFIX, self._apply_changed)
+
+    def _apply_changed(self, records: Mapping[str, bytes | None]) -> None:
+        for part, stored in records.items():
+            if part in (DEFAULT_BROKER, str(self._node_id)):
+                self._apply(part, stored)
+
+    def _apply(self, part: str, stored: bytes | None) -> None:
+        values = {} if stored is None else _decoded(BROKERS_PREFIX + part, stored)
+        source = _source("" if part == DEFAULT_BROKER else part)
+        self._config.set_dynamic(source, _usable(self._config.catalog.broker, values, "the broker"))
 
     def check_name(self, resource: str) -> None:
         """Raise InvalidRequest if `resource` is neither this broker nor the empty name."""
@@ -170,10 +174,6 @@ class BrokerTarget:
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
         return self._key(resource), _encoded(values)
-
-    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
-        """See `ConfigTarget`."""
-        self._config.set_dynamic(_source(resource), values)
 
     def names(self) -> list[str]:
         """Return this broker."""
@@ -224,8 +224,20 @@ class NamedTarget:
     def load(self) -> None:
         """Read the stored values. A setting that no longer exists is skipped and logged."""
         for resource, stored in self._metadata.with_prefix(self._prefix).items():
-            values = _usable(self._rows, _decoded(self._prefix + resource, stored), f"{self._what} {resource}")
-            self._values[resource] = values
+            self._apply(resource, stored)
+        self._metadata.observe(self._prefix, self._apply_changed)
+
+    def _apply_changed(self, records: Mapping[str, bytes | None]) -> None:
+        self.generation += 1
+        for resource, stored in records.items():
+            if stored is None:
+                self._values.pop(resource, None)
+            else:
+                self._apply(resource, stored)
+
+    def _apply(self, resource: str, stored: bytes) -> None:
+        decoded = _decoded(self._prefix + resource, stored)
+        self._values[resource] = _usable(self._rows, decoded, f"{self._what} {resource}")
 
     @property
     def rows(self) -> Mapping[str, Setting]:
@@ -276,14 +288,6 @@ class NamedTarget:
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
         return self._prefix + resource, _encoded(values)
-
-    def apply(self, resource: str, values: Mapping[str, Any]) -> None:
-        """See `ConfigTarget`."""
-        self.generation += 1
-        if values:
-            self._values[resource] = dict(values)
-        else:
-            self._values.pop(resource, None)
 
     def names(self) -> list[str]:
         """See `ConfigTarget`."""

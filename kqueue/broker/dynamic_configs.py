@@ -1,8 +1,8 @@
 """Settings changed at run time: alter requests, their storage and their effect.
 
-A change is checked, stored in the metadata store, then made in memory; clients see it in this
-order. Changes of one resource run one after another, so each builds on the one before. Levels of
-loggers are not stored.
+A change is checked, stored in the metadata store, then made in memory, where targets follow their
+records; clients see it in this order. Changes of one resource run one after another, so each builds
+on the one before. Levels of loggers are not stored.
 
 Durability: a change is one guarded commit of one key. After a crash the old values or the new
 ones are in force, never a part.
@@ -216,7 +216,6 @@ class DynamicConfigs:
 
         def done(error: KqueueError | None) -> None:
             if error is None:
-                target.apply(resource.name, values)
                 _log_change(target, resource, own, values)
                 self._after_effect(lambda: self._settle(alteration, None))
             elif isinstance(error, Conflict) and alteration.attempts < ATTEMPTS_MAX:

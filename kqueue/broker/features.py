@@ -87,14 +87,19 @@ class Features:
         """
         value = self._metadata.get(KEY)
         if value is not None:
-            self._stored, self._change_count = _parse(value)
-            for name, level in self._stored.items():
-                feature = self._supported.get(name)
-                if feature is None or not _supports(feature, level):
-                    raise StorageFailed(
-                        f"the metadata has {name} at level {level}, which this version does not support; "
-                        "start the version that wrote it, and lower the level there"
-                    )
+            self._apply(value)
+        self._metadata.observe(KEY, lambda changed: self._apply(changed[""]))
+
+    def _apply(self, value: bytes | None) -> None:
+        stored, change_count = ({}, 0) if value is None else _parse(value)
+        for name, level in stored.items():
+            feature = self._supported.get(name)
+            if feature is None or not _supports(feature, level):
+                raise StorageFailed(
+                    f"the metadata has {name} at level {level}, which this version does not support; "
+                    "start the version that wrote it, and lower the level there"
+                )
+        self._stored, self._change_count = stored, change_count
         self._levels = self._current()
 
     def level(self, name: str) -> int:
@@ -124,17 +129,14 @@ class Features:
         if stored == self._stored:
             promise.resolve(None)
             return promise
-        change_count = self._change_count + 1
 
         def done(error: KqueueError | None) -> None:
             if error is not None:
                 self._metadata.fail(promise, error)
                 return
-            self._stored, self._change_count = stored, change_count
-            self._levels = self._current()
             self._metadata.resolve(promise, None)
 
-        value = json.dumps({"levels": stored, "changes": change_count}).encode()
+        value = json.dumps({"levels": stored, "changes": self._change_count + 1}).encode()
         self._metadata.commit("change feature levels", {KEY: value}, done)
         return promise
 

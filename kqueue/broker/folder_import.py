@@ -115,8 +115,9 @@ def _topics_of_kafka(
 def rename_stray_partitions(topics: Topics, logs: LogManager, deleted: Mapping[bytes, str]) -> None:
     """Rename folders without a topic (``…-stray``, as Kafka), so that no new topic opens them.
 
-    Folders of `deleted` topics (names by id) are deleted: a crash interrupted that. Others are
-    kept, because the store may be older than the logs.
+    Folders of `deleted` topics (names by id) are deleted: a crash interrupted that. So are those of
+    partitions of which other brokers have the replicas now. Others are kept, because the store may
+    be older than the logs.
     """
     for (name, index), folder in logs.found().items():
         if name in METADATA_TOPICS:
@@ -128,6 +129,8 @@ def rename_stray_partitions(topics: Topics, logs: LogManager, deleted: Mapping[b
                 continue
             new_name = logs.rename_to_stray(name, index)
             logger.warning("folder %s belongs to no topic in the metadata store: renamed to %s", folder.path, new_name)
+        elif not topic.partitions[index].has_replica:
+            logs.delete(name, index)
 
 
 def _record(topic: str, count: int, id: bytes, config: Config, kafkas: KafkaTopic | None) -> dict[str, object]:

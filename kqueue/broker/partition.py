@@ -133,6 +133,11 @@ class Partition:
         """Node ids of the in-sync replicas."""
         return self.registration.isr
 
+    @property
+    def has_replica(self) -> bool:
+        """Whether this broker has a replica of the partition."""
+        return self._registration is None or self._host.node_id in self._registration.replicas
+
     def apply(self, registration: PartitionRegistration) -> None:
         """Take over a registration of the metadata store, and tell `replica_events` what changed.
 
@@ -145,11 +150,19 @@ class Partition:
         node_id, events = self._host.node_id, self._host.replica_events
         if node_id not in registration.replicas:
             if old is not None and node_id in old.replicas:
-                for event in events:
-                    event.removed(self)
+                self._emit_removed()
         elif old is None or (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch):
             for event in events:
                 event.became_leader(self) if registration.leader == node_id else event.became_follower(self)
+
+    def note_removed(self) -> None:
+        """Tell `replica_events` that the topic is deleted; of a single broker nothing."""
+        if self._registration is not None and self.has_replica:
+            self._emit_removed()
+
+    def _emit_removed(self) -> None:
+        for event in self._host.replica_events:
+            event.removed(self)
 
     @property
     def is_offline(self) -> bool:

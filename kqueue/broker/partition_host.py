@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kqueue.base.jobs import Jobs
     from kqueue.base.timers import Timers
     from kqueue.broker.append_queue import AppendScheduler
+    from kqueue.broker.cluster import Cluster
     from kqueue.broker.purgatory import Purgatory
     from kqueue.broker.replica_events import ReplicaEvents
     from kqueue.log.log import Log
@@ -24,6 +25,7 @@ class PartitionHost(Protocol):
     jobs: Jobs
     append_scheduler: AppendScheduler
     node_id: int
+    cluster: Cluster
     leader_epoch: int  # of a single broker; of a cluster each partition has its own
     replica_events: list[ReplicaEvents[Any]]
     flush_before_visible: bool  # group mode

@@ -1,89 +1,62 @@
-"""Topics of the broker: creation, growth, deletion, stored in the metadata store."""
+"""Topics of the broker: creation, growth, deletion, stored in the metadata store.
+
+What a topic is, its record in the store says. A change is a commit of the record and nothing else;
+topics follow their records, whoever of the cluster committed them (`Topics.apply`). A single broker
+goes the same way, and is the only one that commits.
+"""
 
 from __future__ import annotations
 
-import json
+import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from kqueue.base.errors import (
-    InvalidConfig,
+    Conflict,
     InvalidPartitions,
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopic,
     KqueueError,
-    PluginError,
     PolicyViolation,
-    SettingError,
-    StorageFailed,
     TopicAlreadyExists,
     TopicDeletionDisabled,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from kqueue.base.names import (
-    INTERNAL_TOPICS,
-    METADATA_TOPIC,
-    check_topic,
-    collision_key,
-    parse_uuid,
-    random_uuid,
-    uuid_text,
-)
+from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic, collision_key, random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config, TopicConfig, format_value
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.text import counted
-from kqueue.broker import deleted_topics
+from kqueue.broker import coordinator_topics, deleted_topics
 from kqueue.broker.append_path import ProduceAppender
-from kqueue.broker.config_changes import check_size
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionHost
-from kqueue.broker.replica_assignment import check_replicas
+from kqueue.broker.replica_assignment import ReplicaAssignment
+from kqueue.broker.topic_configs import config_of_new, stored_config
 from kqueue.log.config import LogConfig
-from kqueue.records.partitioners import PARTITIONERS
+from kqueue.replication.registrations import PartitionRegistration, TopicRegistration
 
 PREFIX = "/topics/"
 OFFSETS_TOPIC = "__consumer_offsets"
-PARTITIONER = "kqueue.partitioner"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_TOPIC = "__share_group_state"
 COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC})
 """Internal topics that the broker creates on first use."""
 NO_COUNT = -1
-
-
-class _CoordinatorTopic(NamedTuple):
-    """How an internal topic is created. `partition_count`, `segment_bytes`: names of settings."""
-
-    partition_count: str
-    segment_bytes: str
-    cleanup_policy: str
-    compression_type: str
-    configs: Mapping[str, str] = {}
+ATTEMPTS_MAX = 5
+"""Commits of one change of a topic, whose record others may change meanwhile."""
+logger = logging.getLogger("kqueue.broker")
 
 
 _COORDINATOR_TOPICS = {
-    OFFSETS_TOPIC: _CoordinatorTopic(
-        "offsets.topic.num.partitions", "offsets.topic.segment.bytes", "compact", "producer"
-    ),
-    TRANSACTIONS_TOPIC: _CoordinatorTopic(
-        "transaction.state.log.num.partitions", "transaction.state.log.segment.bytes", "compact", "uncompressed"
-    ),
-    SHARE_TOPIC: _CoordinatorTopic(
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.segment.bytes",
-        "delete",  # the coordinator deletes what is redundant
-        "producer",
-        {"retention.ms": "-1"},
-    ),
+    OFFSETS_TOPIC: coordinator_topics.OFFSETS,
+    TRANSACTIONS_TOPIC: coordinator_topics.TRANSACTIONS,
+    SHARE_TOPIC: coordinator_topics.SHARE,
 }
-"""Source: Kafka's GroupCoordinatorService, TransactionCoordinator, ShareCoordinatorService."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +115,16 @@ class Topic:
         for partition in self.partitions:
             partition.configure(self.log_config)
 
-    def record(self, overrides: Mapping[str, Any] | None = None) -> bytes:
-        """Return the topic's record for the metadata store, with its own settings or these."""
-        values = self.config.overrides if overrides is None else overrides
-        overrides = {name: format_value(value) for name, value in values.items()}
-        return json.dumps({"id": uuid_text(self.id), "partitions": len(self.partitions), "configs": overrides}).encode()
+    def registration(
+        self,
+        partitions: Sequence[PartitionRegistration] | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> TopicRegistration:
+        """Return what the store has of it, with its own partitions and settings or these."""
+        found = [partition.registration for partition in self.partitions] if partitions is None else partitions
+        return TopicRegistration(
+            self.id, _texts(self.config.overrides if overrides is None else overrides), tuple(found)
+        )
 
 
 class Topics:
@@ -170,6 +148,7 @@ class Topics:
         self._metadata = metadata
         self._host = host
         self._rng = rng
+        self._assignment = ReplicaAssignment(config, host, rng)
         self._on_created = on_created
         self._on_configured = on_configured
         self._on_deleted = on_deleted
@@ -187,23 +166,60 @@ class Topics:
         Raises: StorageFailed: a record cannot be read. SettingError: a topic has a setting that is
             unknown now, such as a policy of a removed plugin.
         """
-        for name, value in self._metadata.with_prefix(PREFIX).items():
-            try:
-                record = json.loads(value)
-                id, configs, count = parse_uuid(record["id"]), dict(record["configs"]), int(record["partitions"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise StorageFailed(
-                    f"the metadata store is damaged: {PREFIX}{name} can't be read: {error!r}"
-                ) from error
-            topic = Topic(name, id, self._stored_config(name, configs))
-            self._grow(topic, count)
+        for name, record in self._metadata.with_prefix(PREFIX).items():
+            found = self._read(name, record)
+            topic = Topic(name, found.id, stored_config(self._config, name, found.configs))
+            self._grow(topic, len(found.partitions))
             self._add(topic)
+            self._apply_partitions(topic, found)
+        self._metadata.observe(PREFIX, self._apply_all)
 
-    def _stored_config(self, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
-        try:
-            return self._config.for_topic(overrides)
-        except SettingError as error:  # of a removed plugin, or of a newer version
-            raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
+    def _read(self, name: str, record: bytes) -> TopicRegistration:
+        alone = self._host.cluster.is_alone
+        return TopicRegistration.from_bytes(name, record, self._host.sole_registration if alone else None)
+
+    def _record(self, registration: TopicRegistration) -> bytes:
+        return registration.to_number_bytes() if self._host.cluster.is_alone else registration.to_bytes()
+
+    def _apply_all(self, records: Mapping[str, bytes | None]) -> None:
+        for name, record in records.items():
+            try:
+                self.apply(name, None if record is None else self._read(name, record))
+            except KqueueError as error:
+                logger.error("topic %s stays as it was: %s", name, error)
+
+    def apply(self, name: str, registration: TopicRegistration | None) -> None:
+        """Make a topic what its record says: create, grow, configure or delete it.
+
+        Args: registration: None: there is no record any more.
+        Raises: SettingError: it has a setting that is unknown here.
+        """
+        topic = self._topics.get(name)
+        if topic is not None and (registration is None or registration.id != topic.id):
+            self._remove(topic)
+            self._on_deleted(topic)
+            topic = None
+        if registration is None:
+            return
+        is_new = topic is None
+        if topic is None:
+            topic = Topic(name, registration.id, stored_config(self._config, name, registration.configs))
+        added = self._grow(topic, len(registration.partitions))
+        if is_new:
+            self._add(topic)
+        else:
+            self._partition_count += len(added)
+        self._apply_partitions(topic, registration)
+        if added:
+            self._on_created(topic, added)
+        if not is_new and _texts(topic.config.overrides) != registration.configs:
+            topic.configure(stored_config(self._config, name, registration.configs))
+            self._on_configured(topic)
+
+    def _apply_partitions(self, topic: Topic, registration: TopicRegistration) -> None:
+        if not self._host.cluster.is_alone:
+            for partition, found in zip(topic.partitions, registration.partitions, strict=False):
+                partition.apply(found)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self._topics.values()))
@@ -261,7 +277,8 @@ class Topics:
             raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are the same in metric names")
         self._check_counts(new)
         self._check_room(name, self.count_of(new))
-        return self._topic_config(new.configs)
+        self._assign(new)
+        return config_of_new(self._config, new.configs)
 
     def count_of(self, new: NewTopic) -> int:
         """Return the number of partitions of `new`."""
@@ -274,26 +291,35 @@ class Topics:
 
         Durability: on disk when the promise is done.
         """
-        topic = Topic(new.name, random_uuid(self._rng), self.check_new(new, internal=internal))
-        self._grow(topic, self.count_of(new))
+        name, config = new.name, self.check_new(new, internal=internal)
+        partitions = self._assign(new)
+        registration = TopicRegistration(random_uuid(self._rng), _texts(config.overrides), partitions)
         promise: Promise[Topic] = Promise()
-        self._creating[topic.name] = promise
-        self._collisions[collision_key(topic.name)] = topic.name
-        self._partition_count += len(topic.partitions)
+        self._creating[name] = promise
+        self._collisions[collision_key(name)] = name
+        self._growing += len(partitions)
 
         def done(error: KqueueError | None) -> None:
-            del self._creating[topic.name]
-            self._partition_count -= len(topic.partitions)
-            if error is not None:
-                del self._collisions[collision_key(topic.name)]
-                self._metadata.fail(promise, error)
-                return
-            self._add(topic)
-            self._on_created(topic, topic.partitions)
-            self._metadata.resolve(promise, topic)
+            del self._creating[name]
+            self._growing -= len(partitions)
+            topic = self._topics.get(name)
+            if topic is None:
+                self._collisions.pop(collision_key(name), None)
+            elif isinstance(error, Conflict):
+                error = TopicAlreadyExists(f"topic {name!r} already exists")
+            self._settle(promise, error, topic if topic is not None and topic.id == registration.id else None)
 
-        self._metadata.commit(f"create topic {topic.name}", {PREFIX + topic.name: topic.record()}, done)
+        self._metadata.commit(f"create topic {name}", {PREFIX + name: self._record(registration)}, done)
         return promise
+
+    def _assign(self, new: NewTopic) -> tuple[PartitionRegistration, ...]:
+        return self._assignment.of_new_topic(self.count_of(new), new.replication_factor, new.assignments)
+
+    def _settle(self, promise: Promise[Topic], error: KqueueError | None, topic: Topic | None) -> None:
+        if error is not None or topic is None:
+            self._metadata.fail(promise, error or UnknownTopicOrPartition("the topic was deleted meanwhile"))
+        else:
+            self._metadata.resolve(promise, topic)
 
     def create_on_demand(self, name: str) -> Promise[Topic]:
         """Create a topic on first use, or return the promise of its running creation. Raises as
@@ -318,18 +344,30 @@ class Topics:
         if not self._config["delete.topic.enable"]:
             raise TopicDeletionDisabled("delete.topic.enable is false")
         promise: Promise[None] = Promise()
+        attempts = ATTEMPTS_MAX
+
+        def commit() -> None:
+            self._metadata.commit(f"delete topic {name}", {PREFIX + name: None, **self._deleted(topic)}, done)
 
         def done(error: KqueueError | None) -> None:
-            if error is not None:
+            nonlocal attempts
+            attempts -= 1
+            if isinstance(error, Conflict) and self._by_id.get(topic.id) is not topic:
+                error = UnknownTopicOrPartition(f"topic {name!r} was deleted meanwhile")
+            if isinstance(error, Conflict) and attempts:
+                commit()  # its record was changed meanwhile
+            elif error is None:
+                self._metadata.resolve(promise, None)
+            else:
                 self._metadata.fail(promise, error)
-                return
-            self._remove(topic)
-            self._on_deleted(topic)
-            self._metadata.resolve(promise, None)
 
-        note = {deleted_topics.key_of(topic.id): name.encode()}
-        self._metadata.commit(f"delete topic {name}", {PREFIX + name: None, **note}, done)
+        commit()
         return promise
+
+    def _deleted(self, topic: Topic) -> dict[str, bytes]:
+        alone = self._host.cluster.is_alone
+        nodes = None if alone else {node for partition in topic.partitions for node in partition.replicas}
+        return dict([deleted_topics.entry_of(topic.id, topic.name, nodes)])
 
     def clear(self, also: Iterable[str] = ()) -> list[Topic]:
         """Remove all topics, internal ones too, and return them; the caller deletes their logs.
@@ -342,7 +380,7 @@ class Topics:
         topics = list(self)
         puts: dict[str, bytes | None] = dict.fromkeys(also)
         puts |= {PREFIX + topic.name: None for topic in topics}
-        puts |= {deleted_topics.key_of(topic.id): topic.name.encode() for topic in topics}
+        puts |= {key: entry for topic in topics for key, entry in self._deleted(topic).items()}
         if puts:
             self._metadata.commit_now(puts)
         for topic in topics:
@@ -357,13 +395,8 @@ class Topics:
             raise InvalidTopic(f"topic {name} is internal: its number of partitions is fixed")
         if count <= have:
             raise InvalidPartitions(f"topic {name} has {counted(have, 'partition')}; {count} is not more")
-        if assignments is not None and len(assignments) != count - have:
-            raise InvalidReplicaAssignment(
-                f"expected {counted(count - have, 'assignment')} for as many new partitions, found {len(assignments)}"
-            )
-        for brokers in assignments or ():
-            check_replicas(brokers, self._host.node_id)
         self._check_room(name, count - have)
+        self._added_to(topic, count, assignments)
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -371,33 +404,45 @@ class Topics:
         """Raise a topic's number of partitions to `count`. Raises as `check_growth`; durable as
         `create`.
         """
-        self.check_growth(name, count, assignments)
-        topic = self._topics[name]
-        have = len(topic.partitions)
-        grown = Topic(name, topic.id, topic.config)
-        self._grow(grown, count)
         promise: Promise[Topic] = Promise()
-        self._growing += count - have
+        attempts = ATTEMPTS_MAX
+        reserved = 0
+
+        def commit() -> None:
+            nonlocal reserved
+            self.check_growth(name, count, assignments)
+            topic = self._topics[name]
+            reserved = count - len(topic.partitions)
+            grown = [partition.registration for partition in topic.partitions]
+            grown += self._added_to(topic, count, assignments)
+            record = self._record(topic.registration(grown))
+            self._growing += reserved
+            self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: record}, done)
 
         def done(error: KqueueError | None) -> None:
-            self._growing -= count - have
-            if error is not None:
-                self._metadata.fail(promise, error)
+            nonlocal attempts
+            attempts -= 1
+            self._growing -= reserved
+            if isinstance(error, Conflict) and attempts:
+                try:
+                    commit()  # its record was changed meanwhile
+                except KqueueError as refused:
+                    self._metadata.fail(promise, refused)
                 return
-            added = grown.partitions[have:]
-            topic.partitions.extend(added)
-            self._partition_count += len(added)
-            self._on_created(topic, added)
-            self._metadata.resolve(promise, topic)
+            self._settle(promise, error, self._topics.get(name))
 
-        self._metadata.commit(f"add partitions to topic {name}", {PREFIX + name: grown.record()}, done)
+        commit()
         return promise
 
-    def configure(self, name: str, overrides: Mapping[str, Any]) -> None:
-        """Put a topic's own settings in force. They are stored already."""
-        topic = self.get(name)
-        topic.configure(self._config.for_topic(overrides))
-        self._on_configured(topic)
+    def _added_to(
+        self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
+    ) -> tuple[PartitionRegistration, ...]:
+        have = [partition.registration for partition in topic.partitions]
+        return self._assignment.of_growth(have, count - len(have), assignments)
+
+    def record_with(self, name: str, overrides: Mapping[str, Any]) -> bytes:
+        """Return a topic's record for the store with other settings of its own."""
+        return self._record(self.get(name).registration(overrides=overrides))
 
     def refresh(self) -> SlicedWork[None]:
         """Put the broker's present values in force for all topics, one per step."""
@@ -407,37 +452,10 @@ class Topics:
 
     def _coordinator_topic(self, name: str) -> NewTopic:
         row = _COORDINATOR_TOPICS[name]
-        configs = {
-            "cleanup.policy": row.cleanup_policy,
-            "compression.type": row.compression_type,
-            "segment.bytes": str(self._config[row.segment_bytes]),
-            **row.configs,
-        }
-        return NewTopic(name, self._config[row.partition_count], 1, configs=configs)
-
-    def _topic_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        unset = [key for key, value in overrides.items() if value is None]
-        if unset:
-            raise InvalidConfig(f"setting {unset[0]} has no value")
-        check_size("topic", overrides)
-        return self.check_configs(overrides, {})
-
-    def check_configs(self, overrides: Mapping[str, Any], old: Mapping[str, Any]) -> TopicConfig:
-        """Return the settings of a topic with these overrides in place of `old`.
-
-        Raises: InvalidConfig.
-        """
-        try:
-            config = self._config.for_topic(overrides)
-            if config.overrides.get(PARTITIONER) != old.get(PARTITIONER):
-                # only where it changes: an existing topic may name a removed partitioner
-                PARTITIONERS.get(config[PARTITIONER])
-        except (SettingError, PluginError) as error:
-            raise InvalidConfig(str(error)) from None
-        low, high = config["min.compaction.lag.ms"], config["max.compaction.lag.ms"]
-        if low > high:
-            raise InvalidConfig(f"expected min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}")
-        return config
+        alone = self._host.cluster.is_alone
+        factor = 1 if alone else self._config[row.replication_factor]
+        configs = row.configs(self._config, is_replicated=not alone)
+        return NewTopic(name, self._config[row.partition_count], factor, configs=configs)
 
     def _check_counts(self, new: NewTopic) -> None:
         if new.assignments:
@@ -445,15 +463,9 @@ class Topics:
                 raise InvalidRequest(
                     "a topic with its own assignments takes neither a number of partitions nor a replication factor"
                 )
-            if sorted(new.assignments) != list(range(len(new.assignments))):
-                raise InvalidReplicaAssignment("assigned partitions must be numbered from 0 without gaps")
-            for brokers in new.assignments.values():
-                check_replicas(brokers, self._host.node_id)
             return
         if new.partitions != NO_COUNT and new.partitions < 1:
             raise InvalidPartitions(f"a topic has at least 1 partition, not {new.partitions}")
-        if new.replication_factor not in (NO_COUNT, 1):
-            raise InvalidReplicationFactor(f"1 broker can hold 1 replica, not {new.replication_factor}")
 
     def _check_room(self, name: str, count: int) -> None:
         limit = self._config["kqueue.max.partitions"]
@@ -464,10 +476,10 @@ class Topics:
                 f"would exceed kqueue.max.partitions={limit}"
             )
 
-    def _grow(self, topic: Topic, count: int) -> None:
-        topic.partitions.extend(
-            Partition(topic.name, index, self._host) for index in range(len(topic.partitions), count)
-        )
+    def _grow(self, topic: Topic, count: int) -> list[Partition]:
+        added = [Partition(topic.name, index, self._host) for index in range(len(topic.partitions), count)]
+        topic.partitions.extend(added)
+        return added
 
     def _add(self, topic: Topic) -> None:
         self._topics[topic.name] = topic
@@ -482,3 +494,7 @@ class Topics:
         del self._by_id[topic.id]
         self._collisions.pop(collision_key(topic.name), None)
         self._partition_count -= len(topic.partitions)
+
+
+def _texts(overrides: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(format_value(value)) for name, value in overrides.items()}

@@ -144,6 +144,11 @@ class TopicRegistration(NamedTuple):
         values = {"id": uuid_text(self.id), "configs": dict(self.configs), "partitions": partitions}
         return json.dumps(values, separators=(",", ":")).encode()
 
+    def to_number_bytes(self) -> bytes:
+        """Return the record that a single broker stores: the partitions' number only."""
+        values = {"id": uuid_text(self.id), "partitions": len(self.partitions), "configs": dict(self.configs)}
+        return json.dumps(values).encode()
+
     @classmethod
     def from_bytes(cls, name: str, record: bytes, sole: PartitionRegistration | None = None) -> TopicRegistration:
         """Read a record.

@@ -6,6 +6,7 @@ Its behaviour depends only on the seed and the calls.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -71,14 +72,28 @@ class Simulation:
         )
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
+        self._calls: deque[Callable[[], None]] = deque()
+        self.broker.wake = self._calls.append
         self.broker.start()
         if recovers:
             self.settle()
 
     def settle(self) -> None:
         """Run jobs and ready delayed operations until none is left at the current time."""
-        while self.jobs.run_all() or self.broker.purgatory.run_ready():
+        while self.settle_once():
             pass
+
+    def settle_once(self) -> bool:
+        """Run what is ready now; return whether there was anything."""
+        return bool(self.jobs.run_all() or self.broker.purgatory.run_ready() or self._run_calls())
+
+    def _run_calls(self) -> bool:
+        """Make the calls from outside, such as those of the store's watch."""
+        calls = list(self._calls)
+        self._calls.clear()
+        for call in calls:
+            call()
+        return bool(calls)
 
     def advance(self, ms: float) -> None:
         """Advance the clock by `ms` milliseconds, and run all timers and jobs that become due."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import PolicyViolation
 from kqueue.broker.backlog import LOG_INTERVAL_MS, BacklogBound, BacklogState, TopicBacklog
+from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.partition import Partition
 from kqueue.log.log import Log
 from kqueue.records.batch import Record, iter_batches, read_header
@@ -34,6 +37,11 @@ def backlog_of(sim: Simulation, topic: str = "t") -> TopicBacklog:
     backlog = sim.broker.backlogs.of(topic)
     assert backlog is not None
     return backlog
+
+
+def configure(sim: Simulation, topic: str, configs: Mapping[str, str]) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    sim.result(sim.broker.configs.replace(resource, list(configs.items())))
 
 
 def bounded(messages: int, *, partitions: int = 1, **configs: str) -> SimulatedClient:
@@ -279,9 +287,9 @@ def test_a_change_of_the_settings_takes_effect_at_once() -> None:
         ({"kqueue.backlog.messages.max": "4", "kqueue.backlog.action": "throttle"}, BacklogState.SLOWING),
         ({"kqueue.backlog.messages.max": "5"}, BacklogState.OPEN),
     ):
-        sim.broker.topics.configure("t", configs)
+        configure(sim, "t", configs)
         assert backlog_of(sim).state is state
-    sim.broker.topics.configure("t", {})
+    configure(sim, "t", {})
     append(topic.partition(0), 50)
     assert sim.broker.backlogs.of("t") is None
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import InvalidRequest, SettingError, StorageFailed
+from kqueue.base.errors import InvalidRequest, KqueueError, SettingError, StorageFailed
 from kqueue.base.settings import (
     ANY,
     Catalog,
@@ -32,8 +32,23 @@ def config() -> Config:
 
 
 @pytest.fixture
-def target(config: Config) -> BrokerTarget:
-    return BrokerTarget(config, 7, Simulation().broker.metadata)
+def sim() -> Simulation:
+    return Simulation()
+
+
+@pytest.fixture
+def target(config: Config, sim: Simulation) -> BrokerTarget:
+    target = BrokerTarget(config, 7, sim.broker.metadata)
+    target.load()
+    return target
+
+
+def change(sim: Simulation, target: BrokerTarget, resource: str, **values: int) -> None:
+    """Store values of a resource; the target follows its record."""
+    errors: list[KqueueError | None] = []
+    sim.broker.metadata.commit("change settings", dict([target.record(resource, values)]), errors.append)
+    sim.settle()
+    assert errors == [None]
 
 
 def test_the_update_mode_decides_where_a_setting_can_be_set(target: BrokerTarget) -> None:
@@ -46,23 +61,25 @@ def test_the_update_mode_decides_where_a_setting_can_be_set(target: BrokerTarget
             target.check(name, {"fixed": "1"})
 
 
-def test_a_brokers_own_value_counts_before_the_default_of_all(target: BrokerTarget, config: Config) -> None:
-    target.apply("", {"all": 2})
+def test_a_brokers_own_value_counts_before_the_default_of_all(
+    sim: Simulation, target: BrokerTarget, config: Config
+) -> None:
+    change(sim, target, "", all=2)
     assert config["all"] == 2
-    target.apply("7", {"all": 3})
+    change(sim, target, "7", all=3)
     assert config["all"] == 3
     assert config.set_by(ConfigSource.STATIC_BROKER) == {"all": 1}
-    target.apply("7", {})
+    change(sim, target, "7")
     assert target.in_force("7", target.find("all")) == 2
 
 
-def test_a_check_of_an_observer_refuses_values(target: BrokerTarget, config: Config) -> None:
+def test_a_check_of_an_observer_refuses_values(sim: Simulation, target: BrokerTarget, config: Config) -> None:
     def check(changed: Config) -> None:
         if changed["all"] + changed["own"] > 5:
             raise SettingError("too much")
 
     config.observe(["all"], lambda: None, check)
-    target.apply("7", {"own": 3})
+    change(sim, target, "7", own=3)
     assert target.check("7", {"own": 3, "all": 2})
     with pytest.raises(InvalidRequest, match="too much"):
         target.check("7", {"own": 3, "all": 3})

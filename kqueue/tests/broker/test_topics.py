@@ -164,7 +164,8 @@ def test_the_second_of_two_concurrent_changes_sees_the_first() -> None:
     sim.topic("orders", 2)
     first = sim.broker.topics.add_partitions("orders", 3)
     second = sim.broker.topics.add_partitions("orders", 4)
-    assert len(sim.result(first).partitions) == 3
-    with pytest.raises(Exception, match="expected version"):
-        sim.result(second)
-    assert len(sim.broker.topics.get("orders").partitions) == 3
+    late = sim.broker.topics.add_partitions("orders", 4)
+    assert [sim.result(promise).name for promise in (first, second)] == ["orders"] * 2
+    with pytest.raises(InvalidPartitions, match="has 4 partitions; 4 is not more"):
+        sim.result(late)
+    assert len(sim.broker.topics.get("orders").partitions) == 4

@@ -1,0 +1,102 @@
+"""The two forms of a topic's record: a single broker stores the number of partitions, a cluster the
+registration of each (`replication.registrations`).
+
+A store may go from one to the other with its broker: the cluster's first member takes over the
+topics of the single broker whose folders it has, and a single broker those of a cluster that only
+it has replicas of. Both keep ids, settings and records; leader epochs go on above all before.
+Durability: one commit at the start, before anything is served. A crash leaves it to the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from kqueue.base.errors import Conflict, StorageFailed
+from kqueue.base.names import INTERNAL_TOPICS
+from kqueue.base.text import counted
+from kqueue.broker.folder_import import EPOCH_KEY, IMPORT_KEY, NO_LOG
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.topics import PREFIX
+from kqueue.log.folders.data_folder import is_meant
+from kqueue.log.manager import LogManager
+from kqueue.replication.registrations import TopicRegistration, sole_registration
+
+logger = logging.getLogger("kqueue.broker")
+
+
+def to_numbers(metadata: MetadataCache, node_id: int) -> None:
+    """Turn the records of a cluster into those of a single broker, if it has all replicas.
+
+    Raises: StorageFailed: another broker has a replica.
+    """
+    found = _records(metadata, node_id, is_number=False)
+    if not found:
+        return
+    epoch = _stored_epoch(metadata)
+    for name, topic in found.items():
+        for partition in topic.partitions:
+            epoch = max(epoch, partition.leader_epoch + 1)
+            if partition.replicas != (node_id,):
+                raise StorageFailed(
+                    f"topic {name} has replicas on the brokers {', '.join(map(str, partition.replicas))}: the metadata "
+                    f"are a cluster's. Start this broker ({node_id}) with kqueue.cluster.store, or reassign all "
+                    "partitions to it first"
+                )
+    puts: dict[str, bytes | None] = {PREFIX + name: topic.to_number_bytes() for name, topic in found.items()}
+    puts[EPOCH_KEY] = json.dumps(epoch).encode()
+    if metadata.get(IMPORT_KEY) is None:  # else the folders would count as another broker's
+        puts[IMPORT_KEY] = json.dumps({"mark": NO_LOG, "topics": []}).encode()
+    metadata.commit_now(puts)
+    logger.warning("took over %s of a cluster as a single broker", counted(len(found), "topic"))
+
+
+def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) -> None:
+    """Turn the records of a single broker into those of a cluster, where this member has its
+    folders.
+
+    Raises: StorageFailed: it has not.
+    """
+    while found := _records(metadata, node_id, is_number=True):
+        has_folders = any(
+            key[0] in found and is_meant(folder.topic_id, found[key[0]].id) for key, folder in logs.found().items()
+        )
+        visible = sorted(found.keys() - INTERNAL_TOPICS)
+        if visible and not has_folders:
+            raise StorageFailed(
+                f"the metadata are a single broker's, with {counted(len(visible), 'topic')} ({visible[0]}, ...) "
+                f"whose partitions are not in the data folders of this broker ({node_id}): start the broker with those "
+                "data folders first"
+            )
+        try:
+            metadata.commit_now({PREFIX + name: topic.to_bytes() for name, topic in found.items()})
+        except Conflict:
+            metadata.load()
+            continue
+        logger.warning(
+            "took over %s of a single broker into the cluster: broker %d has their replicas",
+            counted(len(found), "topic"),
+            node_id,
+        )
+
+
+def _records(metadata: MetadataCache, node_id: int, *, is_number: bool) -> Mapping[str, TopicRegistration]:
+    """Return the topics whose record has one form, numbers with a leader epoch above all before."""
+    sole = sole_registration(node_id, _stored_epoch(metadata) + 1)
+    topics = {}
+    for name, record in metadata.with_prefix(PREFIX).items():
+        if _is_number(record) is is_number:
+            topics[name] = TopicRegistration.from_bytes(name, record, sole)
+    return topics
+
+
+def _is_number(record: bytes) -> bool:
+    try:
+        return isinstance(json.loads(record)["partitions"], int)
+    except (ValueError, KeyError, TypeError):
+        return False  # damaged: whoever reads it says so
+
+
+def _stored_epoch(metadata: MetadataCache) -> int:
+    return int(json.loads(metadata.get(EPOCH_KEY) or b"0"))

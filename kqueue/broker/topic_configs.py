@@ -1,0 +1,51 @@
+"""Checks of a topic's own settings, of a new topic or a changed one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kqueue.base.errors import InvalidConfig, PluginError, SettingError
+from kqueue.base.settings import Config, TopicConfig
+from kqueue.broker.config_changes import check_size
+from kqueue.records.partitioners import PARTITIONERS
+
+PARTITIONER = "kqueue.partitioner"
+
+
+def config_of_new(config: Config, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """Return the settings of a new topic. Raises InvalidConfig, PolicyViolation."""
+    unset = [key for key, value in overrides.items() if value is None]
+    if unset:
+        raise InvalidConfig(f"setting {unset[0]} has no value")
+    check_size("topic", overrides)
+    return check_configs(config, overrides, {})
+
+
+def check_configs(config: Config, overrides: Mapping[str, Any], old: Mapping[str, Any]) -> TopicConfig:
+    """Return the settings of a topic with these overrides in place of `old`.
+
+    Raises: InvalidConfig.
+    """
+    try:
+        checked = config.for_topic(overrides)
+        if checked.overrides.get(PARTITIONER) != old.get(PARTITIONER):
+            # only where it changes: an existing topic may name a removed partitioner
+            PARTITIONERS.get(checked[PARTITIONER])
+    except (SettingError, PluginError) as error:
+        raise InvalidConfig(str(error)) from None
+    low, high = checked["min.compaction.lag.ms"], checked["max.compaction.lag.ms"]
+    if low > high:
+        raise InvalidConfig(f"expected min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}")
+    return checked
+
+
+def stored_config(config: Config, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """Return the settings of a stored topic.
+
+    Raises: SettingError: one is unknown now, of a removed plugin or of a newer version.
+    """
+    try:
+        return config.for_topic(overrides)
+    except SettingError as error:
+        raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
