@@ -43,13 +43,10 @@ def with_isr(
     """
     members = tuple(node for node in partition.replicas if node in isr)
     if len(members) >= effective_min_isr(partition, min_isr):
-        return partition._replace(isr=members, elr=(), last_known_leader=NO_LEADER)
+        return partition._replace(isr=members, elr=())
     held_all = {*partition.isr, *partition.elr}
     elr = tuple(node for node in partition.replicas if node in held_all and node not in members and node not in lost)
-    last = NO_LEADER if members else partition.last_known_leader
-    if not members and last == NO_LEADER:
-        last = partition.leader
-    return partition._replace(isr=members, elr=elr, last_known_leader=last)
+    return partition._replace(isr=members, elr=elr)
 
 
 def elect(partition: PartitionRegistration, active: Container[int], min_isr: int) -> PartitionRegistration:
@@ -79,7 +76,7 @@ def elect_unclean(partition: PartitionRegistration, active: Container[int]) -> P
     leader = next((node for node in partition.replicas if node in active), NO_LEADER)
     if leader == NO_LEADER:
         return partition._replace(leader=NO_LEADER)
-    return partition._replace(leader=leader, isr=(leader,), elr=(), last_known_leader=NO_LEADER, recovering=True)
+    return partition._replace(leader=leader, isr=(leader,), elr=(), recovering=True)
 
 
 def is_unclean(before: PartitionRegistration, after: PartitionRegistration) -> bool:
@@ -98,8 +95,13 @@ def elect_preferred(partition: PartitionRegistration, active: Container[int]) ->
 def raise_epochs(before: PartitionRegistration, after: PartitionRegistration) -> PartitionRegistration:
     """Return `after` with its epochs; `before` itself if nothing changed.
 
-    PE rises with each change; LE where the leader changes, and where a replica leaves.
+    PE rises with each change; LE where the leader changes, and where a replica leaves. The last
+    leader is kept while there is none.
     """
+    if after.leader != NO_LEADER:
+        after = after._replace(last_known_leader=NO_LEADER)
+    elif before.leader != NO_LEADER:
+        after = after._replace(last_known_leader=before.leader)
     leader_epoch, partition_epoch = before.leader_epoch, before.partition_epoch
     if after._replace(leader_epoch=leader_epoch, partition_epoch=partition_epoch) == before:
         return before

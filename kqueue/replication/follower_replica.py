@@ -16,7 +16,7 @@ UNKNOWN = -1
 
 
 class FollowerFetch(NamedTuple):
-    """One fetch of a partition. `last_epoch`: of the last batch; -1: the log is empty."""
+    """One fetch of a partition. `last_epoch`: the newest of the log's epoch cache; -1: none."""
 
     leader: int
     leader_epoch: int

@@ -34,7 +34,7 @@ class ReplicaFetch(NamedTuple):
         node_id, broker_epoch: the follower's.
         leader_epoch: in which it fetches.
         offset: its log end.
-        last_epoch: epoch of its last batch; -1: it has none.
+        last_epoch: the newest of its log's epoch cache; -1: it has none.
     """
 
     node_id: int
@@ -237,7 +237,7 @@ class LeaderReplica:
     ) -> IsrProposal | None:
         """Return the change of the in-sync set to commit now: rules 24 to 26; None: none.
 
-        One is in flight until `accepted`, `rejected`, `unknown` or `applied`. Its new members count
+        One is in flight until `rejected`, `unknown` or `applied`. Its new members count
         for the high watermark from now on.
 
         Args:
@@ -257,22 +257,26 @@ class LeaderReplica:
         self.maximal_isr = frozenset(now.isr) | added.keys() | self._uncertain
         return self._pending
 
-    def rejected(self) -> None:
-        """The store has refused the proposal, and it changes nothing any more: rule 28."""
-        self._pending = None
-        self._uncertain = frozenset()
-        self.maximal_isr = frozenset(self.registration.isr)
+    def rejected(self, proposal: IsrProposal) -> None:
+        """The store has refused the proposal, and it changes nothing any more: rule 28.
 
-    def unknown(self) -> None:
+        Nothing happens if it is not the one in flight: a newer registration came in between. New
+        members of earlier proposals whose outcome is unknown keep counting: one of these may be
+        why this one was refused.
+        """
+        if proposal is self._pending:
+            self._pending = None
+            self.maximal_isr = frozenset(self.registration.isr) | self._uncertain
+
+    def unknown(self, proposal: IsrProposal) -> None:
         """Nobody knows whether the proposal was, or still will be, committed: rule 28.
 
-        Its new members keep counting until a newer registration comes, or another proposal, which
-        the next call of `proposal` returns in any case, is accepted or refused. That one guards the
-        same record, so the store does not take the earlier one after it.
+        Its new members keep counting until a newer registration is applied. Until then `proposal`
+        returns a proposal in any case: the store takes either, but not both.
         """
-        if self._pending is not None:
-            self._uncertain |= self._pending.added.keys()
-        self._pending = None
+        if proposal is self._pending:
+            self._uncertain |= proposal.added.keys()
+            self._pending = None
 
     def applied(self, registration: PartitionRegistration, now_ms: float) -> bool:
         """Take over a newer registration of the same leader epoch: rules 8 and 28.

@@ -61,6 +61,16 @@ class BrokerRegistration(NamedTuple):
         """Whether it may lead partitions and receive replicas' leaderships."""
         return not self.fenced and not self.shutting_down
 
+    def succeed(self, before: BrokerRegistration | None) -> BrokerRegistration:
+        """Return this registration as the store gets it after `before`, that of the same node.
+
+        A former one that was unclean, and is still fenced, was not dealt with by the controller:
+        replicas that may lack records still count as in sync, or eligible. So this one is unclean,
+        too.
+        """
+        is_dealt_with = before is None or before.clean or not before.fenced
+        return self if is_dealt_with else self._replace(clean=False)
+
     def to_bytes(self) -> bytes:
         """Return the record for the store."""
         values: dict[str, Any] = self._asdict()
@@ -90,7 +100,7 @@ class PartitionRegistration(NamedTuple):
         partition_epoch: PE, raised at each change.
         elr: eligible leader replicas (KIP-966): outside of the in-sync set, and hold all that is
             committed.
-        last_known_leader: who led last, where `isr` and `elr` are empty; else -1.
+        last_known_leader: who led last, while there is no leader; else -1.
         adding, removing: of a reassignment that runs.
         recovering: the leader was elected unclean, and has not confirmed yet that it cut its log.
     """

@@ -21,20 +21,29 @@ P = PartitionRegistration
 
 
 @pytest.mark.parametrize(
-    ("partition", "isr", "lost", "expected_isr", "expected_elr", "last"),
+    ("partition", "isr", "lost", "expected_isr", "expected_elr"),
     [
-        (P((1, 2, 3), (1, 2, 3), 1), (1, 3), (), (1, 3), (), -1),  # still enough
-        (P((1, 2, 3), (1, 2), 1), (2,), (), (2,), (1,), -1),  # below the minimum: eligible
-        (P((1, 2, 3), (1, 2), 1), (2,), (1,), (2,), (), -1),  # but not after a loss
-        (P((1, 2, 3), (2,), 2, elr=(1,)), (), (), (), (1, 2), 2),  # nobody is left
-        (P((1, 2, 3), (), -1, elr=(1, 2), last_known_leader=2), (), (1,), (), (2,), 2),
-        (P((1, 2, 3), (2,), 2, elr=(1,)), (3, 2), (), (2, 3), (), -1),  # rule 6, and in the replicas' order
-        (P((1,), (1,), 1), (), (1,), (), (), 1),  # the only replica, after a loss
+        (P((1, 2, 3), (1, 2, 3), 1), (1, 3), (), (1, 3), ()),  # still enough
+        (P((1, 2, 3), (1, 2), 1), (2,), (), (2,), (1,)),  # below the minimum: eligible
+        (P((1, 2, 3), (1, 2), 1), (2,), (1,), (2,), ()),  # but not after a loss
+        (P((1, 2, 3), (2,), 2, elr=(1,)), (), (), (), (1, 2)),  # nobody is left
+        (P((1, 2, 3), (), -1, elr=(1, 2)), (), (1,), (), (2,)),
+        (P((1, 2, 3), (2,), 2, elr=(1,)), (3, 2), (), (2, 3), ()),  # rule 6, and in the replicas' order
+        (P((1,), (1,), 1), (), (1,), (), ()),  # the only replica, after a loss
     ],
 )
-def test_members_that_leave(partition, isr, lost, expected_isr, expected_elr, last) -> None:
+def test_members_that_leave(partition, isr, lost, expected_isr, expected_elr) -> None:
     after = with_isr(partition, isr, 2, lost)
-    assert (after.isr, after.elr, after.last_known_leader) == (expected_isr, expected_elr, last)
+    assert (after.isr, after.elr) == (expected_isr, expected_elr)
+
+
+def test_the_last_leader_is_known_while_there_is_none() -> None:
+    before = P((1, 2, 3), (1,), 1)
+    without = raise_epochs(before, before._replace(isr=(), elr=(1,), leader=NO_LEADER))
+    assert without.last_known_leader == 1
+    later = raise_epochs(without, without._replace(elr=()))
+    assert later.last_known_leader == 1
+    assert raise_epochs(later, elect(later, {1}, 2)) == P((1, 2, 3), (1,), 1, 2, 3, recovering=True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,7 @@ def test_elections(partition, active, leader, isr, elr) -> None:
 def test_the_last_leader_leads_where_all_lost_records() -> None:
     before = P((1, 2), (), -1, last_known_leader=2)
     after = elect(before, {1, 2}, 2)
-    assert (after.leader, after.isr, after.recovering, after.last_known_leader) == (2, (2,), True, -1)
+    assert (after.leader, after.isr, after.recovering) == (2, (2,), True)
     assert is_unclean(before, after)
 
 
