@@ -39,6 +39,7 @@ from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
+from kqueue.broker.partition_changes import PartitionChanges
 from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
@@ -115,6 +116,7 @@ class Broker:
         self._slices = SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
         self.topics = self._new_topics(rng)
+        self.partition_changes = PartitionChanges(self.topics, self.metadata, self.cluster, self._slices)
         self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
         metrics, wake = self.configs.client_metrics, self.purgatory.wake
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)

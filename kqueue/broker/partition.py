@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.errors import (
     FencedLeaderEpoch,
     KqueueError,
+    NotLeader,
     OffsetOutOfRange,
     StorageFailed,
     StorageUnavailable,
@@ -33,6 +34,7 @@ from kqueue.log.log_state import LogState
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
+from kqueue.replication.registrations import NO_LEADER
 
 if TYPE_CHECKING:
     from kqueue.broker.partition_host import BacklogGate, PartitionHost
@@ -117,6 +119,12 @@ class Partition:
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
         return self._registration is None or self._registration.leader == self._host.node_id
+
+    def check_leader(self) -> None:
+        """Raises NotLeader: this broker does not lead the partition."""
+        if not self.is_leader:
+            leads = f"broker {self.leader} leads" if self.leader != NO_LEADER else "no broker leads"
+            raise NotLeader(f"{leads} {self._topic}-{self.index}")
 
     @property
     def leader_epoch(self) -> int:

@@ -32,7 +32,7 @@ def cluster() -> None:
       kqueue cluster describe
       kqueue cluster brokers
       kqueue cluster elect --all
-      kqueue cluster reassign run plan.json --wait
+      kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
       kqueue cluster apis
     """
 

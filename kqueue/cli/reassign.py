@@ -4,18 +4,22 @@ kafka-reassign-partitions.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from kqueue.base.errors import InvalidReplicationFactor
 from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.output import Counter, columns, output_option, print_json
-from kqueue.cli.reassignment_plan import Plan, plan_text, read_plan
+from kqueue.cli.reassignment_plan import Plan, plan_document, plan_text, read_json, read_plan, rows_of
+from kqueue.replication.placement import place_replicas
+from kqueue.replication.registrations import BrokerRegistration
 
 if TYPE_CHECKING:
-    from kqueue.client import Client, Reassignment, TopicPartition
+    from kqueue.client import Client, ClusterDescription, Reassignment, TopicPartition
 
 NOT_IN_PROGRESS = 85
 POLL_S = 0.5
@@ -29,6 +33,7 @@ def reassign() -> None:
     """Move partitions to other brokers: to fill a new one, or to empty one that retires.
 
     \b
+      kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
       kqueue cluster reassign run plan.json --wait
       kqueue cluster reassign verify plan.json
       kqueue cluster reassign cancel plan.json
@@ -36,6 +41,83 @@ def reassign() -> None:
     The brokers copy in the background, and clients go on. A plan is the JSON of
     kafka-reassign-partitions.
     """
+
+
+@reassign.command()
+@click.option("--brokers", required=True, metavar="ID,ID,…", help="The brokers that are to hold the partitions.")
+@click.option("-t", "--topic", "names", multiple=True, help="Only this topic; may be repeated.")
+@click.option(
+    "--topics-file",
+    "stream",
+    type=click.File(),
+    help='Topics in the JSON of kafka-reassign-partitions: {"version": 1, "topics": [{"topic": "orders"}]}.',
+)
+@click.option("-r", "--replication-factor", "factor", type=click.IntRange(min=1), help="Change the number of replicas.")
+@click.option("-f", "--file", "output", type=click.File("w"), help="Write the proposed plan to this file, too.")
+@output_option
+@bootstrap_option
+def plan(
+    brokers: str,
+    names: tuple[str, ...],
+    stream: TextIO | None,
+    factor: int | None,
+    output: TextIO | None,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """Propose replicas on these brokers for all partitions; move nothing.
+
+    \b
+      kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
+      kqueue cluster reassign plan --brokers 1,2,3 --topic orders --replication-factor 3
+
+    Leaders and replicas are spread evenly, over racks too. The same question has the same answer.
+    """
+    with own_client(bootstrap) as client:
+        cluster = client.describe_cluster()
+        chosen = _brokers(brokers, cluster)
+        wanted = list(dict.fromkeys([*names, *(_topics_in(stream) if stream is not None else ())]))
+        topics = client.metadata(wanted or None).topics
+    current = {
+        one: topic.partitions[one.partition].replicas for topic in topics.values() for one in topic.topic_partitions
+    }
+    proposed: Plan = {}
+    for topic in topics.values():
+        replicas = factor or max((len(row.replicas) for row in topic.partitions.values()), default=1)
+        try:
+            placed = place_replicas(chosen, len(topic.partitions), replicas, random.Random(topic.name))
+        except InvalidReplicationFactor as error:
+            raise click.ClickException(f"{topic.name}: {error}") from None
+        proposed.update(zip(topic.topic_partitions, placed, strict=True))
+    if output is not None:
+        output.write(plan_text(proposed) + "\n")
+    if as_json:
+        print_json({"current": plan_document(current), "proposed": plan_document(proposed)})
+        return
+    click.echo(f"Current partition replica assignment\n{plan_text(current)}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{plan_text(proposed)}")
+
+
+def _brokers(text: str, cluster: ClusterDescription) -> dict[int, BrokerRegistration]:
+    """Parse ids of brokers. Raises BadParameter: one is no id, is unknown, or is fenced."""
+    try:
+        ids = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: write ids with commas between", param_hint="--brokers") from None
+    for id in ids:
+        if id not in cluster.brokers or id in cluster.fenced:
+            what = "is fenced: start it first" if id in cluster.fenced else "is not registered"
+            known = ", ".join(str(known) for known in cluster.brokers if known not in cluster.fenced)
+            raise click.BadParameter(f"broker {id} {what}; brokers that serve: {known}", param_hint="--brokers")
+    return {id: BrokerRegistration(id, 0, "", {}, fenced=False, rack=cluster.brokers[id].rack) for id in ids}
+
+
+def _topics_in(stream: TextIO) -> list[str]:
+    rows = rows_of(read_json(stream, "list of topics"), "topics", stream)
+    try:
+        return [str(row["topic"]) for row in rows]
+    except (KeyError, TypeError) as error:
+        raise click.ClickException(f"{stream.name}: expected a topic in each row: {error!r}") from None
 
 
 @reassign.command()

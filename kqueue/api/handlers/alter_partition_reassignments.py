@@ -5,69 +5,60 @@ Versions 0 to 1:
     0       replicas per partition; null cancels
     1       whether the number of replicas may change (KIP-860)
 
-There is one broker: the same replica again is no change and succeeds, any other list is refused,
-and there is never a move to cancel.
+The response comes when the moves are stored; the brokers then copy, and the controller finishes
+them. A single broker accepts its own id only, which changes nothing.
 """
 
 from __future__ import annotations
 
-from kqueue.api.errors import CodedError, code_of, message_of
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.partition_outcomes import Started, change_all, rows_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
+from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.partition_changes import Outcomes
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replica_assignment import check_replicas
-from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
+    ReassignableTopic,
     ReassignableTopicResponse,
 )
 
 VERSIONS = (0, 1)
+LATE = "the moves were not stored in time; they may still begin"
 
 
 def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse | DelayedOperation[AlterPartitionReassignmentsResponse]:
-    """Return for each partition whether it is where the request wants it."""
-    return in_slices(context, _alter(request, context))
+    """Return of each partition whether its move has begun, or why not."""
 
+    def start(topic: ReassignableTopic) -> SlicedWork[Promise[Outcomes]]:
+        changes = [(row.partition_index, row.replicas) for row in topic.partitions]
+        same_factor = not request.allow_replication_factor_change
+        return context.broker.partition_changes.reassign(topic.name, changes, same_factor=same_factor)
 
-def _alter(
-    request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> SlicedWork[AlterPartitionReassignmentsResponse]:
-    response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
-    )
-    for topic in request.topics:
-        result = ReassignableTopicResponse(name=topic.name)
-        for requested in topic.partitions:
-            result.partitions.append(_result(topic.name, requested, context))
-            yield None
-        response.responses.append(result)
-        yield None
-    return response
-
-
-def _result(topic: str, requested: ReassignablePartition, context: RequestContext) -> ReassignablePartitionResponse:
-    error: KqueueError | None = None
-    try:
-        _check(topic, requested, context)
-    except KqueueError as refused:
-        error = refused
-    return ReassignablePartitionResponse(
-        partition_index=requested.partition_index, error_code=code_of(error), error_message=message_of(error)
-    )
-
-
-def _check(topic: str, requested: ReassignablePartition, context: RequestContext) -> None:
-    context.broker.topics.partition(topic, requested.partition_index)
-    if requested.replicas is None:
-        raise CodedError(
-            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic}-{requested.partition_index} is not being moved"
+    def respond(topics: list[ReassignableTopicResponse]) -> AlterPartitionReassignmentsResponse:
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_message=None,
+            responses=topics,
         )
-    check_replicas(requested.replicas, context.broker.node_id)
+
+    return in_slices(context, change_all(context, request.topics, start, _topic, respond, request.timeout_ms))
+
+
+def _topic(topic: ReassignableTopic, outcome: Started) -> SlicedWork[ReassignableTopicResponse]:
+    rows = yield from rows_of(topic.partitions, outcome, LATE, _row)
+    return ReassignableTopicResponse(name=topic.name, partitions=rows)
+
+
+def _row(partition: ReassignablePartition, error: KqueueError | None) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
+        partition_index=partition.partition_index, error_code=code_of(error), error_message=message_of(error)
+    )

@@ -7,7 +7,7 @@ Versions 0 to 3:
     2       flexible encoding (KIP-482)
     3       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
 
-Not emulated: controller mutation quotas. Assignments may name only this broker.
+Not emulated: controller mutation quotas.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Versions 0 to 7:
     6       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
     7       topic ids (KIP-516)
 
-Not emulated: controller mutation quotas. The replication factor is 1.
+Not emulated: controller mutation quotas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import NewTopic, Topic
+from kqueue.broker.topics import NO_COUNT, NewTopic, Topic
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableTopic,
@@ -43,7 +43,6 @@ VERSION_CONFIGS = 5
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
 """Settings in one response; topics past it are reported without theirs."""
-REPLICATION_FACTOR = 1
 
 Outcome = Promise[Topic] | CreatableTopicResult
 
@@ -90,10 +89,20 @@ def _create(requested: CreatableTopic, context: RequestContext, validated: _Conf
     try:
         new = _new_topic(requested)
         if validated is not None:
-            return validated.created(requested.name, UUID_ZERO, topics.count_of(new), topics.check_new(new))
+            config = topics.check_new(new)
+            return validated.created(requested.name, UUID_ZERO, topics.count_of(new), _factor(new, context), config)
         return topics.create(new)
     except KqueueError as error:
         return _refused(requested.name, error)
+
+
+def _factor(new: NewTopic, context: RequestContext) -> int:
+    """Return the number of replicas of each partition of `new`, which can be created."""
+    if new.assignments:
+        return len(new.assignments[0])
+    if new.replication_factor != NO_COUNT:
+        return new.replication_factor
+    return 1 if context.broker.cluster.is_alone else int(context.broker.config["default.replication.factor"])
 
 
 def _new_topic(requested: CreatableTopic) -> NewTopic:
@@ -116,7 +125,7 @@ def _result(name: str, outcome: Outcome, configs: _ConfigBuilder) -> CreatableTo
     if error is not None:
         return _refused(name, error)
     topic = outcome.result()
-    return configs.created(name, topic.id, len(topic.partitions), topic.config)
+    return configs.created(name, topic.id, len(topic.partitions), len(topic.partitions[0].replicas), topic.config)
 
 
 class _ConfigBuilder:
@@ -128,10 +137,10 @@ class _ConfigBuilder:
         self._shared: dict[int, tuple[ConfigEntry, CreatableTopicConfigs]] = {}
         self._rows_left = ROWS_MAX
 
-    def created(self, name: str, id: bytes, count: int, config: TopicConfig) -> CreatableTopicResult:
+    def created(self, name: str, id: bytes, count: int, factor: int, config: TopicConfig) -> CreatableTopicResult:
         """Return the result of a topic that was, or could be, created."""
         result = CreatableTopicResult(
-            name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=REPLICATION_FACTOR
+            name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=factor
         )
         if self._rows is None:
             return result

@@ -83,7 +83,9 @@ def _delete(
     name: str, index: int, offset: int, context: RequestContext, deletions: list[Deletion]
 ) -> DeleteRecordsPartitionResult:
     try:
-        promise = context.broker.deletion.delete_before(context.broker.topics.get(name), index, offset)
+        topic = context.broker.topics.get(name)
+        topic.partition(index).check_leader()
+        promise = context.broker.deletion.delete_before(topic, index, offset)
     except KqueueError as error:
         return _result(index, UNKNOWN, error)
     result = _result(index, UNKNOWN, None)

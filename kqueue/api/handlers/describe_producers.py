@@ -64,6 +64,7 @@ def _handle_sliced(request: DescribeProducersRequest, context: RequestContext) -
 
 def _described(name: str, index: int, context: RequestContext) -> SlicedWork[PartitionResponse]:
     partition = context.broker.topics.partition(check_topic(name), index)
+    partition.check_leader()
     response = PartitionResponse(partition_index=index)
     for producer_id, producer in list(partition.log.producers.items()):
         response.active_producers.append(

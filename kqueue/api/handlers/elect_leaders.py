@@ -6,42 +6,43 @@ Versions 0 to 2:
     1       unclean elections too (KIP-460); an error of the whole response
     2       flexible encoding (KIP-482)
 
-This broker leads every partition, so no election is needed: each partition named gets
-ELECTION_NOT_NEEDED, and a request for all gets its topics without partitions, as from Kafka. A
-partition whose log is offline has no replica that could lead.
+The response comes when the elections are stored. A partition that has the leader gets
+ELECTION_NOT_NEEDED; a request for all gets its topics without such partitions, as from Kafka. A
+single broker leads every partition, but those whose log is offline.
 """
 
 from __future__ import annotations
 
-from kqueue.api.errors import CodedError, code_of, message_of
+from kqueue.api.errors import code_of, message_of
+from kqueue.api.partition_outcomes import Started, change_all, rows_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.errors import InvalidRequest
+from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.partition_changes import Election, Outcomes
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.topics import Topic
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 
 VERSIONS = (0, 2)
 VERSION_ERROR = 1
-PREFERRED = 0
-UNCLEAN = 1
-NO_LEADER_CODES = {
-    PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-}
+ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+LATE = "the leaders were not stored in time; they may still be elected"
 
 
 def handle(
     request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse | DelayedOperation[ElectLeadersResponse]:
-    """Return why no partition gets another leader."""
-    if request.topic_partitions != [] and request.election_type not in NO_LEADER_CODES:
+    """Return of each partition whether its leader is elected, or why not."""
+    if request.topic_partitions != [] and request.election_type not in ELECTIONS:
         raise InvalidRequest(f"election type {request.election_type} is unknown")
     return in_slices(context, _elect(request, context))
 
@@ -59,32 +60,33 @@ def error_response(request: ElectLeadersRequest, version: int, error: BaseExcept
     return ElectLeadersResponse(error_code=code_of(error), replica_election_results=results)
 
 
-def _elect(request: ElectLeadersRequest, context: RequestContext) -> SlicedWork[ElectLeadersResponse]:
-    response = ElectLeadersResponse()
-    if request.topic_partitions is None:
-        response.replica_election_results = yield from collect(
-            lambda topic: ReplicaElectionResult(topic=topic.name), context.broker.topics
-        )
-        return response
-    for row in request.topic_partitions:
-        result = ReplicaElectionResult(topic=row.topic)
-        for index in row.partitions:
-            result.partition_result.append(_result(index, _reason(row.topic, index, request.election_type, context)))
-            yield None
-        response.replica_election_results.append(result)
-        yield None
-    return response
+def _elect(
+    request: ElectLeadersRequest, context: RequestContext
+) -> SlicedWork[ElectLeadersResponse | DelayedOperation[ElectLeadersResponse]]:
+    of_all = request.topic_partitions is None
+    topics = request.topic_partitions
+    if topics is None:
+        topics = yield from collect(_all_of, context.broker.topics)
+    election = ELECTIONS.get(request.election_type, Election.PREFERRED)
+
+    def start(row: TopicPartitions) -> SlicedWork[Promise[Outcomes]]:
+        return context.broker.partition_changes.elect(row.topic, row.partitions, election)
+
+    def build(row: TopicPartitions, outcome: Started) -> SlicedWork[ReplicaElectionResult]:
+        results = yield from rows_of(row.partitions, outcome, LATE, _result)
+        if of_all:
+            results = [result for result in results if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        return ReplicaElectionResult(topic=row.topic, partition_result=results)
+
+    def respond(results: list[ReplicaElectionResult]) -> ElectLeadersResponse:
+        return ElectLeadersResponse(replica_election_results=results)
+
+    return (yield from change_all(context, topics, start, build, respond, request.timeout_ms))
 
 
-def _reason(topic: str, index: int, election_type: int, context: RequestContext) -> KqueueError:
-    try:
-        partition = context.broker.topics.partition(topic, index)
-    except KqueueError as error:
-        return error
-    if partition.is_offline:
-        return CodedError(NO_LEADER_CODES[election_type], f"the log of {topic}-{index} is offline")
-    return CodedError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads {topic}-{index}")
+def _all_of(topic: Topic) -> TopicPartitions:
+    return TopicPartitions(topic=topic.name, partitions=list(range(len(topic.partitions))))
 
 
-def _result(partition: int, error: BaseException) -> PartitionResult:
+def _result(partition: int, error: BaseException | None) -> PartitionResult:
     return PartitionResult(partition_id=partition, error_code=code_of(error), error_message=message_of(error))

@@ -94,13 +94,15 @@ def _handle_sliced(
 
 
 def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestContext) -> Iterator[Partition]:
-    """Yield the partitions whose requested offset depends on the high watermark."""
+    """Yield the partitions led here whose requested offset depends on the high watermark."""
     for topic in request.topics:
         known_topic = context.broker.topics.find(topic.name)
         for partition in topic.partitions:
             depends = partition.timestamp >= 0 or partition.timestamp in (LATEST, GREATEST_TIME)
             if depends and known_topic is not None and 0 <= partition.partition_index < len(known_topic.partitions):
-                yield known_topic.partitions[partition.partition_index]
+                found = known_topic.partitions[partition.partition_index]
+                if found.is_leader:
+                    yield found
 
 
 def _respond(
@@ -158,6 +160,7 @@ def _partition_response(
 ) -> SlicedWork[ListOffsetsPartitionResponse]:
     partition = context.broker.topics.partition(name, requested.partition_index)
     partition.check_leader_epoch(requested.current_leader_epoch)
+    partition.check_leader()
     ends.check(partition)
     if context.api_version < VERSION_ONE_OFFSET:
         offsets = _segment_starts(

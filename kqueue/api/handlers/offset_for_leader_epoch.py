@@ -72,6 +72,7 @@ def _end(topic: str, context: RequestContext, requested: OffsetForLeaderPartitio
     try:
         partition = context.broker.topics.partition(topic, requested.partition)
         partition.check_leader_epoch(requested.current_leader_epoch)
+        partition.check_leader()
         epoch, end_offset = partition.epoch_end(requested.leader_epoch)
         return EpochEndOffset(partition=requested.partition, leader_epoch=epoch, end_offset=end_offset)
     except KqueueError as error:

@@ -1,5 +1,5 @@
-"""A client of one broker that sees a cluster: registrations as the metadata store would have them,
-without other brokers.
+"""Clients of brokers in a cluster: of one that sees registrations without other brokers, and of one
+of several that share a metadata store.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.topics import Topic
 from kqueue.replication.registrations import BrokerRegistration, Endpoint, PartitionRegistration
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.broker.members import Members
 
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 
@@ -47,3 +48,17 @@ class ClusterClient(SimulatedClient):
     def ask(self, request: Any, version: int, **call: Any) -> Any:
         """As `SimulatedClient.ask`, by the listener OUTSIDE."""
         return super().ask(request, version, **{"listener": OUTSIDE, **call})
+
+
+class MembersClient(SimulatedClient):
+    """`SimulatedClient` of one of `Members`."""
+
+    def __init__(self, members: Members, node: int) -> None:
+        super().__init__(sim=members[node])
+        self._members = members
+
+    def ask(self, request: Any, version: int, **call: Any) -> Any:
+        """As `SimulatedClient.ask`, with all brokers running."""
+        started = self.start(request, version, **call)
+        self._members.settle()
+        return started.response

@@ -66,3 +66,34 @@ def test_a_broker_that_is_not_there_is_refused(kq: Kq, topic: str, plan: Plan) -
 def test_a_partition_that_is_not_there(kq: Kq, topic: str, plan: Plan) -> None:
     result = kq("cluster", "reassign", "run", plan({7: (1,)}))
     assert (result.exit_code, result.stderr) == (1, f"Error: there is no partition {topic}-7\n")
+
+
+def test_a_plan_is_proposed_as_kafkas_tool_does(done: Done, topic: str, tmp_path: Path) -> None:
+    file, topics = tmp_path / "plan.json", tmp_path / "topics.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": topic}]}))
+    for how in (("-t", topic), ("--topics-file", str(topics))):
+        lines = done("cluster", "reassign", "plan", "--brokers", "1", *how, "-f", str(file)).splitlines()
+        assert [lines[0], *lines[2:4]] == [
+            "Current partition replica assignment",
+            "",
+            "Proposed partition reassignment configuration",
+        ]
+        plan = plan_text({TopicPartition(topic, index): (1,) for index in range(3)})
+        assert (lines[1], lines[4], file.read_text()) == (plan, plan, plan + "\n")
+    both = json.loads(done("cluster", "reassign", "plan", "--brokers", "1", "-t", topic, "-o", "json"))
+    assert both == {"current": json.loads(plan), "proposed": json.loads(plan)}
+    assert "is completed" in done("cluster", "reassign", "verify", str(file))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("--brokers", "1,2"), 2, "broker 2 is not registered; brokers that serve: 1"),
+        (("--brokers", "one"), 2, "write ids with commas between"),
+        (("--brokers", "1", "-r", "2"), 1, "the replication factor 2 can't be reached"),
+        (("--brokers", "1", "-t", "no-such-topic"), 1, "no-such-topic"),
+    ],
+)
+def test_a_plan_that_cannot_be_made(kq: Kq, topic: str, arguments: tuple[str, ...], status: int, words: str) -> None:
+    result = kq("cluster", "reassign", "plan", *arguments)
+    assert (result.exit_code, words in result.stderr) == (status, True), result.stderr

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.broker.topics import NewTopic
+from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.broker.members import Members
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -49,3 +52,45 @@ def test_each_partition_has_its_answer(version: int, index: int, replicas: list[
 def test_the_answer_repeats_whether_the_number_of_replicas_may_change(allowed: bool) -> None:
     response = SimulatedClient().ask(AlterPartitionReassignmentsRequest(allow_replication_factor_change=allowed), 1)
     assert response.allow_replication_factor_change is allowed
+
+
+def moves(client: SimulatedClient, **fields: bool) -> list[int]:
+    """Ask to move a-0 to 3 and 2, a-1 to 1, 2 and 3, and cancel a-2; return the codes."""
+    wanted = enumerate([[3, 2], [1, 2, 3], None])
+    rows = [ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in wanted]
+    topics = [ReassignableTopic(name="a", partitions=rows)]
+    response = client.ask(AlterPartitionReassignmentsRequest(topics=topics, **fields), 1)
+    (topic,) = response.responses
+    return [row.error_code for row in topic.partitions]
+
+
+def test_a_broker_of_a_cluster_begins_and_cancels_moves() -> None:
+    members = Members(3)
+    members.result(members[1].broker.topics.create(NewTopic("a", assignments=dict.fromkeys(range(3), (1, 2)))))
+    client = MembersClient(members, 2)
+    assert moves(client) == [0, 0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
+    partitions = members.registration("a").partitions
+    assert [(row.replicas, row.adding, row.removing) for row in partitions] == [
+        ((3, 2, 1), (3,), (1,)),
+        ((1, 2, 3), (3,), ()),
+        ((1, 2), (), ()),
+    ]
+    assert moves(MembersClient(members, 3), allow_replication_factor_change=False) == [
+        0,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    ]
+
+
+def test_nothing_moves_while_the_store_is_away() -> None:
+    members = Members(2)
+    members.result(members[1].broker.topics.create(NewTopic("a", assignments={0: [1], 1: [1], 2: [1]})))
+    client = MembersClient(members, 1)
+    members.store.close()
+    failed = [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    rows = [ReassignablePartition(partition_index=index, replicas=[2]) for index in range(3)]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="a", partitions=rows)])
+    (topic,) = client.ask(request, 1).responses
+    assert [row.error_code for row in topic.partitions] == failed
+    assert all(row.error_message for row in topic.partitions)
+    assert [row.leader for row in members[1].broker.topics.get("a").partitions] == [1] * 3

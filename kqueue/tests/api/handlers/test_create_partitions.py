@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.broker.topics import NewTopic
+from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.broker.members import Members
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -88,3 +91,17 @@ def test_a_store_that_is_too_slow_is_reported_as_a_timeout() -> None:
     )
     client.sim.advance(1500)
     assert started.response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_partitions_of_a_cluster_have_as_many_replicas_as_those_before() -> None:
+    members = Members(3)
+    members.result(members[1].broker.topics.create(NewTopic("a", 1, 2)))
+    client = MembersClient(members, 2)
+    assert grow(client, ("a", 3, None)) == {"a": (0, None)}
+    assert grow(MembersClient(members, 3), ("a", 4, [[3, 1]])) == {"a": (0, None)}
+    partitions = members[1].broker.topics.get("a").partitions
+    assert [len(partition.replicas) for partition in partitions] == [2, 2, 2, 2]
+    assert partitions[3].replicas == (3, 1)
+    for placed in ([[3]], [[3, 9]], [[3, 3]]):
+        ((code, words),) = grow(client, ("a", 5, placed)).values()
+        assert (code, bool(words)) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, True)

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
+from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.broker.members import Members
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -178,3 +180,52 @@ def test_a_store_failure_is_reported() -> None:
     client.sim.store.commit = fail
     assert create(client, topic("a"))["a"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert client.sim.broker.topics.names() == []
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_a_broker_of_a_cluster_places_replicas(validate_only: bool) -> None:
+    members = Members(3, {"default.replication.factor": 2})
+    client = MembersClient(members, 2)
+    results = create(
+        client,
+        topic("a", 2, 3),
+        topic("b", 2),
+        topic("c", placed=[(0, [3, 1]), (1, [1, 2])]),
+        topic("d", 1, 4),
+        topic("e", placed=[(0, [1, 9])]),
+        topic("f", placed=[(0, [1, 2]), (1, [1])]),
+        validate_only=validate_only,
+    )
+    assert {name: (result.error_code, result.replication_factor) for name, result in results.items()} == {
+        "a": (0, 3),
+        "b": (0, 2),
+        "c": (0, 2),
+        "d": (ErrorCode.INVALID_REPLICATION_FACTOR, -1),
+        "e": (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1),
+        "f": (ErrorCode.INVALID_REPLICA_ASSIGNMENT, -1),
+    }
+    topics = members[1].broker.topics
+    if validate_only:
+        assert topics.names() == []
+        return
+    assert topics.names() == ["a", "b", "c"]
+    assert [set(partition.replicas) for partition in topics.get("a").partitions] == [{1, 2, 3}] * 2
+    assert [partition.replicas for partition in topics.get("c").partitions] == [(3, 1), (1, 2)]
+
+
+def test_of_two_brokers_that_create_a_topic_one_is_refused() -> None:
+    members = Members(2)
+    clients = [MembersClient(members, node) for node in (1, 2)]
+    pending = [client.start(CreateTopicsRequest(topics=[topic("a", 1, 1)]), 7) for client in clients]
+    members.settle()
+    codes = sorted(one.response.topics[0].error_code for one in pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
+
+
+def test_a_factor_is_for_brokers_that_serve() -> None:
+    members = Members(2)
+    members.register(2, epoch=2, fenced=True)
+    members.settle()
+    result = create(MembersClient(members, 1), topic("a", 2, 2))["a"]
+    assert (result.error_code, result.replication_factor) == (0, 2)
+    assert {partition.leader for partition in members[1].broker.topics.get("a").partitions} == {1}

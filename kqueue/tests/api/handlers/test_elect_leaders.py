@@ -4,7 +4,11 @@ import pytest
 
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.partition import Partition
+from kqueue.broker.topics import NewTopic
+from kqueue.replication.registrations import NO_LEADER
+from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.broker.members import Members
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -62,3 +66,29 @@ def test_a_partition_without_its_log_has_no_candidate(
 def test_an_unknown_kind_of_election_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="election type 7"):
         ask(SimulatedClient(), 2, [("a", [0])], 7)
+
+
+def test_leaders_of_a_cluster_are_elected() -> None:
+    members = Members(3)
+    members.result(members[1].broker.topics.create(NewTopic("a", assignments=dict.fromkeys(range(4), (1, 2)))))
+    members.write(lambda row: row._replace(leader=2), "a", 0)
+    members.write(lambda row: row._replace(leader=2, isr=(2,)), "a", 1)
+    members.write(lambda row: row._replace(leader=NO_LEADER, isr=(1,)), "a", 2)
+    members.register(1, epoch=2, fenced=True)
+    members.settle()
+    none, unneeded = ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED
+    unavailable = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    client = MembersClient(members, 3)
+    assert ask(client, 2, [("a", [0, 1, 2, 3])]) == [
+        ("a", [(0, unavailable), (1, unavailable), (2, unavailable), (3, unneeded)])
+    ]
+    assert ask(client, 2, [("a", [1, 2])], 1) == [("a", [(1, unneeded), (2, none)])]
+    assert [row.leader for row in members.registration("a").partitions] == [2, 2, 2, 1]
+    members.register(1, epoch=3)
+    members.settle()
+    assert ask(client, 2, None) == [("a", [(0, none), (1, unavailable), (2, unavailable)])]
+    assert [row.leader for row in members.registration("a").partitions] == [1, 2, 2, 1]
+    members.register(1, epoch=4, fenced=True)
+    members.register(2, epoch=4, fenced=True)
+    members.write(lambda row: row._replace(leader=NO_LEADER), "a", 3)
+    assert ask(client, 2, [("a", [3])], 1) == [("a", [(3, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)])]
