@@ -49,6 +49,7 @@ from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.streams_topics import StreamsTopics
 from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from kqueue.broker.transaction_markers import TransactionMarkers
+from kqueue.broker.transaction_routes import AdderRouter, MarkerRouter
 from kqueue.broker.transaction_topic import TransactionTopicLog
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
@@ -122,7 +123,7 @@ class Broker:
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
-        self.producer_ids = ProducerIds(self.metadata)
+        self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
@@ -177,15 +178,18 @@ class Broker:
         return GroupCoordinator(self.config, self.clock, self.timers, rng, log, wake, self._group_topics, settings)
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:
+        self.marker_router = MarkerRouter(lambda: self.cluster, self.topics, self.transaction_markers)
         surroundings = Surroundings(
             self._transaction_log,
-            self.transaction_markers,
+            self.marker_router,
             ProducerIdCallbacks(self.producer_ids, self.purgatory),
             transaction_version=lambda: self.features.level(TRANSACTION_VERSION),
             coordinator_epoch=lambda partition: self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch,
             wake=self._wake,
         )
-        return TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
+        coordinator = TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
+        self.transaction_partitions = AdderRouter(lambda: self.cluster, self.topics, coordinator)
+        return coordinator
 
     def _new_share_groups(self) -> tuple[ShareTopicLog, ShareGroups]:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)

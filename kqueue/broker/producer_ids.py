@@ -1,7 +1,9 @@
 """Producer ids: allocated from blocks of 1000, one stored number each.
 
 Crash: the remaining ids of a block are never used. No id is allocated twice, because a block is
-stored before its first id is allocated. Source: KIP-98, Kafka's ProducerIdManager.
+stored before its first id is allocated, by a commit that fails if another broker was first. The
+record names the broker, so that a commit of unknown outcome is not taken for that of another one.
+Source: KIP-98, Kafka's ProducerIdManager, ProducerIdsRecord.
 """
 
 from __future__ import annotations
@@ -10,27 +12,30 @@ import json
 from collections import deque
 from collections.abc import Callable
 
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import Conflict, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 
 KEY = "/producer_ids"
 BLOCK_COUNT = 1000
+ATTEMPTS_MAX = 20
+"""Commits of one block, of which another broker may be the first each time."""
 
 
 class ProducerIds:
     """Allocates ids that are unique in the cluster for ever."""
 
-    def __init__(self, metadata: MetadataCache) -> None:
+    def __init__(self, metadata: MetadataCache, node_id: int) -> None:
         self._metadata = metadata
+        self._node_id = node_id
         self._next = self._end = 0
         self._pending: deque[Promise[int]] = deque()
 
     def allocate(self) -> Promise[int]:
         """Return the promise of a new id, done at once while the block lasts.
 
-        Raises (by the promise): StorageFailed: a block could not be stored.
+        Raises (by the promise): StorageFailed, Conflict: a block could not be stored.
         """
         promise: Promise[int] = Promise()
         if self._next < self._end and not self._pending:
@@ -45,12 +50,15 @@ class ProducerIds:
         self._next += 1
         return self._next - 1
 
-    def _reserve(self) -> None:
+    def _reserve(self, attempts: int = ATTEMPTS_MAX) -> None:
         entry = self._metadata.get(KEY)
         start = json.loads(entry)["next"] if entry is not None else 0
-        value = json.dumps({"next": start + BLOCK_COUNT}).encode()
+        value = json.dumps({"next": start + BLOCK_COUNT, "broker": self._node_id}).encode()
 
         def done(error: KqueueError | None) -> None:
+            if isinstance(error, Conflict) and attempts > 1:
+                self._reserve(attempts - 1)  # another broker took this block, and the cache knows it now
+                return
             if error is None:
                 self._next, self._end = start, start + BLOCK_COUNT
             self._serve(error)

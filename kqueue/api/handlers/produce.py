@@ -126,7 +126,7 @@ def _handle_transactional(
 ) -> ProduceResponse | DelayedOperation[ProduceResponse] | None:
     broker = context.broker
     transaction = produce.transaction = ProduceTransaction(
-        broker.config, broker.clock, broker.transactions, transactional_id, context.api_version
+        broker.config, broker.clock, broker.transaction_partitions, transactional_id, context.api_version
     )
     adding = produce.add_to_transaction(request.topic_data, transaction)
     try:

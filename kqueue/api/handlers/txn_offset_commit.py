@@ -96,7 +96,7 @@ def _join_transaction(request: TxnOffsetCommitRequest, context: RequestContext) 
     is_added = context.api_version >= VERSION_ADDS_PARTITION
     if not is_added and not broker.config["transaction.partition.verification.enable"]:
         return None
-    return broker.transactions.add_partitions(
+    return broker.transaction_partitions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

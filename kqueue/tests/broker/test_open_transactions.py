@@ -26,7 +26,7 @@ MODES = ["group", "kafka", "memory"]
 def client_of(settings: dict[str, object] | None = None, **configs: str) -> SimulatedClient:
     storage = FaultyStorage()
     client = SimulatedClient(sim=Simulation(settings or {}, storage=storage))
-    client.sim.broker.transactions = ScriptedCoordinator(client)  # type: ignore[assignment]
+    client.sim.broker.transaction_partitions = ScriptedCoordinator(client)  # type: ignore[assignment]
     client.sim.topic("t", **configs)
     return client
 
@@ -225,5 +225,5 @@ def _restarted(client: SimulatedClient, *, clean: bool = False, remains: Remains
     else:
         left = left.after_cut(remains, random.Random(3))
     again = SimulatedClient(sim=Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock))
-    again.sim.broker.transactions = ScriptedCoordinator(again)  # type: ignore[assignment]
+    again.sim.broker.transaction_partitions = ScriptedCoordinator(again)  # type: ignore[assignment]
     return again

@@ -86,7 +86,7 @@ def client() -> SimulatedClient:
 @pytest.fixture
 def coordinator(client: SimulatedClient) -> ScriptedCoordinator:
     scripted = ScriptedCoordinator(client)
-    client.sim.broker.transactions = scripted  # type: ignore[assignment]
+    client.sim.broker.transaction_partitions = scripted  # type: ignore[assignment]
     return scripted
 
 
@@ -153,7 +153,7 @@ def test_verification_can_be_disabled_for_old_clients_only(version: int) -> None
     client = SimulatedClient({"transaction.partition.verification.enable": False})
     client.sim.topic("t")
     coordinator = ScriptedCoordinator(client)
-    client.sim.broker.transactions = coordinator  # type: ignore[assignment]
+    client.sim.broker.transaction_partitions = coordinator  # type: ignore[assignment]
     assert client.produce("t", records(), version=version, transactional_id="tx").error_code == 0
     assert len(coordinator.questions) == (version >= 12)
 

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pytest
 
-from kqueue.base.errors import StorageFailed
-from kqueue.broker.producer_ids import BLOCK_COUNT
+from kqueue.base.errors import Conflict, KqueueError, StorageFailed
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.producer_ids import BLOCK_COUNT, KEY, ProducerIds
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
+from kqueue.testing.stepped_jobs import SteppedJobs
 
 
 def test_every_id_is_given_once_over_blocks_and_restarts() -> None:
@@ -46,3 +51,35 @@ def test_ids_of_a_block_that_is_not_stored_are_not_allocated() -> None:
             promise.result()
     store.broken = False
     assert sim.result(sim.broker.producer_ids.allocate()) == 0
+
+
+class SharedMetadata(MetadataCache):
+    """That of a broker whose store others change too: it knows what was first after a conflict."""
+
+    def commit(
+        self, what: str, puts: Mapping[str, bytes | None], done: Callable[[KqueueError | None], None], **more: Any
+    ) -> None:
+        def finish(error: KqueueError | None) -> None:
+            self.load()
+            done(error)
+
+        super().commit(what, puts, finish, **more)
+
+
+def test_brokers_of_one_store_share_the_ids_in_blocks() -> None:
+    sim, jobs, store = Simulation(), SteppedJobs(), MemoryStore()
+    caches = [SharedMetadata(store, jobs, sim.broker.purgatory) for _ in range(3)]
+    sources = [ProducerIds(cache, node_id) for node_id, cache in enumerate(caches)]
+    promises = [source.allocate() for _ in range(2 * BLOCK_COUNT) for source in sources]
+    jobs.run_all()
+    given = [promise.result() for promise in promises]
+    assert sorted(given) == list(range(6 * BLOCK_COUNT))
+
+
+def test_a_broker_that_always_comes_second_gives_up() -> None:
+    sim, jobs, store = Simulation(), SteppedJobs(), MemoryStore()
+    producer_ids = ProducerIds(MetadataCache(store, jobs, sim.broker.purgatory), 1)
+    store.commit({}, {KEY: b'{"next": 5000}'}, [])
+    promise = producer_ids.allocate()
+    jobs.run_all()
+    assert type(promise.error) is Conflict

@@ -98,7 +98,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
     def open(self, policy: str, segment_bytes: int) -> None:
         self.policy = policy
         self.client = SimulatedClient(sim=Simulation(SETTINGS, storage=FaultyStorage()))
-        self.client.sim.broker.transactions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
+        self.client.sim.broker.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
         self.client.sim.topic("t", segment_bytes=str(segment_bytes), **TOPICS[policy])
 
     # --- producers
@@ -220,7 +220,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
             left = sim.storage.after_cut(remains, random.Random(seed))
         again = Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock)
         self.client = SimulatedClient(sim=again)
-        again.broker.transactions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
+        again.broker.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
 
     # --- consumers
 

@@ -1,0 +1,16 @@
+"""Connects the coordinators of a broker with those of the other brokers of its cluster."""
+
+from __future__ import annotations
+
+from kqueue.broker.broker import Broker
+from kqueue.interbroker.contract import Peers
+from kqueue.interbroker.transactions import PeerTransactions
+
+
+def connect_coordinators(broker: Broker, peers: Peers) -> None:
+    """Let a member of a cluster reach other brokers' parts of its transactions. Call it once,
+    before the first request.
+    """
+    transactions = PeerTransactions(peers, broker.cluster, broker.purgatory.wake)
+    broker.marker_router.remote = transactions
+    broker.transaction_partitions.remote = transactions
