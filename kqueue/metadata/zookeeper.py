@@ -75,7 +75,8 @@ def parse_zookeeper_address(text: str) -> tuple[str, str]:
     """
     servers, slash, path = text.partition("/")
     names = path.rstrip("/").split("/") if path.rstrip("/") else []
-    if any(name in ("", ".", "..", "zookeeper") or not name.isprintable() for name in names):
+    is_reserved = names[:1] == ["zookeeper"]  # ZooKeeper's own
+    if is_reserved or any(name in ("", ".", "..") or not name.isprintable() for name in names):
         raise ValueError(f"{slash + path!r} is no chroot; write /NAME or /NAME/NAME")
     return ",".join(map(str, parse_addresses(servers, DEFAULT_PORT))), "".join(f"/{name}" for name in names)
 
@@ -108,6 +109,7 @@ class ZookeeperStore:
         try:
             retry(deadline, lambda: self._create_nodes(deadline))
             retry(deadline, lambda: self._mirror.catch_up(deadline))
+            deadline = time.monotonic() + timeout_s  # to read everything may have taken long
             retry(deadline, lambda: self._committer.delete_old_parts(deadline))
         except BaseException:
             self._client.close()

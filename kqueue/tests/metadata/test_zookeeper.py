@@ -28,6 +28,7 @@ def test_meets_the_contract(server: ModelServer) -> None:
     [
         ("localhost:2181", "localhost:2181", ""),
         ("a:1,b:2,[::1]:3/x", "a:1,b:2,[::1]:3", "/x"),
+        ("a:1/x/zookeeper", "a:1", "/x/zookeeper"),
         ("a/one/two/", "a:2181", "/one/two"),
         ("a:1/", "a:1", ""),
     ],
