@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -50,6 +51,7 @@ DELETIONS_MAX = 10_000
 """How many deleted keys are remembered for `changes`."""
 APPLICATION_ID = 0x6B717565  # "kque"
 BUSY_TIMEOUT_S = 10.0
+BUSY_RETRY_S = 0.0005
 IN_MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
@@ -359,7 +361,10 @@ class SqliteStore:
 @contextmanager
 def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """Commit or roll back. IMMEDIATE locks out writers first: guards hold until the writes."""
-    db.execute(f"BEGIN {kind}")
+    if kind == "IMMEDIATE":
+        _lock_writers(db)
+    else:
+        db.execute(f"BEGIN {kind}")
     try:
         yield
         db.execute("COMMIT")
@@ -367,3 +372,25 @@ def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[No
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _lock_writers(db: sqlite3.Connection) -> None:
+    """Begin a transaction that locks out other writers.
+
+    SQLite's own busy handler sleeps for up to 100 ms between attempts: among writers that do not
+    pause, a broker would lose its session before it kept it alive.
+    """
+    db.execute("PRAGMA busy_timeout = 0")
+    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    try:
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                    raise
+            else:
+                return
+            time.sleep(BUSY_RETRY_S)
+    finally:
+        db.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")

@@ -186,12 +186,11 @@ class SessionTable:
     def elect(self, db: sqlite3.Connection, session: SqliteSession) -> int | None:
         """Give the session the term; return its epoch, None: another one holds it."""
         self.check(db, session)
-        holder = self.controller(db)
+        holder = self.controller(db)  # terms of dead sessions stay in their rows
         if holder is not None and holder.node_id != session.node_id:
             return None
         db.execute("UPDATE counter SET term_epoch = term_epoch + 1")
         (epoch,) = db.execute("SELECT term_epoch FROM counter").fetchone()
-        db.execute("UPDATE sessions SET term_epoch = 0")
         db.execute("UPDATE sessions SET term_epoch = ? WHERE node_id = ?", (epoch, session.node_id))
         assert isinstance(epoch, int)
         return epoch

@@ -60,8 +60,8 @@ class MetadataStore(Protocol):
             deletes: keys to remove; a missing key is no error. No key is in both.
         Returns: the new version of every key in `puts`.
         Raises: Conflict: a guard does not hold, nothing was changed. StorageFailed: it is unknown
-            whether anything changed (read again and compare). ValueError: a key or value breaks
-            the limits.
+            whether anything changed: read again and compare. What that finds is final: the commit
+            does not happen later. ValueError: a key or value breaks the limits.
         Durability: on return the change survives a power cut, where the store is durable at all.
         """
         ...

@@ -87,6 +87,24 @@ def test_processes_in_competition_lose_no_update(tmp_path: Path) -> None:
         assert conflicts >= 0
 
 
+def test_a_session_is_kept_alive_among_writers_that_do_not_pause(tmp_path: Path) -> None:
+    """Attempts that wait longer and longer for the lock take seconds."""
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as one, store_process(path) as two:
+        session = store.register(1, "one", LONG_MS)
+        processes = (one, two)
+        for process in processes:
+            process.send("put_forever")
+            process.answer()
+        longest_s = 0.0
+        for _ in range(40):
+            began = time.monotonic()
+            session.keep_alive()
+            longest_s = max(longest_s, time.monotonic() - began)
+            time.sleep(0.01)
+        assert longest_s < 1  # 0.04 s on an idle machine
+
+
 def test_a_commit_of_another_process_is_noticed_within_milliseconds(tmp_path: Path) -> None:
     path = tmp_path / "kqueue.db"
     with closing(SqliteStore(path)) as store, store_process(path) as other:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import NodeIdInUse, SessionLost
+from kqueue.base.errors import NodeIdInUse, SessionLost, StorageFailed
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.sqlite_sessions import boot_id
@@ -86,3 +87,25 @@ def test_a_registration_that_fails_leaves_no_session(tmp_path: Path, monkeypatch
         one.close()
         assert two.sessions().keys() == {1}
         two.commit({}, {"/a": b""}, [], by=session)
+
+
+def test_a_registration_with_an_unknown_outcome_leaves_no_live_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happened, but its process does not know: without its lock, it is not in anyone's way."""
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+        changing = one._changing
+
+        @contextmanager
+        def fail_after(what: str) -> Iterator[None]:
+            with changing(what):
+                yield
+            raise StorageFailed("could not tell")
+
+        monkeypatch.setattr(one, "_changing", fail_after)
+        with pytest.raises(StorageFailed, match="could not tell"):
+            one.register(1, "one", 60_000)
+        monkeypatch.undo()
+        assert one.sessions() == two.sessions() == {}
+        assert two.register(1, "two", 60_000).epoch == 2

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from kqueue.metadata.memory import MemorySession, MemoryStore, MemoryTerm
+from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import Changes, Session, SessionInfo, Term
 from kqueue.testing import check_cluster_store
 
@@ -149,6 +152,29 @@ class Small(MemoryStore):
         return super().commit(guards, puts, deletes, by=by)
 
 
+class Restarting(SqliteStore):
+    """Counts broker epochs from 1 again in each process."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(Path(folder, "kqueue.db"))
+        self._db.execute("UPDATE counter SET broker_epoch = 0")
+
+
+class Lingering(SqliteStore):
+    """Leaves its sessions alive when it is closed."""
+
+    descriptors: ClassVar[list[int]] = []
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(Path(folder, "kqueue.db"))
+
+    def close(self) -> None:
+        if self._locks._fd is not None:
+            self.descriptors.append(os.dup(self._locks._fd))  # holds the locks on
+        self._sessions.clear()
+        super().close()
+
+
 BROKEN: list[tuple[type[MemoryStore], str, str]] = [
     (SameEpoch, "sessions have rising epochs", "a later session got epoch 1, the one before 1"),
     (Replacing, "one live incarnation", "gave a session, expected NodeIdInUse"),
@@ -184,3 +210,22 @@ def test_violations_are_reported(
         check_cluster_store(
             lambda folder: stores.setdefault(folder, kind()), durable=False, session_timeout_ms=50, isolated=False
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence", "words"),
+    [
+        (Restarting, "epochs and versions of a reopened store go on", "expected each of them to rise"),
+        (Lingering, "close ends the sessions of one broker", "close\\(\\) of a broker's store: notify was not called"),
+    ],
+)
+def test_violations_of_a_store_with_a_file_are_reported(
+    kind: Callable[[str], SqliteStore], sentence: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kqueue.testing.cluster_store_probe.WAIT_LIMIT_S", 1)
+    try:
+        with pytest.raises(AssertionError, match=f'(?s)^cluster store .* fails the check ".*{sentence}.*": .*{words}'):
+            check_cluster_store(kind, session_timeout_ms=50, isolated=False)
+    finally:
+        while Lingering.descriptors:
+            os.close(Lingering.descriptors.pop())
