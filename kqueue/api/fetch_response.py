@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kqueue.api.down_conversion import down_converted
 from kqueue.api.errors import code_of
+from kqueue.api.leader_hints import LEADER_HINT_CODES, add_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
@@ -11,19 +12,16 @@ from kqueue.broker.fetch_reader import PartitionFetchResult
 from kqueue.broker.fetch_sessions import FetchContext, PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.schema import Chunk
-from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages import fetch as messages
 from kqueue.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 
 VERSION_LEADER_HINTS = 16
-LEADER_HINT_CODES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 UNKNOWN = -1
 
 
@@ -127,10 +125,5 @@ class FetchResponseBuilder:
             data.high_watermark, data.last_stable_offset = partition.high_watermark, partition.last_stable_offset
             data.log_start_offset = partition.log_start_offset
         if partition is not None and code in LEADER_HINT_CODES and self._context.api_version >= VERSION_LEADER_HINTS:
-            data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            leader = self._context.broker_address(partition.leader)
-            known = {node.node_id for node in self._response.node_endpoints}
-            if leader is not None and leader.id not in known:
-                id, host, port, rack = leader
-                self._response.node_endpoints.append(NodeEndpoint(node_id=id, host=host, port=port, rack=rack))
+            add_leader_hint(self._context, partition, data, self._response, messages)
         return data

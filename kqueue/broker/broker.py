@@ -57,7 +57,13 @@ from kqueue.log.manager import LogManager
 from kqueue.log.recovery.recovery_task import LogToRecover
 from kqueue.metadata.store import ClusterStore, MetadataStore
 from kqueue.replication.config import CLUSTER_STORE
-from kqueue.replication.registrations import BROKERS_PREFIX, Endpoint, PartitionRegistration, sole_registration
+from kqueue.replication.registrations import (
+    BROKERS_PREFIX,
+    TOPICS_PREFIX,
+    Endpoint,
+    PartitionRegistration,
+    sole_registration,
+)
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -172,7 +178,10 @@ class Broker:
         )
 
     def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
-        self._group_topics = GroupTopics(self.topics, self.rack)
+        self._group_topics = GroupTopics(self.topics, self.cluster)
+        if not self.cluster.is_alone:  # racks of replicas
+            self.cluster.observe(lambda _: self._group_topics.note_change())
+            self.metadata.observe(TOPICS_PREFIX, lambda _: self._group_topics.note_change())
         settings, log, wake = self.configs.groups.set_values, self._group_log, self._wake
         self.streams_topics = StreamsTopics(self.topics, self._slices)
         return GroupCoordinator(self.config, self.clock, self.timers, rng, log, wake, self._group_topics, settings)

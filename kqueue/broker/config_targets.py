@@ -135,7 +135,9 @@ class BrokerTarget:
             return
         if not resource.isdecimal():
             raise InvalidRequest(f"expected the id of a broker, or an empty name for all, found {resource[:80]!r}")
-        raise InvalidRequest(f"this is broker {self._node_id}: settings of broker {resource} are not known here")
+        raise InvalidRequest(
+            f"this is broker {self._node_id}: settings of broker {resource} are known to that one only, ask it"
+        )
 
     def find(self, name: str) -> Setting:
         """See `ConfigTarget`."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from kqueue.broker.cluster import Cluster
 from kqueue.broker.topics import Topic, Topics
 from kqueue.groups.modern.topics import TopicMetadata
 
 
 class GroupTopics:
-    """A `TopicsMetadata` on the topics of a broker.
+    """A `TopicsMetadata` on the topics of a broker, with the racks of their replicas (KIP-881).
 
     Attributes:
         version: raised by `note_change`.
     """
 
-    def __init__(self, topics: Topics, rack: str | None) -> None:
+    def __init__(self, topics: Topics, cluster: Cluster) -> None:
         self.version = 0
         self._topics = topics
-        self._rack = rack
+        self._cluster = cluster
 
     def note_change(self) -> None:
-        """Record that a topic was created, deleted, or has more partitions."""
+        """Record that a topic was created, deleted, has more partitions, or is moved; or that a
+        broker registered.
+        """
         self.version += 1
 
     def find(self, name: str) -> TopicMetadata | None:
@@ -37,6 +40,11 @@ class GroupTopics:
         return self._topics.names()
 
     def _metadata(self, topic: Topic) -> TopicMetadata:
-        count = len(topic.partitions)
-        racks = () if self._rack is None else ((self._rack,),) * count
-        return TopicMetadata(topic.id, topic.name, count, racks)
+        by_node = {broker.id: broker.rack for broker in self._cluster.all()}
+        racks: tuple[tuple[str, ...], ...] = ()
+        if any(by_node.values()):
+            racks = tuple(
+                tuple(sorted({rack for node in partition.replicas if (rack := by_node.get(node)) is not None}))
+                for partition in topic.partitions
+            )
+        return TopicMetadata(topic.id, topic.name, len(topic.partitions), racks)

@@ -20,7 +20,6 @@ from kqueue.base.errors import (
     InvalidTopic,
     KqueueError,
     NotLeader,
-    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
@@ -101,16 +100,16 @@ class ShareGroups:
     def open(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition:
         """Return a share partition; it may still be opening.
 
-        Raises: UnknownTopicId, UnknownTopicOrPartition.
+        Raises: UnknownTopicId, UnknownTopicOrPartition. NotLeader: another broker leads it.
             InvalidTopic: the group's own dead-letter topic. KqueueError: it has no state.
             NotCoordinator: its state can't be read.
         """
         key = SharePartitionKey(group, topic_id, index)
         found = self._open.get(key)
+        partition = self._topics.by_id(topic_id).partition(index) if found is None else found.partition
+        partition.check_leader()
         if found is None:
-            partition = self._topics.by_id(topic_id).partition(index)
-            found = OpenSharePartition(self, key, partition)
-            self._open[key] = found
+            found = self._open[key] = OpenSharePartition(self, key, partition)
         found.check_topic()
         found.open()
         return found
@@ -129,12 +128,15 @@ class ShareGroups:
         done: Done,
     ) -> None:
         """Apply a member's acknowledgements of one partition; `done` as of
-        `SharePartition.acknowledge`, and with UnknownTopicOrPartition, UnknownTopicId.
+        `SharePartition.acknowledge`, and with UnknownTopicOrPartition, UnknownTopicId, NotLeader.
         """
         found = self._open.get(SharePartitionKey(group, topic_id, index))
-        if self._topics.find_by_id(topic_id) is None:
-            done(UnknownTopicId("no topic has this id"))
-        elif found is None or found.share is None:
+        try:
+            self._topics.by_id(topic_id).partition(index).check_leader()
+        except KqueueError as error:
+            done(error.with_traceback(None))
+            return
+        if found is None or found.share is None:
             done(UnknownTopicOrPartition(f"nobody of group {group!r} has acquired records of partition {index}"))
         else:
             found.share.acknowledge(member_id, acknowledgements, done)

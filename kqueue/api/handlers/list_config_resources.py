@@ -4,9 +4,14 @@ Versions 0 and 1:
 
     0       client metrics subscriptions
     1       the types that the request names, none: all; groups are those that have settings
+
+A broker describes and changes its own settings and those of all brokers only, as in Kafka: clients
+send what is about one broker to that one.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
@@ -42,7 +47,13 @@ def handle(
 def _list(types: list[ResourceType], context: RequestContext) -> SlicedWork[ListConfigResourcesResponse]:
     response = ListConfigResourcesResponse()
     for type in types:
-        for name in context.broker.configs.names(type):
+        for name in _names(type, context):
             response.config_resources.append(ConfigResource(resource_name=name, resource_type=type.value))
             yield None
     return response
+
+
+def _names(type: ResourceType, context: RequestContext) -> Sequence[str]:
+    if type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(broker.id) for broker in context.broker.cluster.all()]
+    return context.broker.configs.names(type)

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.leader_hints import add_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE, SLICE_ITEMS, in_slices
 from kqueue.base.errors import (
@@ -54,10 +55,9 @@ from kqueue.broker.topics import Topic
 from kqueue.log.results import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages import produce as messages
 from kqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -380,14 +380,8 @@ class DelayedProduce:
         return response
 
     def _add_leader_hint(self, partition: Partition, response: PartitionProduceResponse) -> None:
-        if self.context.api_version < VERSION_LEADER_HINTS:
-            return
-        response.current_leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-        leader = self.context.broker_address(partition.leader)
-        known = {node.node_id for node in self.response.node_endpoints}
-        if leader is not None and leader.id not in known:
-            id, host, port, rack = leader
-            self.response.node_endpoints.append(NodeEndpoint(node_id=id, host=host, port=port, rack=rack))
+        if self.context.api_version >= VERSION_LEADER_HINTS:
+            add_leader_hint(self.context, partition, response, self.response, messages)
 
     def raise_failure(self) -> None:
         """Raises AnswerNotExpected: a partition failed, and acks=0 has no response to report it."""

@@ -9,6 +9,7 @@ Answered once the new state is persisted. Versions 1 to 2:
 from __future__ import annotations
 
 from kqueue.api.errors import code_of, message_of
+from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import Acknowledgements, acknowledgements_of, share_groups
 from kqueue.api.slices import in_slices
@@ -16,6 +17,7 @@ from kqueue.base.errors import InvalidShareSessionEpoch, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
+from kqueue.wire.messages import share_acknowledge as messages
 from kqueue.wire.messages.share_acknowledge import (
     PartitionData,
     ShareAcknowledgeRequest,
@@ -50,7 +52,7 @@ def _handle_sliced(
     yield from work.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
     if is_final and groups.sessions.find(member) is session:
         work.add(groups.end_session(session))
-    return work.wait(lambda: _respond(work, lock_ms))
+    return work.wait(lambda: _respond(work, lock_ms, context))
 
 
 def error_response(request: ShareAcknowledgeRequest, version: int, error: BaseException) -> ShareAcknowledgeResponse:
@@ -58,11 +60,14 @@ def error_response(request: ShareAcknowledgeRequest, version: int, error: BaseEx
     return ShareAcknowledgeResponse(error_code=code_of(error), error_message=message_of(error))
 
 
-def _respond(work: Acknowledgements, lock_ms: int) -> ShareAcknowledgeResponse:
+def _respond(work: Acknowledgements, lock_ms: int, context: RequestContext) -> ShareAcknowledgeResponse:
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for (topic_id, index), error in work.results().items():
+    for key, error in work.results().items():
+        topic_id, index = key
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
-        topic.partitions.append(
-            PartitionData(partition_index=index, error_code=code_of(error), error_message=message_of(error))
-        )
-    return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()))
+        data = PartitionData(partition_index=index, error_code=code_of(error), error_message=message_of(error))
+        add_share_leader_hint(context, key, error, data, response, messages)
+        topic.partitions.append(data)
+    response.responses = list(topics.values())
+    return response

@@ -20,6 +20,7 @@ from typing import NoReturn
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.api.header_reads import HeaderReads
+from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import WRITE_TIMEOUT, Acknowledgements, acknowledgements_of, share_groups
 from kqueue.api.slices import in_slices
@@ -29,6 +30,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member
 from kqueue.share.share_partition import RANGES_MAX, AcquireLimits
+from kqueue.wire.messages import share_fetch as messages
 from kqueue.wire.messages.share_fetch import (
     AcquiredRecords as AcquiredRecordsData,
 )
@@ -263,13 +265,17 @@ class DelayedShareFetch:
         if result is not None:
             keys.update(dict.fromkeys(self.added))
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=self.lock_ms)
         for key in keys:
             topic = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0]))
             data = _data(key[1], acquired.get(key), errors.get(key))
             data.acknowledge_error_code = code_of(acknowledged.get(key))
             data.acknowledge_error_message = message_of(acknowledged.get(key))
+            for error in (errors.get(key), acknowledged.get(key)):
+                add_share_leader_hint(self.context, key, error, data, response, messages)
             topic.partitions.append(data)
-        return ShareFetchResponse(acquisition_lock_timeout_ms=self.lock_ms, responses=list(topics.values()))
+        response.responses = list(topics.values())
+        return response
 
 
 def _data(index: int, records: AcquiredRecords | None, error: KqueueError | None) -> PartitionData:

@@ -158,7 +158,7 @@ def _consumer(server: Server, member: ConsumerGroupMember) -> Member:
 def _streams(server: Server, group: StreamsGroup, member: StreamsGroupMember) -> Member:
     """Return a member with the partitions that its active tasks read."""
     metadata = member.metadata
-    partitions = partitions_of(group, member, TaskRole.ACTIVE, GroupTopics(server.broker.topics, None))
+    partitions = partitions_of(group, member, TaskRole.ACTIVE, GroupTopics(server.broker.topics, server.broker.cluster))
     assignment = {name: tuple(indexes) for name, indexes in partitions.items()}
     host = metadata.client_host.lstrip("/")
     return Member(member.member_id, metadata.client_id, host, metadata.instance_id, assignment)

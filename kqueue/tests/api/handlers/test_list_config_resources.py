@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import UnsupportedVersion
+from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.handlers.test_describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kqueue.tests.api.handlers.test_incremental_alter_configs import SET, alter, resource
 from kqueue.tests.api.harness import SimulatedClient
@@ -47,3 +48,9 @@ def test_version_0_lists_client_metrics(client: SimulatedClient) -> None:
 def test_an_unknown_type_is_refused(client: SimulatedClient) -> None:
     with pytest.raises(UnsupportedVersion, match="unknown type of resource 5, expected some of"):
         client.ask(ListConfigResourcesRequest(resource_types=[TOPIC, 5]), 1)
+
+
+def test_all_brokers_of_a_cluster_are_listed() -> None:
+    assert listed(ClusterClient(), BROKER, BROKER_LOGGER) == [
+        (kind, id) for kind in (BROKER, BROKER_LOGGER) for id in ("1", "2", "3")
+    ]
