@@ -23,11 +23,14 @@ from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.member import Member
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.registration import join_cluster
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
-from kqueue.config.data_folders import data_folders, open_metadata_store, open_storages
+from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
+from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager
 from kqueue.metadata import MetadataStore
 from kqueue.network.advance import advance_time
@@ -95,6 +98,7 @@ class Server:
         self._listeners: dict[str, Listener] = {}
         self._cleanup = ExitStack()
         self._stopping = False
+        self._member: Member | None = None
         self.broker: Broker
         self.connections: ConnectionRegistry
         self.loop_driver: LoopDriver
@@ -145,6 +149,7 @@ class Server:
         self._stopping = True
         logger.info("stopping")
         with self._cleanup:
+            await self._leave_cluster()
             for listener in self._listeners.values():
                 listener.close()
             for session in list(self.connections.sessions):
@@ -258,7 +263,7 @@ class Server:
         plans = parse_listeners(config)
         self._bind(plans, cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self.jobs = JobExecutor(loop, config[THREADS])
         config.observe([THREADS], lambda: self.jobs.resize(config[THREADS]))
         cleanup.callback(self.jobs.stop)
@@ -287,9 +292,15 @@ class Server:
             self._snapshot.fill(storages, node_id(config))
         if self._hooks is not None:
             storages = [FaultInjectingStorage(storage, self._hooks.storage) for storage in storages]
+        cluster, cluster_id = open_cluster_store(config, self._objects), None
+        if cluster is not None:
+            if self._objects.cluster is None:
+                cleanup.callback(cluster.close)
+            cluster_id = join_cluster(cluster, ((one.location, cluster_id_of(one)) for one in storages), rng)
         logs = LogManager(
             storages,
             offline=offline,
+            cluster_id=cluster_id,
             clock=self.clock,
             rng=rng,
             node_id=node_id(config),
@@ -299,6 +310,12 @@ class Server:
             reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )
         cleanup.callback(logs.close)
+        if cluster is not None:
+            broker = Broker(config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng)
+            broker.wake = self._on_owner
+            broker.member = self._member = Member(broker, cluster, rng)
+            cleanup.callback(self._member.stop)
+            return broker
         store = self._store
         if store is None:
             store = open_metadata_store(config, self._objects, logs.offline)
@@ -306,6 +323,10 @@ class Server:
         if self._snapshot is not None and not self._snapshot.used:
             self._snapshot.fill_store(store)
         return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng)
+
+    def _on_owner(self, call: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(call)
 
     def _build_connections(self, loop: asyncio.AbstractEventLoop, quotas: ConnectionQuotas) -> ConnectionRegistry:
         broker, config = self.broker, self.config
@@ -364,6 +385,16 @@ class Server:
         return ", ".join(str(Path(folder).resolve()) for folder in data_folders(self.config))
 
     # --- stop
+
+    async def _leave_cluster(self) -> None:
+        """Serve on until others have taken what they can, for at most `kqueue.stop.timeout.ms`."""
+        if self._member is None:
+            return
+        relieved = self.result(self._member.leave())
+        try:
+            await asyncio.wait_for(relieved, self.config["kqueue.stop.timeout.ms"] / 1000)
+        except TimeoutError:
+            logger.warning("stopping though other brokers have not taken all leaderships")
 
     async def _finish_jobs(self) -> None:
         """Run all that is ready, and the jobs that this starts: appended batches are flushed, and

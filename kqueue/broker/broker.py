@@ -25,7 +25,7 @@ from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.client_telemetry import open_telemetry
-from kqueue.broker.cluster import Cluster, ClusterBrokers, SingleBroker
+from kqueue.broker.cluster import Cluster, ClusterBrokers, Membership, SingleBroker
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
@@ -82,7 +82,10 @@ class Broker:
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
     to clients of a listener, `listeners` all of them by name, and `wake(call)` calls on the owner
     thread, from any; the network layer sets them. Not all are needed by a single broker.
+    `member`, of a broker of a cluster, is set before the start too.
     """
+
+    member: Membership | None = None
 
     def __init__(
         self,
@@ -228,6 +231,8 @@ class Broker:
         self.metadata.load()
         self.features.load()
         self._load_cluster()
+        if self.member is not None:
+            self.member.begin()
         self.configs.load()
         if not self.cluster.is_alone:
             self._follow_leaders()
@@ -247,6 +252,9 @@ class Broker:
         self.timers.every(self.config["replica.high.watermark.checkpoint.interval.ms"], self.logs.check_space)
         self.cleanup.start()
         self.metadata.watch(self.wake)
+        if self.member is not None:
+            self.cluster.observe(lambda node_id: self._note_ready())
+            self.member.start()
 
     def prepare_stop(self) -> None:
         """Finish sliced work; call it before waiting for the last jobs.
@@ -254,6 +262,8 @@ class Broker:
         Folders not created yet are created on first use of their partitions.
         """
         self._stopping = True
+        if self.member is not None:
+            self.member.prepare_stop()
         self.metadata.stop()
         self.moves.stop()
         self.recovery.stop()
@@ -338,6 +348,10 @@ class Broker:
         self._note_ready()
 
     def _note_ready(self) -> None:
+        if self.member is not None and self.recovery.is_done:
+            self.member.recovered()
+            if not self.member.is_unfenced:
+                return
         if self.recovery.is_done and self._loads.is_done and not self.ready.done:
             for topic in self.topics:
                 self.backlogs.configure(topic)  # not before: without committed offsets all is unread

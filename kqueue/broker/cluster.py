@@ -62,6 +62,34 @@ class Cluster(Protocol):
         ...
 
 
+class Membership(Protocol):
+    """What a broker asks of its part in the cluster: `kqueue.broker.member.Member`."""
+
+    @property
+    def is_unfenced(self) -> bool:
+        """Whether the controller has unfenced this broker in its present session."""
+        ...
+
+    def begin(self) -> None:
+        """Begin the session, once the metadata are loaded. Blocks.
+
+        Raises: NodeIdInUse: another broker of this node id is alive. StorageFailed.
+        """
+        ...
+
+    def start(self) -> None:
+        """Give signs of life, and campaign."""
+        ...
+
+    def recovered(self) -> None:
+        """Announce the broker to the others: its logs are recovered. A second call does nothing."""
+        ...
+
+    def prepare_stop(self) -> None:
+        """Change nothing more in the cluster."""
+        ...
+
+
 class SingleBroker:
     """Implements `Cluster` for a broker that is in none.
 

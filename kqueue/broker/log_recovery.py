@@ -75,6 +75,8 @@ class LogRecovery:
         jobs_max: jobs at once for one data folder.
         log_of: returns the log of a partition, or raises StorageFailed.
         on_settled: called with each partition that was recovered or has failed.
+
+    Attributes: is_intact: nothing that was flushed was found wrong or missing, so far.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class LogRecovery:
         self._dropped: list[tuple[set[TopicPartition], Callable[[], None]]] = []
         self._has_processes = True
         self._is_stopped = False
+        self.is_intact = True
         self._count = self._count_settled = self._count_failed = 0
         self._began_ms = self._reported_ms = 0.0
 
@@ -281,12 +284,14 @@ class LogRecovery:
         partition = self._pending.pop(key)
         self._count_settled += 1
         if isinstance(outcome, RecoveredLog):
+            self.is_intact &= not outcome.damage
             self._logs.recovered(key, outcome)
             self._on_settled(partition)
         else:
             self._fail(partition, outcome)
 
     def _fail(self, partition: Partition, error: StorageFailed) -> None:
+        self.is_intact = False
         logger.error("%s-%d can't be recovered: %s", partition.topic, partition.index, error)
         self._count_failed += 1
         self._failed[partition.topic, partition.index] = _Failure(partition, error, self._clock.monotonic_ms())

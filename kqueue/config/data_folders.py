@@ -14,6 +14,8 @@ from kqueue.base.settings import Config
 from kqueue.config import plugins
 from kqueue.log.manager import OfflineFolder
 from kqueue.metadata import MetadataStore
+from kqueue.metadata.store import ClusterStore
+from kqueue.replication.config import CLUSTER_STORE, GIVEN_STORE, SQLITE_STORE, ZOOKEEPER_STORE
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
 
@@ -67,6 +69,35 @@ def open_metadata_store(
     folders = data_folders(config)
     is_sqlite = objects.metadata is None and plugins.metadata_store_name(config) == "sqlite"
     return open_store(metadata_folder(folders, offline) if is_sqlite else folders[0])
+
+
+def open_cluster_store(config: Config, objects: plugins.PluginObjects) -> ClusterStore | None:
+    """Open the store of the cluster that the settings name, or return the given one; None: the
+    broker is in no cluster.
+
+    Raises: SettingError: no address. StorageFailed: it can't be reached; the message says what to
+    check.
+    """
+    text: str | None = config[CLUSTER_STORE]
+    if (text == GIVEN_STORE) is not (objects.cluster is not None):
+        raise SettingError(
+            f"{CLUSTER_STORE}={GIVEN_STORE} goes with a store that the program passes, and only with one"
+        )
+    if text is None or text == GIVEN_STORE:
+        return objects.cluster
+    try:
+        if text.startswith(SQLITE_STORE):
+            from kqueue.metadata.sqlite import SqliteStore  # on use: other brokers do not need it
+
+            return SqliteStore(text.removeprefix(SQLITE_STORE))
+        from kqueue.metadata.zookeeper import ZookeeperStore
+
+        return ZookeeperStore(text.removeprefix(ZOOKEEPER_STORE))
+    except ValueError as error:
+        raise SettingError(f"{CLUSTER_STORE}={text}: {error}") from None
+    except StorageFailed as error:
+        check = "that its folder exists and may be written" if text.startswith(SQLITE_STORE) else "that it runs there"
+        raise StorageFailed(f"{CLUSTER_STORE}={text} can't be used: {error}; check the address, and {check}") from error
 
 
 def check_distinct(storages: Sequence[Storage]) -> None:

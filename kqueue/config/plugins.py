@@ -15,6 +15,7 @@ from kqueue.base.settings import ANY, Config, Scope, Setting, SettingType
 from kqueue.groups.assignors import ASSIGNORS, AssignorFactory, assignor_names
 from kqueue.log.policies import POLICIES, CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore
+from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import CODECS, Codec
 from kqueue.records.partitioners import PARTITIONERS, PartitionerFactory
 from kqueue.storage import STORAGES, Storage
@@ -84,7 +85,7 @@ SETTINGS: tuple[Setting, ...] = (
 @dataclass(frozen=True, slots=True)
 class PluginObjects:
     """Plugins that a program passes to its broker. `storage`, `metadata`: called with the path of a
-    data folder.
+    data folder. `cluster`: the store of the cluster that the broker is a member of.
     """
 
     codecs: Sequence[Codec] = ()
@@ -93,6 +94,7 @@ class PluginObjects:
     storage: Callable[[str], Storage] | None = None
     metadata: Callable[[str], MetadataStore] | None = None
     assignors: Mapping[str, AssignorFactory] = field(default_factory=dict)
+    cluster: ClusterStore | None = None
 
 
 def plugin_sources() -> list[PluginSource]:

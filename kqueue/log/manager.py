@@ -53,9 +53,11 @@ class LogManager:
         jobs: runs disk work; None: it runs at once.
         reserve_bytes: `kqueue.disk.reserve.bytes`; 0: no reserve.
         offline: folders that could not be opened. A folder that can't be read or written, or
-        belongs
-            to another node, is added to them.
+            belongs to another node, is added to them.
         producer_expiration_ms: an attribute too, which may change at any time.
+
+    Attributes: broker_epoch: for the marks of a clean stop; -1: of a single broker.
+        stopped_epochs: in the marks that the folders had; -1: no mark.
     Raises: FolderInUse. StorageFailed: no folder is left.
     Thread: owner thread.
     """
@@ -68,7 +70,6 @@ class LogManager:
         rng: random.Random,
         node_id: int = 1,
         cluster_id: str | None = None,
-        broker_epoch: int = -1,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         producer_ids_max: int = PRODUCER_IDS_MAX_DEFAULT,
         jobs: Jobs | None = None,
@@ -78,7 +79,7 @@ class LogManager:
         assert storages or offline, "a broker needs a data folder"
         self._clock = clock
         self._rng = rng
-        self._broker_epoch = broker_epoch
+        self.broker_epoch = -1
         self._jobs = jobs
         self.producer_expiration_ms = producer_expiration_ms
         self._producer_limit = ProducerLimit(producer_ids_max)
@@ -101,6 +102,8 @@ class LogManager:
         self.mover: LogMover | None = None
         first = next(iter(self._folders))
         self.cluster_id, self.directory_id = first.cluster_id, first.properties["directory.id"]
+        self.directory_ids = tuple(folder.properties["directory.id"] for folder in self._folders)
+        self.stopped_epochs = tuple(folder.stopped_epoch for folder in self._folders)
         self.on_removed: Callable[[], None] | None = None
         for folder in self._folders:
             folder.on_removed = self._removed
@@ -446,7 +449,7 @@ class LogManager:
     def _copy(self, copier: LogCopier) -> SlicedWork[None]:
         yield from copier.copy()
         properties = next(iter(self._folders)).properties
-        yield partial(copier.finish, properties, self._clock.wall_ms(), self._broker_epoch)
+        yield partial(copier.finish, properties, self._clock.wall_ms(), self.broker_epoch)
 
     # --- the end
 
@@ -474,7 +477,8 @@ class LogManager:
             except StorageFailed as error:
                 logger.error("%s: %s", folder.storage.location, error)
                 failed, clean = failed or error, False
-            folder.close(clean=clean, broker_epoch=self._broker_epoch)
+            # after a start that failed: the epoch that was found
+            folder.close(clean=clean, broker_epoch=max(folder.stopped_epoch, self.broker_epoch))
         if failed is not None:
             raise failed
 

@@ -27,10 +27,13 @@ from kqueue.base.settings import (
 CLUSTER_STORE = "kqueue.cluster.store"
 SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
+GIVEN_STORE = "memory"
 
 
 def _is_store(value: str) -> bool:
-    return any(value.startswith(kind) and len(value) > len(kind) for kind in (SQLITE_STORE, ZOOKEEPER_STORE))
+    return value == GIVEN_STORE or any(
+        value.startswith(kind) and len(value) > len(kind) for kind in (SQLITE_STORE, ZOOKEEPER_STORE)
+    )
 
 
 def _row(
@@ -49,11 +52,12 @@ SETTINGS: tuple[Setting, ...] = (
         CLUSTER_STORE,
         SettingType.STRING,
         None,
-        Validator("sqlite:PATH, or zookeeper:HOST:PORT[,HOST:PORT...][/CHROOT]", _is_store),
+        Validator("sqlite:PATH, zookeeper:HOST:PORT[,HOST:PORT...][/CHROOT], or memory", _is_store),
         Scope.BROKER,
         "Store of the metadata that the brokers of a cluster share; it makes this broker a member. sqlite: a file, "
-        "for several processes of one machine. zookeeper: for several machines. Each broker needs a node.id of its "
-        "own. Unset: a single broker, whose metadata are in kqueue.metadata.",
+        "for several processes of one machine. zookeeper: for several machines. memory: one that a program passes to "
+        "its brokers. Each broker needs a node.id of its own. Unset: a single broker, with the metadata of "
+        "kqueue.metadata.",
     ),
     _row(
         "broker.session.timeout.ms",

@@ -44,6 +44,7 @@ class BrokerRegistration(NamedTuple):
         rack: None: not set.
         endpoints: by name of the listener.
         release: version of kqueue.
+        directories: ids of the data folders that it can use.
     """
 
     id: int
@@ -55,6 +56,7 @@ class BrokerRegistration(NamedTuple):
     clean: bool = True
     rack: str | None = None
     release: str = ""
+    directories: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -83,6 +85,7 @@ class BrokerRegistration(NamedTuple):
         try:
             values = json.loads(record)
             values["endpoints"] = {name: Endpoint(*where) for name, where in values["endpoints"].items()}
+            values["directories"] = tuple(values.get("directories", ()))
             return cls(id=id, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _damaged(f"{BROKERS_PREFIX}{id}", error) from error

@@ -23,9 +23,9 @@ from kqueue.log.folders.partition_folders import (
     make_partition_folder,
     write_topic_id,
 )
+from kqueue.log.folders.stop_mark import take_stop_mark, write_stop_mark
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
-    CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOCK,
@@ -49,6 +49,7 @@ class DataFolder:
 
     Attributes:
         clean: the last stop was clean, or the folder held no partition.
+        stopped_epoch: broker epoch of the last stop; -1: it was not clean, or of a single broker.
         found: its partitions.
         recovery_points, high_watermarks, log_starts, cleaner_offsets: the checkpoints' content;
         `save`
@@ -114,7 +115,9 @@ class DataFolder:
                 - self.moved.entries.keys()
             ):
                 self._forget(key)
-            self.clean = self._take_marker() or not self.found
+            mark = take_stop_mark(storage)
+            self.clean = mark is not None or not self.found
+            self.stopped_epoch = -1 if mark is None else mark
         except BaseException:
             self._lock.release()
             raise
@@ -159,16 +162,6 @@ class DataFolder:
             # they hold
             logger.error("%s: %s: %s; going on without it", self.storage.location, name, error)
             return {}
-
-    def _take_marker(self) -> bool:
-        """Remove the clean-stop marker, durably, before anything is appended. Return whether there
-        was one.
-        """
-        if not self.storage.exists(CLEAN_SHUTDOWN):
-            return False
-        self.storage.remove(CLEAN_SHUTDOWN)
-        self.storage.sync_folder("")
-        return True
 
     def _list(self) -> None:
         removed = False
@@ -462,7 +455,7 @@ class DataFolder:
             file.close()
         try:
             if clean and self._lost is None:
-                self.storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
+                write_stop_mark(self.storage, broker_epoch)
         finally:
             self._lock.release()
 

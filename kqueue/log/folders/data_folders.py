@@ -62,7 +62,7 @@ class DataFolders:
         self.offline = list(offline)
         self._blocked: dict[TopicPartition, StorageFailed] = {}
         self._unmade: set[TopicPartition] = set()
-        cluster_id = cluster_id or next((id for id in map(_cluster_id, storages) if id), None)
+        cluster_id = cluster_id or next((id for id in map(cluster_id_of, storages) if id), None)
         try:
             for storage in storages:
                 try:
@@ -85,7 +85,7 @@ class DataFolders:
             self._report_offline()
         except BaseException:
             for folder in self._folders:
-                folder.close(clean=folder.clean, broker_epoch=-1)
+                folder.close(clean=folder.clean, broker_epoch=folder.stopped_epoch)
             raise
         self.preferred: dict[TopicPartition, DataFolder] = {}
         for folder in self._folders:
@@ -233,7 +233,8 @@ class DataFolders:
         raise failed
 
 
-def _cluster_id(storage: Storage) -> str | None:
+def cluster_id_of(storage: Storage) -> str | None:
+    """Return the cluster id in a data folder that may be of another broker; None: it has none."""
     try:
         return read_properties(storage).get("cluster.id")
     except StorageFailed:

@@ -157,3 +157,12 @@ def decode_partition_metadata(data: bytes) -> bytes:
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
     """Return `.kafka_cleanshutdown` with this broker epoch."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def decode_clean_shutdown(data: bytes) -> int:
+    """Return the broker epoch of `.kafka_cleanshutdown`; -1: it names none."""
+    try:
+        epoch = json.loads(data)["brokerEpoch"]
+        return epoch if isinstance(epoch, int) else -1
+    except (ValueError, KeyError, TypeError):
+        return -1

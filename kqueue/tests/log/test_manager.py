@@ -60,6 +60,23 @@ def test_logs_are_opened_once_and_found_again_after_a_restart() -> None:
     assert read_values(log_of(manager)) == [b"hello"]
 
 
+def test_marks_of_a_clean_stop_name_the_broker_epoch() -> None:
+    """Kafka's file. A start that fails before it has an epoch of its own leaves what it found."""
+    storages = MemoryStorage(), MemoryStorage()
+    manager = start(*storages)
+    log_of(manager)
+    assert manager.stopped_epochs == (-1, -1)
+    assert len(set(manager.directory_ids)) == 2
+    manager.broker_epoch = 7
+    manager.close()
+    for _ in range(2):
+        manager = start(*storages)
+        assert manager.stopped_epochs == (7, 7)
+        manager.close()
+    start(*storages)
+    assert not any(storage.exists(".kafka_cleanshutdown") for storage in storages), "a crash leaves no mark"
+
+
 def test_making_a_partition_makes_its_folder_and_no_log() -> None:
     storage = MemoryStorage()
     manager = start(storage)

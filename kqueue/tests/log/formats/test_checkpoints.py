@@ -66,6 +66,13 @@ def test_a_damaged_topic_id_is_corrupt(data: bytes) -> None:
 
 def test_the_marker_of_a_clean_stop_is_json() -> None:
     assert json.loads(checkpoints.encode_clean_shutdown(4)) == {"version": 0, "brokerEpoch": 4}
+    assert checkpoints.decode_clean_shutdown(checkpoints.encode_clean_shutdown(4)) == 4
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"version":0,"brokerEpoch":"4"}', b"7"])
+def test_a_mark_of_a_clean_stop_that_names_no_epoch_is_of_none(data: bytes) -> None:
+    """Older Kafkas leave an empty file."""
+    assert checkpoints.decode_clean_shutdown(data) == -1
 
 
 def test_a_file_larger_than_any_can_be_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

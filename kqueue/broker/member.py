@@ -1,0 +1,110 @@
+"""What makes a broker the member of a cluster: registration, controller, in-sync sets.
+
+Its listeners open before it is unfenced: clients that know only its address find the others by it.
+They get no leader of it meanwhile, as it leads nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from kqueue.base.promise import Promise
+from kqueue.broker.broker import Broker
+from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.cluster_metadata import ClusterMetadata
+from kqueue.broker.controller import Controller
+from kqueue.broker.registration import LogsFound, Registration
+from kqueue.metadata.store import ClusterStore, Session
+from kqueue.replication.config import MemberConfig
+from kqueue.replication.registrations import Endpoint
+
+
+class Member:
+    """A broker's part in its cluster; made before the broker starts. Implements `Membership`.
+
+    Thread: owner thread.
+    """
+
+    def __init__(self, broker: Broker, store: ClusterStore, rng: random.Random) -> None:
+        assert isinstance(broker.metadata, ClusterMetadata), "a broker without kqueue.cluster.store"
+        assert isinstance(broker.cluster, ClusterBrokers)
+        self._broker = broker
+        self._metadata = broker.metadata
+        self._cluster = broker.cluster
+        self._is_announced = False
+        config, jobs = broker.config, broker.jobs
+        self.registration = Registration(
+            store,
+            self._metadata,
+            self._cluster,
+            MemberConfig.of(config),
+            jobs,
+            rack=broker.rack,
+            incarnation=rng.randbytes(16).hex(),
+            listeners=self._listeners,
+        )
+        self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
+        self.registration.observe_session(self._session_began)
+
+    @property
+    def is_unfenced(self) -> bool:
+        return self.registration.is_unfenced
+
+    def begin(self) -> None:
+        self.registration.begin()
+
+    def start(self) -> None:
+        self.registration.start(self._broker.timers)
+        self.controller.start(self._broker.timers)
+
+    def recovered(self) -> None:
+        if not self._is_announced:
+            self._is_announced = True
+            logs, recovery = self._broker.logs, self._broker.recovery
+            flushes_first = self._broker.flush_before_visible
+            self.registration.announce(
+                LogsFound(logs.directory_ids, logs.stopped_epochs, recovery.is_intact, flushes_first)
+            )
+
+    def leave(self) -> Promise[None]:
+        """Begin the controlled shutdown. Returns: resolved once this broker leads nothing, and is
+        in sync for nothing, that another one can take.
+
+        Where `controlled.shutdown.enable` is false it is resolved at once.
+        """
+        relieved: Promise[None] = Promise()
+        if not MemberConfig.of(self._broker.config).leaves_in_order:
+            relieved.resolve(None)
+            return relieved
+
+        def look() -> None:
+            if not relieved.done and not self._has_to_give():
+                self._metadata.resolve(relieved, None)
+
+        self._metadata.observe_refresh(look)
+        self.registration.leave()
+        look()
+        return relieved
+
+    def prepare_stop(self) -> None:
+        self.controller.stop()
+
+    def stop(self) -> None:
+        """End the session; a second call does nothing. Blocks."""
+        self.registration.end()
+
+    def _listeners(self) -> Mapping[str, Endpoint]:
+        return self._broker.listeners
+
+    def _session_began(self, session: Session) -> None:
+        self._broker.logs.broker_epoch = session.epoch
+
+    def _has_to_give(self) -> bool:
+        own = self._cluster.node_id
+        others = {broker.id for broker in self._cluster.brokers() if broker.is_active and broker.id != own}
+        return bool(others) and any(
+            own in partition.isr and not others.isdisjoint(partition.isr)
+            for topic in self._broker.topics
+            for partition in topic.partitions
+        )

@@ -1,0 +1,283 @@
+"""This broker's registration with its cluster: session, record, controlled shutdown.
+
+    start      a session begins, so that a second broker of the node id is refused at once
+    recovered  the record is committed, fenced and with the session's broker epoch (rule 1)
+    unfenced   by the controller (rule 2), which has settled before what this broker led
+    leaving    the record asks for a relief of all leaderships; then the session ends
+
+The record waits for the recovery of the logs, which tells whether they are clean: nothing that this
+broker confirmed can be missing. They are if the last stop marked them so, or if the broker flushes
+before it confirms (`kqueue.flush=group`), has all data folders of its last life, and recovery found
+no damage in what was flushed. Else the broker is not eligible for what it led, or was in sync for.
+
+A session that was lost is begun anew, with a higher broker epoch: others may lead by now, and say
+so in the metadata. While the store is away the broker serves on by what it knows. Source: KIP-631,
+KIP-841, KIP-966; Kafka's BrokerLifecycleManager, ClusterControlManager.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kqueue.base.errors import Conflict, KqueueError, SessionLost, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.names import random_uuid, uuid_text
+from kqueue.base.timers import PeriodicTimer, Timers
+from kqueue.base.version import __version__
+from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.cluster_metadata import ClusterMetadata
+from kqueue.metadata.store import ClusterStore, Session
+from kqueue.replication.config import MemberConfig
+from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration, Endpoint
+
+CLUSTER_KEY = "/cluster"
+FORMAT = 1
+"""Of all records of a cluster. A broker refuses another one."""
+QUEUE = "cluster session"
+"""Of jobs. Signs of life do not wait for commits."""
+logger = logging.getLogger("kqueue.broker")
+
+
+class WrongCluster(KqueueError):
+    """A data folder belongs to another cluster than the store, or the store to another kqueue."""
+
+
+class LogsFound(NamedTuple):
+    """What a start found of the logs.
+
+    Attributes:
+        directories: ids of the data folders that can be used.
+        stopped_epochs: the broker epochs in their marks of a clean stop; -1: without a mark.
+        is_intact: recovery found nothing wrong or missing in what was flushed.
+        flushes_first: whether the broker confirms only what it has flushed.
+    """
+
+    directories: tuple[str, ...]
+    stopped_epochs: tuple[int, ...]
+    is_intact: bool
+    flushes_first: bool
+
+    def is_clean(self, before: BrokerRegistration | None) -> bool:
+        """Whether nothing can be missing of what the broker confirmed in its life `before`; None:
+        it had none. A life that was not clean, and never unfenced, leaves another one.
+        """
+        if before is None:
+            return True
+        if not before.clean or not self.is_intact or not set(before.directories) <= set(self.directories):
+            return False
+        return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
+
+
+def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]], rng: random.Random) -> str:
+    """Return the cluster's id. The first broker gives a new cluster the id of its folders, or a
+    random one. Blocks.
+
+    Args: folders: location and cluster id of each data folder; None: it is new.
+    Raises: WrongCluster: a folder is of another cluster, or the cluster of a newer kqueue.
+        StorageFailed.
+    """
+    given = {location: id for location, id in folders if id is not None}
+    found = store.read(CLUSTER_KEY).get(CLUSTER_KEY)
+    if found is None:
+        id = next(iter(given.values()), None) or uuid_text(random_uuid(rng))
+        record = json.dumps({"id": id, "format": FORMAT}).encode()
+        try:
+            store.commit({CLUSTER_KEY: None}, {CLUSTER_KEY: record}, ())
+        except Conflict:
+            record = store.read(CLUSTER_KEY)[CLUSTER_KEY].value
+    else:
+        record = found.value
+    try:
+        values = json.loads(record)
+        cluster_id, format = str(values["id"]), int(values["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageFailed(f"the metadata store is damaged: {CLUSTER_KEY} can't be read: {error!r}") from error
+    if format != FORMAT:
+        raise WrongCluster(f"the metadata of cluster {cluster_id} have format {format}; this kqueue reads {FORMAT}")
+    for location, id in given.items():
+        if id != cluster_id:
+            raise WrongCluster(
+                f"data folder {location} belongs to cluster {id}, and kqueue.cluster.store is that of cluster "
+                f"{cluster_id}: name the right store, or a new folder"
+            )
+    return cluster_id
+
+
+class Registration:
+    """The session of one broker, and its record in the store.
+
+    Args:
+        incarnation: a random text of this process.
+        listeners: the advertised addresses, by name of the listener.
+        on_session: called after each beginning of a session.
+
+    Attributes:
+        session: the present one, which may be lost; None before `begin`.
+        is_leaving: `leave` was called.
+    Thread: owner thread.
+    """
+
+    def __init__(
+        self,
+        store: ClusterStore,
+        metadata: ClusterMetadata,
+        cluster: ClusterBrokers,
+        settings: MemberConfig,
+        jobs: Jobs,
+        *,
+        rack: str | None,
+        incarnation: str,
+        listeners: Callable[[], Mapping[str, Endpoint]],
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._cluster = cluster
+        self._settings = settings
+        self._jobs = jobs
+        self._rack = rack
+        self._incarnation = incarnation
+        self._listeners = listeners
+        self._logs: LogsFound | None = None  # once they are recovered
+        self._beating = self._committing = False
+        self._timer: PeriodicTimer | None = None
+        self._on_session: list[Callable[[Session], None]] = []
+        self.session: Session | None = None
+        self.is_leaving = False
+
+    @property
+    def own(self) -> BrokerRegistration | None:
+        """The record of the present session, as this broker knows it; None: it is not committed."""
+        found = self._cluster.find(self._cluster.node_id)
+        return found if found is not None and self.session is not None and found.epoch == self.session.epoch else None
+
+    @property
+    def is_unfenced(self) -> bool:
+        """Whether the controller has unfenced the present session: this broker may lead."""
+        own = self.own
+        return own is not None and not own.fenced
+
+    def observe_session(self, began: Callable[[Session], None]) -> None:
+        """Call `began` with each session once it has begun."""
+        self._on_session.append(began)
+
+    def begin(self) -> None:
+        """Begin the first session. Blocks.
+
+        Raises: NodeIdInUse: another broker of this node id is alive. StorageFailed.
+        """
+        self._took(self._register())
+
+    def start(self, timers: Timers) -> None:
+        """Give signs of life from now on."""
+        assert self.session is not None
+        interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
+        self._timer = timers.every(interval_ms, self._beat)
+
+    def announce(self, logs: LogsFound) -> None:
+        """Commit the record: the logs are recovered."""
+        self._logs = logs
+        self._settle()
+
+    def leave(self) -> None:
+        """Ask for a relief of all leaderships, and of the in-sync sets that others remain in."""
+        self.is_leaving = True
+        self._settle()
+
+    def end(self) -> None:
+        """End the session, so that others need not wait for its timeout. Blocks. Of a store that
+        is away it ends by its timeout.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.session is not None:
+            try:
+                self.session.end()
+            except (StorageFailed, SessionLost) as error:
+                logger.warning("the session with the cluster ends by its timeout: %s", error)
+
+    # --- signs of life
+
+    def _register(self) -> Session:
+        return self._store.register(self._cluster.node_id, self._incarnation, self._settings.session_timeout_ms)
+
+    def _took(self, session: Session) -> None:
+        self.session = session
+        for began in self._on_session:
+            began(session)
+
+    def _beat(self) -> None:
+        session = self.session
+        if self._beating or session is None:
+            return  # the store has not answered yet
+        self._beating = True
+
+        def run() -> Session:
+            try:
+                session.keep_alive()
+            except SessionLost:
+                return self._register()
+            return session
+
+        self._jobs.submit(IoJob("keep the session with the cluster", run, self._beaten, QUEUE))
+
+    def _beaten(self, session: Session | None, error: BaseException | None) -> None:
+        self._beating = False
+        if session is None:
+            if isinstance(error, StorageFailed):
+                self._metadata.refresh()  # which reports that the store is away, once
+            else:
+                logger.error("the broker can't register with the cluster: %s", error)
+            return
+        if session is not self.session:
+            logger.warning("the session with the cluster was lost; registered again, broker epoch %d", session.epoch)
+            self._took(session)
+            self._metadata.refresh()
+        self._settle()
+
+    # --- the record
+
+    def _settle(self) -> None:
+        """Commit the record unless it is as it should be. Called again at each sign of life."""
+        record = self._wanted()
+        if record is None or self._committing:
+            return
+        self._committing = True
+        key = f"{BROKERS_PREFIX}{record.id}"
+        self._metadata.commit("register the broker", {key: record.to_bytes()}, self._settled, by=self.session)
+
+    def _wanted(self) -> BrokerRegistration | None:
+        """Return the record to commit; None: none."""
+        if self._logs is None or self.session is None:
+            return None
+        own = self.own
+        if own is not None:
+            return own._replace(shutting_down=True) if self.is_leaving and not own.shutting_down else None
+        before = self._cluster.find(self._cluster.node_id)
+        if before is not None and before.incarnation == self._incarnation:
+            is_clean = before.clean  # the same process: it lost its session, and nothing else
+        else:
+            is_clean = self._logs.is_clean(before)
+            if not is_clean:
+                logger.warning("records that this broker confirmed may be missing: others lead what they can")
+        return BrokerRegistration(
+            self._cluster.node_id,
+            self.session.epoch,
+            self._incarnation,
+            dict(self._listeners()),
+            shutting_down=self.is_leaving,
+            clean=is_clean,
+            rack=self._rack,
+            release=__version__,
+            directories=self._logs.directories,
+        )
+
+    def _settled(self, error: KqueueError | None) -> None:
+        self._committing = False
+        if error is None or isinstance(error, Conflict):  # the controller was faster
+            self._settle()
+        elif not isinstance(error, (SessionLost, StorageFailed)):  # those: at the next sign of life
+            logger.error("the broker can't register with the cluster: %s", error)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from kqueue.app import Server
+from kqueue.base.errors import NodeIdInUse, SettingError, StorageFailed
+from kqueue.broker.member import Member
+from kqueue.broker.registration import WrongCluster
+from kqueue.broker.topics import NewTopic
+from kqueue.config.plugins import PluginObjects
+from kqueue.config.properties import SourcedValue, make_config
+from kqueue.metadata.memory import MemoryStore
+from kqueue.tests.broker.members import Members
+
+FREE_PORT = "PLAINTEXT://127.0.0.1:0"
+
+
+def server(node_id: int, store: MemoryStore | str, **settings: object) -> Server:
+    """A member that is not started. `store`: an object, or what kqueue.cluster.store names."""
+    objects = PluginObjects(cluster=None if isinstance(store, str) else store)
+    values = {
+        "node.id": node_id,
+        "listeners": FREE_PORT,
+        "kqueue.storage": "memory",
+        "kqueue.cluster.store": store if isinstance(store, str) else "memory",
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 100,
+    } | {name.replace("_", "."): value for name, value in settings.items()}
+    config = make_config({name: SourcedValue(value, "test") for name, value in values.items()}, objects)
+    return Server(config, objects=objects)
+
+
+@contextlib.asynccontextmanager
+async def serving(*servers: Server) -> AsyncIterator[None]:
+    started: list[Server] = []
+    try:
+        for each in servers:
+            await each.start()
+            started.append(each)
+        for each in servers:
+            await each.ready()
+        yield
+    finally:
+        for each in started:
+            await each.stop()
+
+
+async def until(met: object, *, seconds: float = 10) -> None:
+    assert callable(met)
+    async with asyncio.timeout(seconds):
+        while not met():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore | str]:
+    if request.param == "sqlite":
+        yield f"sqlite:{tmp_path / 'cluster.db'}"
+    else:
+        made = MemoryStore()
+        yield made
+        made.close()
+
+
+def test_three_servers_elect_leaders_and_a_stopped_one_gives_its_leaderships_away(store: MemoryStore | str) -> None:
+    async def test() -> None:
+        servers = [server(number, store) for number in (1, 2, 3)]
+        async with serving(*servers):
+            first, second, third = servers
+            assert len({each.broker.cluster_id for each in servers}) == 1
+            await until(lambda: all(len(each.broker.cluster.brokers()) == 3 for each in servers))
+            await first.result(first.broker.topics.create(NewTopic("t", 6, 3)))
+            await until(lambda: all(each.broker.topics.find("t") for each in servers))
+            leaders = [partition.leader for partition in third.broker.topics.get("t").partitions]
+            assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+            assert all(len(partition.isr) == 3 for partition in second.broker.topics.get("t").partitions)
+            await first.stop()
+            for each in (second, third):
+                partitions = each.broker.topics.get("t").partitions
+                await until(lambda found=partitions: {one.leader for one in found} == {2, 3})
+                await until(lambda found=each: found.broker.cluster.controller_id in (2, 3))
+                await until(lambda found=each: [one.id for one in found.broker.cluster.brokers()] == [2, 3])
+                assert all(sorted(one.isr) == [2, 3] for one in partitions)
+            again = server(1, store)
+            async with serving(again):
+                assert {one.leader for one in again.broker.topics.get("t").partitions} == {2, 3}
+
+    asyncio.run(test())
+
+
+def test_a_second_server_of_the_node_id_does_not_start() -> None:
+    async def test() -> None:
+        store = MemoryStore()
+        async with serving(server(1, store)):
+            with pytest.raises(NodeIdInUse, match="node id 1 is in use"):
+                await server(1, store).start()
+
+    asyncio.run(test())
+
+
+def test_a_server_that_did_not_start_leaves_its_node_id_free() -> None:
+    async def test() -> None:
+        store = MemoryStore()
+        store.commit({}, {"/topics/t": b"{}"}, ())
+        with pytest.raises(StorageFailed, match="/topics/t can't be read"):
+            await server(1, store).start()
+        assert store.sessions() == {}
+
+    asyncio.run(test())
+
+
+def test_a_folder_of_another_cluster_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        one, other = MemoryStore(), MemoryStore()
+        place: dict[str, object] = {"kqueue_storage": "local", "log_dirs": str(tmp_path)}
+        async with serving(server(1, one, **place)):
+            pass
+        async with serving(server(2, other)):
+            pass
+        before = (tmp_path / "meta.properties").read_bytes()
+        with pytest.raises(WrongCluster, match=r"data folder .* belongs to cluster .*, and kqueue\.cluster\.store is"):
+            await server(1, other, **place).start()
+        assert (tmp_path / "meta.properties").read_bytes() == before
+        async with serving(server(1, one, **place)):
+            pass
+
+    asyncio.run(test())
+
+
+def test_a_clean_stop_is_known_at_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Rule 1; also without kqueue.flush=group. The mark names the broker epoch, as Kafka's does."""
+
+    async def test() -> None:
+        store = MemoryStore()
+        place: dict[str, object] = {
+            "kqueue_storage": "local", "log_dirs": str(tmp_path), "kqueue_flush": "kafka"
+        }  # fmt: skip
+        async with serving(server(1, store, **place)) as _, serving(keeper := server(2, store)):
+            await keeper.result(keeper.broker.topics.create(NewTopic("t", 1, 2)))
+        assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":1}'
+        async with serving(server(1, store, **place)):
+            assert "records that this broker confirmed may be missing" not in caplog.text
+        (tmp_path / ".kafka_cleanshutdown").unlink()
+        async with serving(server(1, store, **place)):
+            assert "records that this broker confirmed may be missing" in caplog.text
+
+    with caplog.at_level(logging.WARNING, "kqueue.broker"):
+        asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sqlite:/no/such/folder/x.db", r"kqueue\.cluster\.store=sqlite:/no/such/folder/x\.db can't be used: .*check"),
+        ("zookeeper:127.0.0.1:1", r"zookeeper:127\.0\.0\.1:1 can't be used: .*that it runs there"),
+    ],
+)
+def test_a_store_that_can_not_be_reached_is_named_with_what_to_check(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        with pytest.raises(StorageFailed, match=words):
+            await server(1, text).start()
+
+    if text.startswith("zookeeper"):
+        zookeeper = pytest.importorskip("kqueue.metadata.zookeeper")
+        monkeypatch.setattr(zookeeper.ZookeeperStore.__init__, "__kwdefaults__", {"timeout_s": 0.2})
+    asyncio.run(test())
+
+
+def test_a_given_store_needs_the_setting_and_the_setting_a_store() -> None:
+    async def test() -> None:
+        with pytest.raises(SettingError, match="kqueue.cluster.store=memory goes with a store that the program passes"):
+            await server(1, "memory").start()
+        config = make_config({"listeners": SourcedValue(FREE_PORT, "test")})
+        with pytest.raises(SettingError, match="goes with a store"):
+            await Server(config, objects=PluginObjects(cluster=MemoryStore())).start()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_without_controlled_shutdown_nothing_is_waited_for(enabled: bool) -> None:
+    members = Members(2, {"controlled.shutdown.enable": enabled})
+    members.result(members[1].broker.topics.create(NewTopic("t", 2, 2)))
+    member = Member(members[1].broker, members.store, random.Random(0))
+    member.begin()
+    assert member.leave().done is not enabled, "broker 2 is in sync too"
+    member.stop()
