@@ -42,6 +42,15 @@ def test_one_thread_watches_for_all_and_ends_with_the_last_watch(tmp_path: Path)
     assert not watching()
 
 
+def test_a_commit_of_the_same_store_does_not_wait_for_the_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_watch, "POLL_INTERVAL_S", 600.0)
+    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
+        woken = threading.Event()
+        store.watch(woken.set)
+        store.commit({}, {"/a": b""}, [])
+        assert woken.wait(20)
+
+
 def test_a_store_in_memory_is_watched_too() -> None:
     with closing(SqliteStore(":memory:")) as store:
         woken = threading.Event()
