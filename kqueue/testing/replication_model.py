@@ -122,8 +122,12 @@ class ReplicationModel(ReplicationWorld):
             broker = self.image.brokers[node.id]
             if node.runs and broker.epoch == node.broker_epoch and node.id in self.sessions:
                 self.put_broker(broker._replace(shutting_down=True))
-        elif self.decided:
+        elif choice < 0.90:
             self.decided = []  # another controller
+        elif choice < 0.95:
+            self.reassign()
+        elif self.flushes:  # else fewer replicas may lose what is committed
+            node.min_isr = self._rng.randint(1, MIN_ISR)
 
     def exchange(self, request: Request) -> None:
         """Deliver a fetch and its answer at once."""
@@ -156,7 +160,7 @@ class ReplicationModel(ReplicationWorld):
             leader = self.nodes[partition.leader].leader
             if leader is not None and leader.leader_epoch == partition.leader_epoch:
                 view = leader.registration
-                if len(view.isr) >= MIN_ISR and not view.elr:
+                if not leader.is_under_min_isr(self.nodes[partition.leader].min_isr) and not view.elr:
                     missing = {*partition.isr, *partition.elr} - leader.maximal_isr
                     if missing:
                         raise InvariantViolated(f"{missing} in sync or eligible, but not counted: {partition}")
@@ -166,7 +170,7 @@ class ReplicationModel(ReplicationWorld):
     def heal(self) -> None:
         """End all faults. All replicas must be in sync again, and all records committed."""
         for node in self.nodes:
-            node.is_paused = False
+            node.is_paused, node.min_isr = False, MIN_ISR
             if not node.is_up:
                 self.start(node)
             elif self.sessions.get(node.id) != node.broker_epoch or self.image.brokers[node.id].shutting_down:
@@ -185,8 +189,10 @@ class ReplicationModel(ReplicationWorld):
             while self.commits:
                 self.commit(self.commits.pop(0))
             self.check()
-            ends = {len(node.log) for node in self.nodes} | {node.high_watermark for node in self.nodes}
-            if len(self.partition.isr) == BROKERS and len(ends) == 1:
+            now = self.partition
+            replicas = [self.nodes[id] for id in now.replicas]
+            ends = {len(node.log) for node in replicas} | {node.high_watermark for node in replicas}
+            if now.isr == now.replicas and not now.adding and not now.removing and len(ends) == 1:
                 return
         raise InvariantViolated(f"the replicas do not come together: {self.partition}")
 

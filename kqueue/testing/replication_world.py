@@ -13,11 +13,19 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kqueue.base.errors import FencedLeaderEpoch, NotEnoughReplicas, NotLeader, OffsetOutOfRange, UnknownLeaderEpoch
+from kqueue.base.errors import (
+    FencedLeaderEpoch,
+    InvalidReplicaAssignment,
+    NotEnoughReplicas,
+    NotLeader,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+)
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.replication.controller import DecisionOptions, balance_leaders, decide
 from kqueue.replication.follower_replica import FollowerFetch, FollowerReplica
 from kqueue.replication.leader_replica import IsrProposal, LeaderReplica, ReplicaFetch, accept_proposal
+from kqueue.replication.reassignments import cancel_reassignment, start_reassignment
 from kqueue.replication.registrations import (
     BrokerRegistration,
     ClusterImage,
@@ -30,7 +38,6 @@ BROKERS = 3
 MIN_ISR = 2
 LAG_MAX_MS = 40
 TOPIC = "t"
-OPTIONS = DecisionOptions(min_isr=MIN_ISR)
 
 
 class InvariantViolated(AssertionError):
@@ -50,6 +57,7 @@ class Node:
         self.is_paused = False
         self.stopped_clean = True
         self.broker_epoch = 0
+        self.min_isr = MIN_ISR  # `min.insync.replicas` as it knows it
         self.view = 0  # index of the newest image that it applied
         self.leader: LeaderReplica | None = None
         self.follower: FollowerReplica | None = None
@@ -160,7 +168,7 @@ class ReplicationWorld:
 
     def accept(self, proposal: IsrProposal) -> PartitionRegistration | None:
         """Return what the store makes of a proposal; None: it refuses (rule 27)."""
-        return accept_proposal(self.partition, proposal, self.image.brokers, MIN_ISR)
+        return accept_proposal(self.partition, proposal, self.image.brokers, self.nodes[proposal.leader].min_isr)
 
     # --- brokers come and go
 
@@ -226,6 +234,11 @@ class ReplicationWorld:
                     self.advance(node)
             else:
                 self.become_leader(node, registration)
+        elif node.id not in registration.replicas:
+            node.leader = node.follower = None
+            if node.log:
+                self.note("deleted", node, registration)
+                node.truncate(0)
         else:
             node.leader = None
             if node.follower is None:
@@ -258,7 +271,7 @@ class ReplicationWorld:
         return node.flushed if self.flushes else len(node.log)
 
     def advance(self, node: Node) -> None:
-        if node.leader is not None and node.leader.advance(self.own_end(node), MIN_ISR):
+        if node.leader is not None and node.leader.advance(self.own_end(node), node.min_isr):
             node.high_watermark = node.leader.high_watermark
             self.committed.extend(node.log[len(self.committed) : node.high_watermark])
             self.note("high watermark", node, node.high_watermark)
@@ -271,7 +284,7 @@ class ReplicationWorld:
             return
         if self._random() < 0.7:  # acks=all
             try:
-                node.leader.check_min_isr(MIN_ISR)
+                node.leader.check_min_isr(node.min_isr)
             except NotEnoughReplicas:
                 return
         self.records += 1
@@ -288,7 +301,7 @@ class ReplicationWorld:
         if node.leader is None:
             return
         active = {id: broker.epoch for id, broker in self.history[node.view].brokers.items() if broker.is_active}
-        proposal = node.leader.proposal(len(node.log), self.now_ms, LAG_MAX_MS, MIN_ISR, active)
+        proposal = node.leader.proposal(len(node.log), self.now_ms, LAG_MAX_MS, node.min_isr, active)
         if proposal is not None:
             self.note("propose", node, proposal)
             self.commits.append(Commit(node, node.broker_epoch, node.leader, proposal))
@@ -378,7 +391,8 @@ class ReplicationWorld:
         if self.decided:
             self.decided.pop(0)(self)
             return True
-        decision = decide(self.image, self.sessions, OPTIONS)
+        controller = self.nodes[int(self._random() * BROKERS)]
+        decision = decide(self.image, self.sessions, DecisionOptions(controller.min_isr))
         if decision.unclean_elections and self.unclean_crashes < MIN_ISR:
             raise InvariantViolated(f"unclean election after {self.unclean_crashes} unclean crashes: {decision.lines}")
         brokers, topic = self.image.brokers, self.image.topics[TOPIC]
@@ -397,9 +411,25 @@ class ReplicationWorld:
 
     def balance(self) -> None:
         """Decide to elect the preferred leader."""
-        decision = balance_leaders(self.image, 0, OPTIONS)
+        decision = balance_leaders(self.image, 0)
         if decision and not self.decided:
             self.decided = [PartitionChange(self.image.topics[TOPIC], decision.topics[TOPIC], False)]
+
+    def reassign(self) -> None:
+        """Begin to move the partition to two or three brokers, or cancel that."""
+        before = self.partition
+        if (before.adding or before.removing) and self._random() < 0.4:
+            active = {broker.id for broker in self.image.brokers.values() if broker.is_active}
+            try:
+                after = cancel_reassignment(before, active, MIN_ISR)
+            except InvalidReplicaAssignment:
+                return
+        else:
+            target = self._rng.sample(range(BROKERS), self._rng.randint(MIN_ISR, BROKERS))
+            after = start_reassignment(before, target, self.image.brokers)
+        if after is not before:
+            self.put_partition(after)
+            self.note("reassigned", self.nodes[0], after)
 
     def note(self, what: str, node: Node, *details: object) -> None:
         """Pass a line to the trace, if there is one."""

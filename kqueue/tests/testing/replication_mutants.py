@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from unittest.mock import patch
 
-from kqueue.replication import controller, elections, leader_replica
+from kqueue.replication import controller, elections, leader_replica, reassignments
 from kqueue.replication.follower_replica import FollowerReplica, Truncation
 from kqueue.replication.leader_replica import UNKNOWN, LeaderReplica
 from kqueue.testing.replication_model import ReplicationModel, violations
@@ -98,6 +98,42 @@ def rule_06_eligible_though_others_commit():
         def accept(self, proposal):
             with patch.object(leader_replica, "with_isr", with_isr):
                 return ReplicationModel.accept(self, proposal)
+
+    return Model
+
+
+@mutant
+def rule_06_commits_while_others_are_eligible():
+    """The minimum has fallen, and the leader does not wait until they have left."""
+
+    def advance(self, own_leo, min_isr):
+        registration = self.registration
+        self.registration = registration._replace(elr=())
+        try:
+            return LeaderReplica.advance(self, own_leo, min_isr)
+        finally:
+            self.registration = registration
+
+    return with_leader(advance=advance)
+
+
+@mutant
+def rule_09_the_epoch_stays_where_a_replica_leaves():
+    """So the leader remembers a follower that has deleted its log in between."""
+
+    def raise_epochs(before, after):
+        made = elections.raise_epochs(before, after)
+        is_same = made is before or made.leader != before.leader
+        return made if is_same else made._replace(leader_epoch=before.leader_epoch)
+
+    class Model(ReplicationModel):
+        def control_once(self):
+            with patch.object(controller, "raise_epochs", raise_epochs):
+                return ReplicationModel.control_once(self)
+
+        def reassign(self):
+            with patch.object(reassignments, "raise_epochs", raise_epochs):
+                return ReplicationModel.reassign(self)
 
     return Model
 
@@ -277,7 +313,7 @@ def a_fenced_broker_leads():
     return with_model(may_lead=lambda self, node, broker: True)
 
 
-SEEDS_MAX = 20_000
+SEEDS_MAX = 50_000
 
 
 def main() -> None:
