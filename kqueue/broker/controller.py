@@ -23,7 +23,7 @@ from kqueue.base.timers import Timers
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.registration import QUEUE, Registration
-from kqueue.metadata.store import ClusterStore, Session, Term
+from kqueue.metadata.store import ClusterStore, ControllerInfo, Session, Term
 from kqueue.replication.config import MemberConfig, RebalanceConfig
 from kqueue.replication.controller import Decision, DecisionOptions, balance_leaders, decide
 from kqueue.replication.registrations import (
@@ -38,6 +38,7 @@ from kqueue.replication.registrations import (
 COMMIT_BYTES_MAX = 256 * 1024
 COMMIT_TOPICS_MAX = 200
 """A decision is committed in parts: ZooKeeper takes 1 MiB at once, and other commits wait."""
+NO_CONTROLLER = ControllerInfo(NO_LEADER, 0)
 logger = logging.getLogger("kqueue.broker")
 
 
@@ -51,7 +52,7 @@ class _Part(NamedTuple):
 class _Decided(NamedTuple):
     """Result of `_Look`. `term`: None: this broker is not the controller. `seen`: see `_Look`."""
 
-    controller_id: int
+    controller: ControllerInfo
     term: Term | None
     decision: Decision = Decision()
     parts: tuple[_Part, ...] = ()
@@ -101,17 +102,17 @@ class _Look(NamedTuple):
     def run(self) -> _Decided:
         term = self._campaign()
         found = self.store.controller()
-        controller_id = NO_LEADER if found is None else found.node_id
+        controller = found or NO_CONTROLLER
         if term is None or term is not self.term:
-            return _Decided(controller_id, term)  # with the next look, which has the topics
+            return _Decided(controller, term)  # with the next look, which has the topics
         sessions = {node_id: info.epoch for node_id, info in self.store.sessions().items()}
         self.images.update(self.changed)
-        image = ClusterImage(self.brokers, self.images.topics, controller_id)
+        image = ClusterImage(self.brokers, self.images.topics, controller.node_id)
         seen = (self.brokers, sessions)
         decision = decide(image, sessions, self.options, self.changed if seen == self.seen else None)
         if not decision and self.balances:
             decision = balance_leaders(image, 0, self.options)
-        return _Decided(controller_id, term, decision, tuple(self._parts(decision)), seen)
+        return _Decided(controller, term, decision, tuple(self._parts(decision)), seen)
 
     def _campaign(self) -> Term | None:
         """Return the term, if this broker has it or nobody has."""
@@ -233,7 +234,7 @@ class Controller:
         if decided is None or self._stopped:
             self._fail(error)
             return
-        self._cluster.controller_id = decided.controller_id
+        self._cluster.controller_id, self._cluster.controller_epoch = decided.controller
         if decided.term is None:
             self._lose_term()
         elif decided.term is not self.term:

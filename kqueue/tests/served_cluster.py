@@ -1,0 +1,51 @@
+"""Embedded brokers that are one cluster, for tests over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import kqueue
+from kqueue.client import Client
+
+READY_S = 10.0
+
+
+@contextlib.contextmanager
+def served_cluster(
+    folder: Path, count: int = 3, settings: Mapping[str, object] | None = None
+) -> Iterator[list[kqueue.Broker]]:
+    """Yield brokers 1 to `count`, in memory, over a SQLite store in `folder`; all are unfenced."""
+    with contextlib.ExitStack() as stack:
+        brokers = []
+        for node in range(1, count + 1):
+            own = {
+                "kqueue.cluster.store": f"sqlite:{folder / 'store.db'}",
+                "broker.rack": f"rack{node}",
+                **(settings or {}),
+            }
+            brokers.append(stack.enter_context(kqueue.Broker(node_id=node, settings=own)))
+        wait_until_unfenced(brokers)
+        yield brokers
+
+
+def wait_until_unfenced(brokers: list[kqueue.Broker]) -> None:
+    """Return when each broker shows all of them."""
+    for broker in brokers:
+        with Client(broker.bootstrap) as client:
+            eventually(lambda client=client: len(client.metadata([]).brokers) == len(brokers))  # type: ignore[misc]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Return when `holds()` does: other brokers see a change soon after the one that made it."""
+    until_s = time.monotonic() + READY_S
+    while not holds():
+        assert time.monotonic() < until_s, "it does not hold in time"
+        time.sleep(0.01)
+
+
+def bootstrap(brokers: list[kqueue.Broker]) -> str:
+    """The addresses of all brokers."""
+    return ",".join(broker.bootstrap for broker in brokers)
