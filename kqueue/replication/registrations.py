@@ -41,6 +41,7 @@ class BrokerRegistration(NamedTuple):
         fenced: it leads nothing and belongs to no in-sync set. True until its first unfencing.
         shutting_down: it asks to be relieved of its leaderships.
         clean: nothing that its logs confirmed can be missing: see `kqueue.broker.registration`.
+            A later registration keeps False; the controller sets True when it unfences.
         rack: None: not set.
         endpoints: by name of the listener.
         release: version of kqueue.
@@ -62,16 +63,6 @@ class BrokerRegistration(NamedTuple):
     def is_active(self) -> bool:
         """Whether it may lead partitions and receive replicas' leaderships."""
         return not self.fenced and not self.shutting_down
-
-    def succeed(self, before: BrokerRegistration | None) -> BrokerRegistration:
-        """Return this registration as the store gets it after `before`, that of the same node.
-
-        A former one that was unclean, and is still fenced, was not dealt with by the controller:
-        replicas that may lack records still count as in sync, or eligible. So this one is unclean,
-        too.
-        """
-        is_dealt_with = before is None or before.clean or not before.fenced
-        return self if is_dealt_with else self._replace(clean=False)
 
     def to_bytes(self) -> bytes:
         """Return the record for the store."""

@@ -182,8 +182,8 @@ class ReplicationWorld:
         self.apply(node)
 
     def succeed(self, broker: BrokerRegistration, before: BrokerRegistration | None) -> BrokerRegistration:
-        """Return the registration as the store gets it (rule 1)."""
-        return broker.succeed(before)
+        """Return what a broker registers after `before`: unclean until it was unfenced (rule 1)."""
+        return broker if before is None or before.clean else broker._replace(clean=False)
 
     def start(self, node: Node) -> None:
         """Start a broker. In kafka mode it is unclean unless it was stopped."""

@@ -72,12 +72,3 @@ def test_damaged_records_are_named(record: bytes) -> None:
 def test_damaged_brokers_are_named(record: bytes) -> None:
     with pytest.raises(StorageFailed, match="/brokers/3 can't be read"):
         BrokerRegistration.from_bytes(3, record)
-
-
-def test_a_registration_stays_unclean_until_it_was_dealt_with() -> None:
-    first = BrokerRegistration(1, 1, "a", {}, clean=False)
-    second = BrokerRegistration(1, 2, "b", {})
-    assert not second.succeed(first).clean
-    assert second.succeed(first._replace(fenced=False)).clean
-    assert second.succeed(None) is second
-    assert not first.succeed(second).clean
