@@ -1,0 +1,456 @@
+"""One connection to another broker: opened on first use, opened again after a failure.
+
+    CLOSED -> RESOLVING -> CONNECTING -> NEGOTIATING -> OPEN -> CLOSED
+                 (a job)                (ApiVersions)
+
+A failure in any state leads to CLOSED, and fails all requests. The next attempt is a backoff later,
+and only if a request waits. Responses come in the order of their requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import logging
+import os
+import random
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError, MalformedMessage
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.timers import Timer, Timers
+from kqueue.base.version import __version__
+from kqueue.interbroker.contract import PeerAddress, PeerCallback
+from kqueue.interbroker.errors import (
+    BadPeerResponse,
+    PeerError,
+    PeerIncompatible,
+    PeerTimedOut,
+    PeerUnavailable,
+)
+from kqueue.network.client_log import ClientLog
+from kqueue.network.memory_budgets import RequestBudget
+from kqueue.network.peer_request import PeerRequest, PeerRoute, negotiated_route, route_at
+from kqueue.network.response_buffer import Release, ResponseBuffer
+from kqueue.network.send_queue import SendQueue
+from kqueue.schema import Chunk
+from kqueue.wire.apis import API_VERSIONS, BY_KEY
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.headers import read_response_header
+from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+CONNECT_TIMEOUT_MS = 10_000.0
+"""For the look-up of a name, the connection and ApiVersions together."""
+BACKOFF_FIRST_MS = 50.0
+BACKOFF_MAX_MS = 1000.0
+BACKOFF_JITTER = 0.2
+"""A backoff is up to this part shorter or longer, so that brokers do not connect in step."""
+IN_FLIGHT_MAX = 5
+"""So many requests are sent before the first is answered; others wait here."""
+WAITING_MAX = 1000
+RESPONSE_ITEMS_MAX = 1_000_000
+"""Elements of all arrays of one response."""
+CORRELATION_MAX = 2**31 - 1
+API_VERSIONS_API = BY_KEY[API_VERSIONS]
+logger = logging.getLogger("kqueue.server")
+
+
+class ChannelState(enum.Enum):
+    """See the module."""
+
+    CLOSED = "closed"
+    RESOLVING = "resolving"
+    CONNECTING = "connecting"
+    NEGOTIATING = "negotiating"
+    OPEN = "open"
+
+
+class ChannelHost(Protocol):
+    """What the channels to all brokers share; see `PeerConnections`."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+    jobs: Jobs
+    rng: random.Random
+    log: ClientLog
+    budget: RequestBudget
+    received: memoryview
+    response_bytes_max: int
+
+    @property
+    def release(self) -> Release:
+        """Releases the bytes of a response whose memory was freed; see `ResponseBuffer`."""
+
+
+class PeerChannel:
+    """The connection of one channel to the broker `node_id` at `address`.
+
+    Thread: that of the loop.
+    """
+
+    def __init__(self, host: ChannelHost, node_id: int, address: PeerAddress, client_id: str) -> None:
+        self.address = address
+        self._host = host
+        self._client_id = client_id
+        self._name = f"broker {node_id} at {address.host}:{address.port}"
+        self.state = ChannelState.CLOSED
+        self._waiting: deque[PeerRequest] = deque()
+        self._in_flight: deque[PeerRequest] = deque()
+        self._socket: socket.socket | None = None
+        self._output: SendQueue
+        self._input: ResponseBuffer
+        self._reading = False
+        self._targets: list[tuple[int, Any]] = []  # family and socket address, not tried yet
+        self._served: dict[int, tuple[int, int]] = {}
+        self._routes: dict[type, PeerRoute] = {}
+        self._correlation_id = 0
+        self._attempt = 0  # counts connections, so that a late callback finds that it is late
+        self._failures = 0  # since ApiVersions was last answered
+        self._next_attempt_ms = 0.0
+        self._connect_timer: Timer | None = None  # end of the attempt, or of the backoff
+        self._deadline_timer: Timer | None = None
+
+    # --- requests
+
+    def send(self, request: object, done: PeerCallback, timeout_ms: float) -> Callable[[], None]:
+        """See `Peers.send`."""
+        pending = PeerRequest(request, done, self._host.clock.monotonic_ms() + timeout_ms)
+        if len(self._waiting) >= WAITING_MAX:
+            self._fail_soon(pending, PeerUnavailable(f"{self._name}: {WAITING_MAX} requests wait for it already"))
+            return pending.cancel
+        self._waiting.append(pending)
+        self._watch_deadline(pending.deadline_ms)
+        if self.state is ChannelState.OPEN:
+            self._send_waiting()
+        elif self.state is ChannelState.CLOSED and self._connect_timer is None:
+            self._connect_after_backoff()
+        return pending.cancel
+
+    def _send_waiting(self) -> None:
+        while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
+            request = self._waiting.popleft()
+            if not request.pending:
+                continue
+            try:
+                request.route = self._route(type(request.request))
+                chunks = self._encoded(request)
+            except PeerError as error:
+                self._fail_soon(request, error)
+                continue
+            except KqueueError as error:
+                self._fail_soon(request, PeerIncompatible(f"{self._name}: the request can't be encoded: {error}"))
+                continue
+            self._in_flight.append(request)
+            self._output.add(chunks)
+        self._output.flush()
+
+    def _encoded(self, request: PeerRequest) -> list[Chunk]:
+        self._correlation_id = self._correlation_id % CORRELATION_MAX + 1
+        return request.encoded(self._correlation_id, self._client_id)
+
+    def _route(self, request_class: type) -> PeerRoute:
+        """Raises PeerIncompatible."""
+        route = self._routes.get(request_class)
+        if route is None:
+            route = self._routes[request_class] = negotiated_route(request_class, self._served, self._name)
+        return route
+
+    def _fail_soon(self, request: PeerRequest, error: PeerError) -> None:
+        self._host.loop.call_soon(request.finish, error)
+
+    # --- deadlines
+
+    def _watch_deadline(self, deadline_ms: float) -> None:
+        timer = self._deadline_timer
+        if timer is not None and timer.pending:
+            if timer.deadline_ms <= deadline_ms:
+                return
+            timer.cancel()
+        self._deadline_timer = self._host.timers.at(deadline_ms, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        now_ms = self._host.clock.monotonic_ms()
+        late = next((request for request in self._in_flight if request.deadline_ms <= now_ms), None)
+        if late is not None:
+            error = PeerTimedOut(f"{self._name}: no response to {late.route.api.name} in time", sent=True)
+            self._in_flight.remove(late)
+            self._fail(str(error))
+            late.finish(error)
+            return
+        for request in [each for each in self._waiting if each.deadline_ms <= now_ms]:
+            self._waiting.remove(request)
+            request.finish(PeerTimedOut(f"{self._name}: no connection in time ({self.state.value})"))
+        remaining = [request.deadline_ms for request in (*self._in_flight, *self._waiting)]
+        if remaining:
+            self._watch_deadline(min(remaining))
+
+    # --- connecting
+
+    def _connect_after_backoff(self) -> None:
+        if self._host.clock.monotonic_ms() >= self._next_attempt_ms:
+            self._connect()
+        else:
+            self._connect_timer = self._host.timers.at(self._next_attempt_ms, self._connect)
+
+    def _connect(self) -> None:
+        self._connect_timer = None
+        if not any(request.pending for request in self._waiting):
+            self._waiting.clear()
+            return
+        self._attempt += 1
+        deadline_ms = self._host.clock.monotonic_ms() + CONNECT_TIMEOUT_MS
+        self._connect_timer = self._host.timers.at(
+            deadline_ms, lambda: self._fail(f"no connection within {CONNECT_TIMEOUT_MS / 1000:g} s")
+        )
+        host, port = self.address.host, self.address.port
+        family = _numeric_family(host)
+        if family is not None:
+            self._targets = [(family, (host, port))]
+            self._connect_next("")
+            return
+        self.state = ChannelState.RESOLVING
+        attempt = self._attempt
+
+        def resolved(infos: list[Any] | None, error: BaseException | None) -> None:
+            if self._attempt != attempt or self.state is not ChannelState.RESOLVING:
+                return
+            if infos is None:
+                self._fail(f"the host's name can't be looked up: {error}")
+                return
+            self._targets = list(dict.fromkeys((info[0], info[4]) for info in infos))
+            self._connect_next("")
+
+        look_up = lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # noqa: E731
+        self._host.jobs.submit(IoJob("look up a broker's name", look_up, resolved, "names of brokers"))
+
+    def _connect_next(self, reason: str) -> None:
+        """Connect to the next address; fail with `reason` if all were tried."""
+        while self._targets:
+            family, address = self._targets.pop(0)
+            sock = None
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                sock.setblocking(False)
+                with contextlib.suppress(BlockingIOError, InterruptedError):
+                    sock.connect(address)
+                self._host.loop.add_writer(sock, self._connected)
+            except (OSError, OverflowError) as error:
+                reason = _reason(error)
+                if sock is not None:
+                    sock.close()
+                continue
+            self._socket, self.state = sock, ChannelState.CONNECTING
+            return
+        self._fail(f"can't connect: {reason}")
+
+    def _connected(self) -> None:
+        sock = self._socket
+        assert sock is not None
+        self._host.loop.remove_writer(sock)
+        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            sock.close()
+            self._socket = None
+            self._connect_next(os.strerror(code))
+            return
+        with contextlib.suppress(OSError):  # reading finds a broker that is gone already
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        host = self._host
+        self._output = SendQueue(sock, host.loop, host.jobs, failed=self._fail, drained=_nothing)
+        self._input = ResponseBuffer(host.received, host.budget, self, host.release, host.response_bytes_max)
+        self._start_reading()
+        self.state = ChannelState.NEGOTIATING
+        self._ask_versions(API_VERSIONS_API.versions[1])
+
+    def _ask_versions(self, version: int) -> None:
+        request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=__version__)
+        asked = PeerRequest(request, lambda response: self._negotiated(response, version), CONNECT_TIMEOUT_MS)
+        asked.deadline_ms = float("inf")  # the attempt has a timer of its own
+        asked.route = route_at(API_VERSIONS_API, version)
+        self._output.add(self._encoded(asked))
+        self._in_flight.append(asked)
+        self._output.flush()
+
+    def _negotiated(self, response: ApiVersionsResponse | PeerError, version: int) -> None:
+        if isinstance(response, PeerError) or self.state is not ChannelState.NEGOTIATING:
+            return
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+            highest = next((row.max_version for row in response.api_keys if row.api_key == API_VERSIONS), 0)
+            self._ask_versions(max(0, min(highest, version - 1)))
+            return
+        if response.error_code:
+            self._fail(f"it refuses ApiVersions with error {response.error_code}")
+            return
+        self._served = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        self._cancel_connect_timer()
+        self.state = ChannelState.OPEN
+        if self._failures:
+            logger.info("connected to %s again", self._name)
+            self._failures = 0
+        self._send_waiting()
+
+    # --- responses
+
+    def resume(self) -> None:
+        """Read again: memory for responses is free."""
+        if self._socket is not None and self.state in (ChannelState.NEGOTIATING, ChannelState.OPEN):
+            self._start_reading()
+
+    def _start_reading(self) -> None:
+        if not self._reading and self._socket is not None:
+            self._reading = True
+            self._host.loop.add_reader(self._socket, self._readable)
+
+    def _stop_reading(self) -> None:
+        if self._reading and self._socket is not None:
+            self._reading = False
+            self._host.loop.remove_reader(self._socket)
+
+    def _readable(self) -> None:
+        sock, input_ = self._socket, self._input
+        assert sock is not None
+        if not input_.may_read():
+            self._stop_reading()
+            return
+        try:
+            count = sock.recv_into(input_.space())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._fail(_reason(error))
+            return
+        if not count:
+            self._fail("it ended the connection in the middle of a response" if input_.has_partial else None)
+            return
+        input_.added(count)
+        attempt = self._attempt
+        try:
+            while (frame := input_.next_frame()) is not None:
+                self._respond(frame)
+                if self._socket is not sock or self._attempt != attempt:
+                    return  # closed by the response's receiver
+        except MalformedMessage as error:
+            self._fail(f"it sent what is no response: {error}", bad=True)
+            return
+        except OSError as error:
+            self._fail(f"there is no memory for its response: {error}")
+            return
+        if self.state is ChannelState.OPEN and self._waiting:
+            self._send_waiting()
+
+    def _respond(self, frame: memoryview) -> None:
+        """Raises MalformedMessage: it is not the response to the oldest request."""
+        if not self._in_flight:
+            raise MalformedMessage("expected nothing, no request is unanswered")
+        request = self._in_flight[0]
+        api, version, _, read = request.route
+        correlation_id, position = read_response_header(frame, api.key, version)
+        if correlation_id != request.correlation_id:
+            raise MalformedMessage(
+                f"expected the response to request {request.correlation_id} ({api.name}), "
+                f"found one to request {correlation_id}"
+            )
+        if api is API_VERSIONS_API and frame[position : position + 2] == _UNSUPPORTED:
+            read = route_at(api, 0).read  # a broker that doesn't know the version answers in the first one (KIP-511)
+        response, end = read(frame, position, RESPONSE_ITEMS_MAX)
+        if end != len(frame):
+            raise MalformedMessage(f"{api.name}: expected the end at byte {end}, found {len(frame) - end} bytes more")
+        self._in_flight.popleft()
+        request.finish(response)
+
+    # --- the end
+
+    def _fail(self, reason: str | None, *, bad: bool = False) -> None:
+        """Close the connection and fail all requests; log it once until it is open again.
+
+        Args:
+            reason: None: it was ended between responses, which is logged only if requests fail.
+            bad: the broker's bytes are wrong.
+        """
+        failed = [request for request in (*self._in_flight, *self._waiting) if request.pending]
+        sent = {id(request) for request in self._in_flight}
+        self._disconnect()
+        if reason is not None or failed:
+            text = reason or "it ended the connection"
+            if not self._failures:
+                self._host.log.log(
+                    logging.WARNING, f"{self.address.host}:{self.address.port}", "%s: %s", self._name, text
+                )
+            self._back_off()
+            for request in failed:
+                self._fail_soon(request, self._error(f"{self._name}: {text}", id(request) in sent, bad))
+
+    def _error(self, message: str, sent: bool, bad: bool) -> PeerError:
+        return BadPeerResponse(message) if bad and sent else PeerUnavailable(message, sent=sent)
+
+    def _back_off(self) -> None:
+        backoff_ms = min(BACKOFF_FIRST_MS * 2.0 ** min(self._failures, 10), BACKOFF_MAX_MS)
+        jitter = 1 + self._host.rng.uniform(-BACKOFF_JITTER, BACKOFF_JITTER)
+        self._next_attempt_ms = self._host.clock.monotonic_ms() + backoff_ms * jitter
+        self._failures += 1
+
+    def _disconnect(self) -> None:
+        self._attempt += 1
+        self._cancel_connect_timer()
+        was_connected = self.state in (ChannelState.NEGOTIATING, ChannelState.OPEN)
+        self.state = ChannelState.CLOSED
+        self._in_flight.clear()
+        self._waiting.clear()
+        self._served, self._routes, self._targets = {}, {}, []
+        sock = self._socket
+        if sock is not None:
+            if was_connected:
+                self._stop_reading()
+                self._output.close()
+                self._input.close()
+            else:
+                self._host.loop.remove_writer(sock)
+            self._socket = None
+            sock.close()
+
+    def _cancel_connect_timer(self) -> None:
+        if self._connect_timer is not None:
+            self._connect_timer.cancel()
+            self._connect_timer = None
+
+    def close(self, reason: str) -> None:
+        """Close for good, without a log line; its requests fail with PeerUnavailable."""
+        requests = [*self._in_flight, *self._waiting]
+        sent = len(self._in_flight)
+        self._disconnect()
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        for index, request in enumerate(requests):
+            self._fail_soon(request, PeerUnavailable(f"{self._name}: {reason}", sent=index < sent))
+
+    def close_descriptor(self) -> None:
+        """Close this process's copy of the socket only; see `Server.close_descriptors`."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+def _numeric_family(host: str) -> socket.AddressFamily | None:
+    """Return the family of a numeric address; None: a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError, ValueError):
+            socket.inet_pton(family, host)
+            return family
+    return None
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _nothing() -> None:
+    """Nothing waits for an empty send queue."""
