@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
@@ -23,16 +23,15 @@ from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
-from kqueue.broker.member import Member
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.registration import join_cluster
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
 from kqueue.log.folders.data_folders import cluster_id_of
-from kqueue.log.manager import LogManager
+from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
+from kqueue.metadata.store import ClusterStore
 from kqueue.network.advance import advance_time
 from kqueue.network.client_log import ClientLog
 from kqueue.network.connection_quotas import ConnectionQuotas
@@ -49,6 +48,9 @@ from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.executor import JobExecutor
 from kqueue.workers.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from kqueue.broker.member import Member
 
 T = TypeVar("T")
 STOP_POLL_S = 0.005
@@ -292,11 +294,48 @@ class Server:
             self._snapshot.fill(storages, node_id(config))
         if self._hooks is not None:
             storages = [FaultInjectingStorage(storage, self._hooks.storage) for storage in storages]
-        cluster, cluster_id = open_cluster_store(config, self._objects), None
+        cluster = open_cluster_store(config, self._objects)
         if cluster is not None:
-            if self._objects.cluster is None:
-                cleanup.callback(cluster.close)
-            cluster_id = join_cluster(cluster, ((one.location, cluster_id_of(one)) for one in storages), rng)
+            return self._build_member(cluster, storages, offline, rng, cleanup)
+        logs = self._open_logs(storages, offline, rng, cleanup)
+        store = self._store
+        if store is None:
+            store = open_metadata_store(config, self._objects, logs.offline)
+            cleanup.callback(store.close)
+        if self._snapshot is not None and not self._snapshot.used:
+            self._snapshot.fill_store(store)
+        return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng)
+
+    def _build_member(
+        self,
+        cluster: ClusterStore,
+        storages: Sequence[Storage],
+        offline: Sequence[OfflineFolder],
+        rng: random.Random,
+        cleanup: ExitStack,
+    ) -> Broker:
+        from kqueue.broker.member import Member  # on use: a single broker does not need them
+        from kqueue.broker.registration import join_cluster
+
+        if self._objects.cluster is None:
+            cleanup.callback(cluster.close)
+        cluster_id = join_cluster(cluster, ((one.location, cluster_id_of(one)) for one in storages), rng)
+        logs = self._open_logs(storages, offline, rng, cleanup, cluster_id)
+        broker = Broker(self.config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng)
+        broker.wake = self._on_owner
+        broker.member = self._member = Member(broker, cluster, rng)
+        cleanup.callback(self._member.stop)
+        return broker
+
+    def _open_logs(
+        self,
+        storages: Sequence[Storage],
+        offline: Sequence[OfflineFolder],
+        rng: random.Random,
+        cleanup: ExitStack,
+        cluster_id: str | None = None,
+    ) -> LogManager:
+        config = self.config
         logs = LogManager(
             storages,
             offline=offline,
@@ -310,19 +349,7 @@ class Server:
             reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )
         cleanup.callback(logs.close)
-        if cluster is not None:
-            broker = Broker(config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng)
-            broker.wake = self._on_owner
-            broker.member = self._member = Member(broker, cluster, rng)
-            cleanup.callback(self._member.stop)
-            return broker
-        store = self._store
-        if store is None:
-            store = open_metadata_store(config, self._objects, logs.offline)
-            cleanup.callback(store.close)
-        if self._snapshot is not None and not self._snapshot.used:
-            self._snapshot.fill_store(store)
-        return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng)
+        return logs
 
     def _on_owner(self, call: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended

@@ -22,7 +22,6 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES, OFFSET_CHECKPOINTS
 from kqueue.log.log_copier import CHUNK_BYTES
-from kqueue.metadata.sqlite import FILE_NAME, SqliteStore
 from kqueue.metadata.store import MetadataStore
 from kqueue.storage import LocalStorage, Storage
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _COPIED = frozenset({*OFFSET_CHECKPOINTS, "bootstrap.checkpoint"})
 _IGNORED = frozenset({LOCK, "lost+found"})
-_DATABASE = (FILE_NAME, f"{FILE_NAME}-wal")
 
 
 def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
@@ -52,6 +50,8 @@ def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
 
 
 def _write_metadata(folder: Path, metadata: dict[str, bytes]) -> None:
+    from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on use: a broker in memory does not need it
+
     store = SqliteStore(folder / FILE_NAME)
     try:
         store.commit({}, metadata, ())
@@ -133,11 +133,13 @@ class Snapshot:
 
     def _read_metadata(self) -> dict[str, bytes]:
         """Return the metadata by key; empty for a folder of a stopped Kafka."""
+        from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on use: a broker in memory does not need it
+
         if not (self.folder / FILE_NAME).exists():
             return {}
         # a copy is opened: SQLite writes files beside its database
         with tempfile.TemporaryDirectory(prefix="kqueue-snapshot-") as own, self._reading():
-            for name in _DATABASE:
+            for name in (FILE_NAME, f"{FILE_NAME}-wal"):
                 if (self.folder / name).exists():
                     shutil.copyfile(self.folder / name, Path(own, name))
             try:

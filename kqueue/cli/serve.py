@@ -106,6 +106,8 @@ async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
     """Create the missing topics. Raises KqueueError: a topic cannot be created."""
     from kqueue.broker.topics import NO_COUNT, NewTopic
 
+    if topics and not server.broker.cluster.is_alone:
+        await server.ready()  # until then it is fenced, and may be the only broker
     for name, count in topics.items():
         try:
             await server.result(server.broker.topics.create(NewTopic(name, NO_COUNT if count is None else count)))

@@ -33,9 +33,11 @@ from kqueue.embedded.settings import setting_values, with_bound_ports
 from kqueue.groups.assignors import AssignorFactory
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.store import ClusterStore
 from kqueue.network.interception import BrokerHooks
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
+from kqueue.replication.config import CLUSTER_STORE
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
@@ -65,6 +67,8 @@ class Broker(InspectionMixin):
             memory, or in `path`, which must be empty.
         storage, metadata, codecs, partitioners (by name), cleanup_policies, assignors (by name):
             plugins as objects, registered while it runs; see `plugin_arguments`.
+        cluster: the metadata store of the cluster that it is a member of, shared with other brokers
+            of this process, each with a ``node_id`` of its own. The program closes it.
     Raises: SettingError: an unknown setting (the message suggests the nearest name) or a bad value.
     """
 
@@ -82,11 +86,12 @@ class Broker(InspectionMixin):
         partitioners: Mapping[str, PartitionerFactory] | None = None,
         cleanup_policies: Sequence[CleanupPolicy] = (),
         assignors: Mapping[str, AssignorFactory] | None = None,
+        cluster: ClusterStore | None = None,
         **keywords: object,
     ) -> None:
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
-        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies, assignors)
+        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies, assignors, cluster)
         keywords = self._plugins.keywords(keywords, settings or {}, path)
         self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
@@ -183,8 +188,8 @@ class Broker(InspectionMixin):
         Durability: a crash in between leaves topics, or part of their files, which the next start
         removes.
         Raises:
-            RuntimeError: it is not running, or has both a `snapshot` and storage of its own, which
-                would have to be empty.
+            RuntimeError: it is not running, is a member of a cluster, or has both a `snapshot` and
+                storage of its own, which would have to be empty.
             StorageFailed: not everything could be deleted.
         """
         self._check_own_process()
@@ -192,6 +197,8 @@ class Broker(InspectionMixin):
             raise RuntimeError("this is the broker's own thread, which can't wait for itself")
         with self._lock:
             self._check_running()
+            if self._config[CLUSTER_STORE] is not None:
+                raise RuntimeError("a member of a cluster can't be reset: the others have what it has")
             in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
             if self._snapshot is not None and not in_memory:
                 raise RuntimeError(

@@ -1,5 +1,5 @@
 """PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=...,
-codecs=..., partitioners=..., cleanup_policies=..., assignors=...)`.
+codecs=..., partitioners=..., cleanup_policies=..., assignors=..., cluster=...)`.
 
 A storage or metadata store may be an object: the program owns it, through restarts and after the
 stop, and it is the one data folder, whatever `path` says. Or it is a callable that takes a data
@@ -19,8 +19,10 @@ from kqueue.groups.assignors import AssignorFactory
 from kqueue.log.policies import CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.metadata.memory import MemoryStore
+from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
+from kqueue.replication.config import GIVEN_STORE
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 
 GivenStorage = Storage | Callable[[str], Storage] | None
@@ -40,6 +42,7 @@ class PluginArguments:
         partitioners: Mapping[str, PartitionerFactory] | None,
         cleanup_policies: Sequence[CleanupPolicy],
         assignors: Mapping[str, AssignorFactory] | None,
+        cluster: ClusterStore | None,
     ) -> None:
         """Raises PluginError: an argument does not fulfil its contract."""
         self.storages: list[Storage] | None = None
@@ -55,9 +58,10 @@ class PluginArguments:
         elif metadata is not None:
             self.store = metadata if type(metadata) in _NAMES else object_of(METADATA_STORES, metadata, "metadata")
         self.objects = PluginObjects(
-            tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store, dict(assignors or {})
-        )
-        self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata}
+            tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store, dict(assignors or {}),
+            cluster,
+        )  # fmt: skip
+        self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata, "kqueue_cluster_store": cluster}
 
     def keywords(
         self, keywords: Mapping[str, object], settings: Mapping[str, object], path: str | os.PathLike[str] | None
@@ -78,7 +82,7 @@ class PluginArguments:
                     f"{_name_of(given)} is called with the path of a data folder, and none was given: "
                     f"pass a path, or the object itself"
                 )
-            named[keyword] = _name_of(given)
+            named[keyword] = GIVEN_STORE if given is self.objects.cluster else _name_of(given)
         if self.storages is not None and not has_folder and "kqueue.metadata" not in settings:
             named.setdefault("kqueue_metadata", "memory")
         return named

@@ -179,7 +179,8 @@ def test_a_given_store_needs_the_setting_and_the_setting_a_store() -> None:
     async def test() -> None:
         with pytest.raises(SettingError, match="kqueue.cluster.store=memory goes with a store that the program passes"):
             await server(1, "memory").start()
-        config = make_config({"listeners": SourcedValue(FREE_PORT, "test")})
+        values = {"listeners": FREE_PORT, "kqueue.storage": "memory"}
+        config = make_config({name: SourcedValue(value, "test") for name, value in values.items()})
         with pytest.raises(SettingError, match="goes with a store"):
             await Server(config, objects=PluginObjects(cluster=MemoryStore())).start()
 

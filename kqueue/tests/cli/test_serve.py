@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from kqueue.testing.process_environment import process_environment
 
@@ -301,3 +302,47 @@ def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
     code, errors = refused("--topic", wrong, "--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     assert code in (1, 2)
     assert "Error: " in errors
+
+
+def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
+    def member(number: int, *args: str) -> list[str]:
+        settings = {
+            "node.id": number,
+            "kqueue.cluster.store": f"sqlite:{tmp_path / 'cluster.db'}",
+            "log.dirs": tmp_path / str(number),
+            "broker.session.timeout.ms": 1000,
+            "broker.heartbeat.interval.ms": 200,
+        }
+        pairs = [ANY_PORT, *(f"{name}={value}" for name, value in settings.items())]
+        return [argument for pair in pairs for argument in ("--set", pair)] + list(args)
+
+    def leaders(served: Served) -> set[int]:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        try:
+            (topic,) = admin.describe_topics(["orders"])
+            return {partition["leader_id"] for partition in topic["partitions"]}
+        finally:
+            admin.close()
+
+    def until(served: Served, expected: set[int]) -> None:
+        deadline = time.monotonic() + 10
+        while leaders(served) != expected:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    with serving(*member(1, "--topic", "orders:2", "--set", "default.replication.factor=1")) as first:
+        until(first, {1})
+        with serving(*member(2, "--topic", "payments:2")) as second:
+            until(second, {1})
+            status, text = refused(*member(2, "--set", f"log.dirs={tmp_path / 'other'}"))
+            assert status == 1
+            assert "Error: node id 2 is in use: " in text
+            first.process.kill()
+            first.process.wait()
+            until(second, {-1})
+            with serving(*member(1)) as again:
+                until(second, {1})
+                assert "is not clean" not in again.line
+                end = again.end()
+                assert end.rstrip().endswith("stopped")
+            assert second.end().rstrip().endswith("stopped")

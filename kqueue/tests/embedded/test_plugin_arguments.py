@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -384,3 +385,16 @@ def test_unpicklable_codec_disables_compaction_of_the_log_and_is_named(
         until(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
     messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert any("t-0" in line and "make it an object of a class at the top of a module" in line for line in messages)
+
+
+def test_brokers_of_one_program_may_share_a_cluster() -> None:
+    with closing(MemoryStore()) as store:
+        with kqueue.Broker(cluster=store, node_id=1) as first, kqueue.Broker(cluster=store, node_id=2) as second:
+            second.create_topic("t", 4)
+            assert [topic for topic in first.topics if topic == "t"] == ["t"]
+            with pytest.raises(RuntimeError, match="a member of a cluster can't be reset"):
+                first.reset()
+            first.restart()
+        assert store.sessions() == {}
+    with pytest.raises(SettingError, match=r"kqueue\.cluster\.store is given twice"):
+        kqueue.Broker(cluster=store, kqueue_cluster_store="sqlite:/x")
