@@ -24,6 +24,7 @@ in the entries: it does not happen later.
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import threading
 import time
@@ -100,6 +101,9 @@ class ZookeeperStore:
         self._watchers = Watchers()
         self._is_watching = False
         self._sessions: list[ZookeeperSession] = []
+        self._time_in_calls = 0.0
+        self._call_began = math.inf
+        """When the call under the lock did; infinite: there is none."""
         # Its session owns nothing; its timeout bounds the search for a server that answers.
         self._client = ZookeeperClient(self._servers, round(timeout_s * 600), connected=self._watch_again)
         self._mirror = Mirror(self._client, self._layout)
@@ -203,7 +207,14 @@ class ZookeeperStore:
                 if session.node_id == node_id:
                     session.set_lost()
             path = self._layout.session(node_id, epoch)
-            session = ZookeeperSession(client, path, SessionInfo(epoch, incarnation), node_id, self._timeout_s)
+            session = ZookeeperSession(
+                client,
+                path,
+                SessionInfo(epoch, incarnation),
+                node_id,
+                timeout_s=self._timeout_s,
+                clock=self._time_beside_calls,
+            )
             self._sessions = [*(one for one in self._sessions if not one.lost), session]
             return session
 
@@ -298,12 +309,20 @@ class ZookeeperStore:
         deadline = time.monotonic() + self._timeout_s
         if not self._lock.acquire(timeout=self._timeout_s):
             raise StorageFailed(f"ZooKeeper at {self._servers}: an earlier call still waits for an answer")
+        self._call_began = time.monotonic()
         try:
             if self._closed:
                 raise StorageFailed("the metadata store is closed")
             yield deadline
         finally:
+            self._time_in_calls += time.monotonic() - self._call_began
+            self._call_began = math.inf
             self._lock.release()
+
+    def _time_beside_calls(self) -> float:
+        """A clock that stands still while a call of the store waits. Thread: any."""
+        now = time.monotonic()
+        return now - self._time_in_calls - max(now - self._call_began, 0)
 
     def _ask(self, deadline: float, *requests: Request) -> list[Any]:
         return retry(deadline, lambda: self._client.gather(deadline, requests))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import SessionInfo, session_lost
@@ -15,13 +16,24 @@ class ZookeeperSession:
 
     It ends when its session of ZooKeeper's expires: when the servers have not heard from the
     process for the timeout. kazoo pings them from a thread, also while the rest of the broker
-    hangs; so a session whose `keep_alive` was not called for the timeout is closed here.
+    hangs; so a session whose `keep_alive` was not called for the timeout is closed here. The time
+    that calls wait for ZooKeeper does not count: others wait behind them, and in an outage it is
+    ZooKeeper that decides what becomes of the session.
 
     Attributes:
         path: of its node; no other session ever has the same.
     """
 
-    def __init__(self, client: ZookeeperClient, path: str, info: SessionInfo, node_id: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        client: ZookeeperClient,
+        path: str,
+        info: SessionInfo,
+        node_id: int,
+        *,
+        timeout_s: float,
+        clock: Callable[[], float],
+    ) -> None:
         self.client = client
         self.path = path
         self.node_id = node_id
@@ -30,7 +42,8 @@ class ZookeeperSession:
         self.term: ZookeeperTerm | None = None
         """The latest."""
         self._timeout_s = timeout_s
-        self._kept_alive_at = time.monotonic()
+        self._clock = clock
+        self._kept_alive_at = clock()
         self._is_store_closed = False
         self._lost = threading.Event()
         self._thread = threading.Thread(target=self._end_when_lost, name=f"zookeeper-session-{self.epoch}", daemon=True)
@@ -47,8 +60,12 @@ class ZookeeperSession:
         if self._is_store_closed:
             raise StorageFailed("the metadata store is closed")
         self.check_alive()
-        self._kept_alive_at = time.monotonic()
-        (stat,) = self.client.gather(time.monotonic() + self._timeout_s, [exists(self.path)])
+        self._kept_alive_at = self._clock()
+        limit_s = min(self._timeout_s, self.timeout_ms / 3000)
+        try:
+            (stat,) = self.client.gather(time.monotonic() + limit_s, [exists(self.path)])
+        finally:
+            self._kept_alive_at = self._clock()
         if stat is None:
             self.set_lost()
         self.check_alive()
@@ -83,7 +100,7 @@ class ZookeeperSession:
             raise session_lost(self.node_id, self.epoch)
 
     def _remaining_s(self) -> float:
-        return self._kept_alive_at + self.timeout_ms / 1000 - time.monotonic()
+        return self._kept_alive_at + self.timeout_ms / 1000 - self._clock()
 
     def _end_when_lost(self) -> None:
         while not self.lost:

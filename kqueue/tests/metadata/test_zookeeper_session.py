@@ -45,6 +45,29 @@ def test_an_outage_of_zookeeper_does_not_end_a_session(server: ModelServer) -> N
         store.commit({}, {"/a": b""}, [], by=session)
 
 
+def test_a_call_that_waits_for_zookeeper_does_not_end_the_session_behind_it(server: ModelServer) -> None:
+    """The calls of a broker follow one another: its next `keep_alive` is late by that much."""
+    with closing(open_store(timeout_s=0.9)) as store:
+        session = store.register(1, "one", 400)
+        server.stop()
+        for _ in range(2):
+            with pytest.raises(StorageFailed, match="does not answer"):
+                store.read("/")
+            assert not session.lost
+            begin = time.monotonic()
+            with pytest.raises(StorageFailed, match="does not answer"):
+                session.keep_alive()
+            assert time.monotonic() < begin + 0.35, "a sign of life waits for a third of the timeout at most"
+        server.start()
+        session.keep_alive()
+        assert set(store.sessions()) == {1}
+        until = time.monotonic() + 5
+        while not session.lost:
+            assert time.monotonic() < until, "calls beside it do not keep it alive"
+            store.read("/")
+            time.sleep(0.02)
+
+
 def test_an_end_that_zookeeper_may_not_have_heard_of_is_reported(server: ModelServer) -> None:
     with closing(open_store(timeout_s=0.1)) as store:
         session = store.register(1, "one", 60_000)

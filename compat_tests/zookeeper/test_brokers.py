@@ -1,0 +1,86 @@
+"""Brokers in processes of their own that share ZooKeeper: who is in, and who is the controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from compat_tests.kafka.serving import Process
+from compat_tests.zookeeper.server import Ensemble
+from compat_tests.zookeeper.test_sessions import until
+from kqueue.base.errors import StorageFailed
+from kqueue.metadata.zookeeper import ZookeeperStore
+from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration
+
+SESSION_TIMEOUT_MS = 3000
+
+
+def registrations(store: ZookeeperStore) -> Mapping[int, BrokerRegistration]:
+    """The brokers that the store knows, by id."""
+    ids = {int(key.removeprefix(BROKERS_PREFIX)): entry for key, entry in store.read(BROKERS_PREFIX).items()}
+    return {id: BrokerRegistration.from_bytes(id, entry.value) for id, entry in ids.items()}
+
+
+def unfenced(store: ZookeeperStore) -> set[int]:
+    return {id for id, found in registrations(store).items() if not found.fenced}
+
+
+def broker(folder: Path, number: int, address: str) -> Process:
+    settings = {
+        "node.id": number,
+        "kqueue.cluster.store": f"zookeeper:{address}/brokers",
+        "broker.session.timeout.ms": SESSION_TIMEOUT_MS,
+        "broker.heartbeat.interval.ms": SESSION_TIMEOUT_MS // 6,
+    }
+    names = {name.replace(".", "_"): value for name, value in settings.items()}
+    return Process(folder / f"data-{number}", folder / f"broker-{number}.log", **names)
+
+
+def test_brokers_outlive_their_controller_and_servers_of_zookeeper(ensemble: Ensemble, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        brokers = {number: broker(tmp_path, number, ensemble.address) for number in (1, 2, 3)}
+        for process in brokers.values():
+            stack.enter_context(process)
+        store = stack.enter_context(closing(ZookeeperStore(f"{ensemble.address}/brokers")))
+        until("three brokers are unfenced", lambda: unfenced(store) == {1, 2, 3})
+        first = store.controller()
+        assert first is not None
+
+        brokers[first.node_id].kill()
+        others = {1, 2, 3} - {first.node_id}
+        seconds = until("the killed controller is fenced", lambda: unfenced(store) == others)
+        assert seconds < SESSION_TIMEOUT_MS / 1000 + 2
+        second = store.controller()
+        assert second is not None
+        assert second.node_id in others
+        assert second.epoch > first.epoch
+
+        ensemble.servers[0].kill()
+        epoch = registrations(store)[first.node_id].epoch
+        stack.enter_context(brokers[first.node_id])
+        until("it is back with a new epoch", lambda: registrations(store)[first.node_id].epoch > epoch)
+        until("three brokers are unfenced", lambda: unfenced(store) == {1, 2, 3})
+
+        epochs = {id: found.epoch for id, found in store.sessions().items()}
+        ensemble.servers[1].kill()  # no quorum, for longer than sessions live without a sign of life
+        time.sleep(SESSION_TIMEOUT_MS / 1000 * 1.5)
+        ensemble.servers[1].start()
+        until("the store answers", lambda: _answers(store))
+        time.sleep(SESSION_TIMEOUT_MS / 1000 * 1.5)
+        assert {id: found.epoch for id, found in store.sessions().items()} == epochs, "the outage ended a session"
+        assert unfenced(store) == {1, 2, 3}
+
+        for process in brokers.values():
+            process.__exit__(None, None, None)  # as TERM does
+        assert store.sessions() == {}
+        assert store.controller() is None
+
+
+def _answers(store: ZookeeperStore) -> bool:
+    try:
+        store.sessions()
+    except StorageFailed:
+        return False
+    return True
