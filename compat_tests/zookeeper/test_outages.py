@@ -149,3 +149,16 @@ def test_an_ensemble_without_quorum_refuses_in_bounded_time_and_serves_on_when_i
         session.keep_alive()
         store.commit({}, {"/by-controller": b""}, [], by=term)
         assert counter.longest_s < 2 * LIMIT_S + SLACK_S, "a read, and a commit"
+
+
+def test_a_read_sees_what_was_committed_through_another_server(ensemble: Ensemble) -> None:
+    stores = [ZookeeperStore(server.address) for server in ensemble.servers]
+    try:
+        for number in range(600):
+            value = b"%d" % number
+            version = stores[number % 3].commit({}, {"/n": value}, [])["/n"]
+            assert stores[(number + 1) % 3].read("/n")["/n"] == (value, version)
+            assert stores[(number + 2) % 3].changes(version - 1).entries == {"/n": (value, version)}
+    finally:
+        for store in stores:
+            store.close()
