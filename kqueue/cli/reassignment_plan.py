@@ -2,7 +2,7 @@
 
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}
 
-``log_dirs`` of a partition may be there and must be "any": brokers choose their data folders.
+A partition may have ``log_dirs``, too. They are not used: brokers choose their data folders.
 """
 
 from __future__ import annotations
@@ -41,21 +41,17 @@ def read_plan(stream: TextIO) -> Plan:
     if not isinstance(document, dict) or document.get("version") != 1:
         raise click.ClickException(f'{stream.name}: expected {{"version": 1, "partitions": [...]}}')
     plan: Plan = {}
+    chosen = False
     for number, row in enumerate(rows_of(document, "partitions", stream)):
         try:
             partition = TopicPartition(_text(row["topic"]), _number(row["partition"]))
             replicas = tuple(map(_number, row["replicas"]))
-            log_dirs = set(row.get("log_dirs") or ()) - {ANY_LOG_DIR}
+            chosen |= any(place != ANY_LOG_DIR for place in row.get("log_dirs") or ())
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise click.ClickException(
                 f'{stream.name}: partitions[{number}]: expected {{"topic": NAME, "partition": N, '
                 f'"replicas": [ID, ...]}}: {error!r}'
             ) from None
-        if log_dirs:
-            raise click.ClickException(
-                f"{stream.name}: {partition}: a data folder is chosen by its broker; "
-                f"`kqueue log-dirs move` moves a log between folders"
-            )
         if partition in plan:
             raise click.ClickException(f"{stream.name}: {partition} is there twice")
         if not replicas or len(set(replicas)) < len(replicas):
@@ -63,6 +59,8 @@ def read_plan(stream: TextIO) -> Plan:
         plan[partition] = replicas
     if not plan:
         raise click.ClickException(f"{stream.name}: the plan has no partition")
+    if chosen:
+        click.echo(f"{stream.name}: log_dirs are not used; `kqueue log-dirs move` moves logs between folders", err=True)
     return plan
 
 

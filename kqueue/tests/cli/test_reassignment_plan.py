@@ -61,10 +61,18 @@ def row(**fields: object) -> str:
         (row(replicas=None), r"partitions\[0\]: expected"),
         (row(replicas=[]), "t-0: expected one or more brokers, each once"),
         (row(replicas=[1, 1]), "t-0: expected one or more brokers, each once"),
-        (row(log_dirs=["/data"]), "`kqueue log-dirs move`"),
+        (row(log_dirs=7), r"partitions\[0\]: expected"),
         (row().replace("}]", '}, {"topic": "t", "partition": 0, "replicas": [2]}]'), "t-0 is there twice"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, words: str) -> None:
     with pytest.raises(click.ClickException, match=rf"^plan\.json: .*{words}"):
         read_plan(stream(text))
+
+
+@pytest.mark.parametrize(("places", "is_said"), [(["any"], False), ([], False), (None, False), (["/data"], True)])
+def test_data_folders_of_a_plan_are_not_used(
+    places: list[str] | None, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_plan(stream(row(log_dirs=places))) == {TopicPartition("t", 0): (1,)}
+    assert ("log_dirs are not used" in capsys.readouterr().err) is is_said

@@ -1,0 +1,171 @@
+"""Kafka's command line tools on a cluster of three kqueue brokers, beside kqueue's own commands,
+which print the same lines.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import kqueue
+from compat_tests.kafka.tool_host import ToolHost
+from kqueue.cli.app import kqueue as root
+from kqueue.client import Client
+
+Tool = Callable[..., str]
+REASSIGN = "reassign.ReassignPartitionsCommand"
+READY_S = 20
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kqueue.Broker]]:
+    store = f"sqlite:{tmp_path_factory.mktemp('cluster') / 'store.db'}"
+    brokers = [
+        kqueue.Broker(node_id=node, settings={"kqueue.cluster.store": store, "broker.rack": f"rack{node}"})
+        for node in (1, 2, 3)
+    ]
+    try:
+        for broker in brokers:
+            broker.start()
+        with Client(brokers[0].bootstrap) as client:
+            until(lambda: len(client.metadata([]).brokers) == 3)
+        yield brokers
+    finally:
+        for broker in brokers:
+            broker.stop()
+
+
+def until_shown(brokers: list[kqueue.Broker], topic: str, replicas: dict[int, tuple[int, ...]] | None = None) -> None:
+    """Return when each broker shows the topic, with these replicas: each has a view of its own."""
+
+    def is_shown(client: Client) -> bool:
+        found = client.metadata().topics.get(topic)
+        return found is not None and (
+            replicas is None or replicas == {index: row.replicas for index, row in found.partitions.items()}
+        )
+
+    for broker in brokers:
+        with Client(broker.bootstrap) as client:
+            until(lambda client=client: is_shown(client))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + READY_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def bootstrap(brokers: list[kqueue.Broker]) -> str:
+    return ",".join(broker.bootstrap for broker in brokers)
+
+
+@pytest.fixture
+def tool(tools: ToolHost, bootstrap: str) -> Tool:
+    """Run a tool of Kafka, which must succeed; return what it prints."""
+
+    def run(name: str, *arguments: object) -> str:
+        done = tools.run(f"org.apache.kafka.tools.{name}", "--bootstrap-server", bootstrap, *arguments)
+        assert done.status == 0, f"{name} {arguments}\n{done.stdout}\n{done.stderr[:4000]}"
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def own(bootstrap: str) -> Callable[..., str]:
+    """Run a command of kqueue, which must succeed; return what it prints."""
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(root, arguments, env={"KQUEUE_BOOTSTRAP": bootstrap})
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return run
+
+
+def test_topics_are_placed_and_described_alike(
+    tool: Tool, own: Callable[..., str], brokers: list[kqueue.Broker]
+) -> None:
+    tool("TopicCommand", "--create", "--topic", "alike", "--partitions", 6, "--replication-factor", 3)
+    tool("TopicCommand", "--create", "--topic", "assigned", "--replica-assignment", "3:1,2:3")
+    until_shown(brokers, "assigned")
+    shown = tool("TopicCommand", "--describe", "--topic", "alike")
+    lines = shown.splitlines()
+    assert re.fullmatch(r"Topic: alike\tTopicId: \S{22}\tPartitionCount: 6\tReplicationFactor: 3\tConfigs: ?", lines[0])
+    leaders = [re.search(r"Leader: (\d)\tReplicas: (\d),", line) for line in lines[1:]]
+    assert all(found is not None and found[1] == found[2] for found in leaders)
+    assert sorted(found[1] for found in leaders if found) == ["1", "1", "2", "2", "3", "3"]
+    assert [line.rstrip() for line in own("topics", "describe", "alike").splitlines()] == [
+        line.rstrip() for line in lines
+    ]
+    assert "\tReplicas: 3,1\tIsr: 3,1\t" in tool("TopicCommand", "--describe", "--topic", "assigned")
+    for flag in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
+        assert tool("TopicCommand", "--describe", "--topic", "alike", flag).strip() == ""
+
+
+def test_a_plan_of_kafkas_tool_moves_partitions(
+    tool: Tool, own: Callable[..., str], brokers: list[kqueue.Broker], bootstrap: str, tmp_path: Path
+) -> None:
+    tool("TopicCommand", "--create", "--topic", "moves", "--replica-assignment", "1,1")
+    topics, plan = tmp_path / "topics.json", tmp_path / "plan.json"
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": "moves"}]}))
+    until_shown(brokers, "moves")
+    generated = tool(REASSIGN, "--generate", "--topics-to-move-json-file", topics, "--broker-list", "2,3")
+    plan.write_text(generated.splitlines()[-1])
+    assert json.loads(plan.read_text())["version"] == 1
+    proposed = own("cluster", "reassign", "plan", "--brokers", "2,3", "-t", "moves").splitlines()
+    assert [line for line in proposed if not line.startswith("{")] == [
+        line for line in generated.splitlines() if not line.startswith("{")
+    ]
+    current = [plan_of(text.splitlines()[1]) for text in ("\n".join(proposed), generated)]
+    assert current == [{0: [1], 1: [1]}] * 2
+    started = tool(REASSIGN, "--execute", "--reassignment-json-file", plan)
+    assert "Successfully started partition reassignments for moves-0,moves-1" in started
+    listed = tool(REASSIGN, "--list")
+    assert "moves-0: replicas: " in listed, listed
+    cancelled = tool(REASSIGN, "--cancel", "--reassignment-json-file", plan)
+    assert "Successfully cancelled partition reassignments for: moves-0,moves-1" in cancelled
+    until(lambda: tool(REASSIGN, "--list").strip() == "No partition reassignments found.")
+    time.sleep(1)
+    verified = (
+        CliRunner().invoke(root, ["cluster", "reassign", "verify", str(plan), "-b", bootstrap]).stdout.splitlines()
+    )
+    assert len(verified) == 3
+    assert tool(REASSIGN, "--verify", "--reassignment-json-file", plan).splitlines()[:3] == verified
+
+
+def plan_of(line: str) -> dict[int, list[int]]:
+    return {row["partition"]: row["replicas"] for row in json.loads(line)["partitions"]}
+
+
+def test_leaders_are_elected(tool: Tool, brokers: list[kqueue.Broker], tmp_path: Path) -> None:
+    tool("TopicCommand", "--create", "--topic", "elections", "--replica-assignment", "1:2")
+    plan = tmp_path / "plan.json"
+    row = {"topic": "elections", "partition": 0, "replicas": [2, 1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    until_shown(brokers, "elections")
+    tool(REASSIGN, "--execute", "--reassignment-json-file", plan)
+    arguments = ("LeaderElectionCommand", "--election-type", "PREFERRED", "--topic", "elections", "--partition", 0)
+    done = "Successfully completed leader election (PREFERRED) for partitions elections-0\n"
+    assert tool(*arguments) == done
+    assert tool(*arguments) == "Valid replica already elected for partitions elections-0\n"
+    shown = "\tLeader: 2\tReplicas: 2,1\t"
+    until(lambda: shown in tool("TopicCommand", "--describe", "--topic", "elections"))
+
+
+def test_the_quorum_and_the_brokers(tool: Tool, tools: ToolHost, bootstrap: str) -> None:
+    status = tool("MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"^LeaderId: +[123]$", status, re.M), status
+    assert re.search(r"^LeaderEpoch: +[1-9]\d*$", status, re.M), status
+    assert re.search(r"^MaxFollowerLag: +0$", status, re.M), status
+    done = tools.run("org.apache.kafka.tools.ClusterTool", "list-endpoints", "-b", bootstrap)
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [(row[0], row[3], row[4]) for row in rows] == [(str(id), f"rack{id}", "unfenced") for id in (1, 2, 3)]
