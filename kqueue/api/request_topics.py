@@ -32,7 +32,12 @@ APIS_WITH_TOPICS = frozenset(
     {
         "AlterShareGroupOffsets",
         "DeleteShareGroupOffsets",
+        "DeleteShareGroupState",
         "DescribeShareGroupOffsets",
+        "InitializeShareGroupState",
+        "ReadShareGroupState",
+        "ReadShareGroupStateSummary",
+        "WriteShareGroupState",
         "ShareGroupHeartbeat",
         "AddPartitionsToTxn",
         "AlterPartitionReassignments",

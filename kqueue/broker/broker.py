@@ -45,6 +45,7 @@ from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.share_groups import ShareGroups
+from kqueue.broker.share_persister import SharePersister
 from kqueue.broker.share_topic import ShareTopicLog
 from kqueue.broker.streams_topics import StreamsTopics
 from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
@@ -207,7 +208,9 @@ class Broker:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)
         groups = self.configs.groups
         scheduler, purgatory = self.append_scheduler, self.purgatory
-        return log, ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
+        share = ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
+        share.states = SharePersister(lambda: self.cluster, self.topics, share.coordinator)
+        return log, share
 
     @property
     def sole_registration(self) -> PartitionRegistration:
@@ -369,7 +372,7 @@ class Broker:
         """Let the coordinators have what this broker leads of their topics."""
         for row in self._coordinators():
             self._loads.follow(*row)
-        self.replica_events.append(self._loads)
+        self.replica_events += [self._loads, self.share]
 
     def _has_or_had(self, topic: str, index: int) -> bool:
         return self.logs.has(topic, index) or self.logs.unavailable_reason(topic, index) is not None

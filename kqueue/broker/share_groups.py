@@ -1,7 +1,8 @@
 """The share partitions of a broker: opened on first use from their persisted state.
 
     sessions       what each member fetches
-    coordinator    the persisted states
+    coordinator    the persisted states that this broker has
+    states         those of all share partitions, wherever they are
     partitions     the in-flight records; memory only, so a start opens none
 
 Source: Kafka's SharePartitionManager.
@@ -16,9 +17,12 @@ from functools import partial
 from kqueue.base.clock import Clock
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
     FencedStateEpoch,
     InvalidTopic,
     KqueueError,
+    NotCoordinator,
     NotLeader,
     UnknownTopicOrPartition,
 )
@@ -32,13 +36,14 @@ from kqueue.broker.config_targets import NamedTarget
 from kqueue.broker.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.share_persister import SharePersister
 from kqueue.broker.topics import Topic, Topics
 from kqueue.groups.log.share_records import StateTopic
 from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.sessions import ShareSession, ShareSessions
 from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
-from kqueue.share.share_state import NO_OFFSET, SharePartitionKey, ShareState, ShareUpdate
+from kqueue.share.share_state import NO_OFFSET, UNCHANGED, SharePartitionKey, ShareState, ShareUpdate
 from kqueue.share.state_log import StateLog
 
 logger = logging.getLogger("kqueue.broker")
@@ -49,6 +54,9 @@ LOAD_RETRY_MS = 100
 
 class ShareGroups:
     """All share groups of one broker. Thread: the owner thread.
+
+    Attributes:
+        states: set by the broker before the first use.
 
     Durability: see `SharePartition`, `ShareCoordinator`.
     """
@@ -74,6 +82,7 @@ class ShareGroups:
             lambda: int(config["share.coordinator.snapshot.update.records.per.snapshot"]),
             lambda: int(config["kqueue.max.share.partitions"]),
         )
+        self.states: SharePersister
         self.dead_letters = DeadLetters(topics, scheduler, purgatory, clock)
         self._config = config
         self._topics = topics
@@ -185,26 +194,46 @@ class ShareGroups:
             if not waiting:
                 done(failures[0] if failures else None)
 
+        def read(key: SharePartitionKey, state: ShareState | KqueueError | None) -> None:
+            if state is None:
+                self.states.initialize(key, state_epoch, NO_OFFSET, initialized)
+            else:
+                initialized(state if isinstance(state, KqueueError) else None)
+
         for key in keys:
-            try:
-                if self.coordinator.read(key) is not None:
-                    initialized(None)
-                else:
-                    self.coordinator.initialize(key, state_epoch, NO_OFFSET, initialized)
-            except KqueueError as error:
-                initialized(error)
+            self.states.read(key, UNCHANGED, partial(read, key))
         initialized(None)
 
     def reset(self, key: SharePartitionKey, start_offset: int, done: Done) -> None:
-        """Let a share partition begin at `start_offset`. Raises: as `ShareCoordinator.read`."""
-        state = self.coordinator.read(key)
-        self.close(key)
-        self.coordinator.initialize(key, 0 if state is None else state.state_epoch + 1, start_offset, done)
+        """Let a share partition begin at `start_offset`; `done` as of `SharePersister`."""
+
+        def read(state: ShareState | KqueueError | None) -> None:
+            if isinstance(state, KqueueError):
+                done(state)
+                return
+            self.close(key)
+            self.states.initialize(key, 0 if state is None else state.state_epoch + 1, start_offset, done)
+
+        self.states.read(key, UNCHANGED, read)
 
     def delete(self, key: SharePartitionKey, done: Done) -> None:
-        """Forget a share partition, in memory and persisted. Raises: as `ShareCoordinator.read`."""
+        """Forget a share partition, in memory and persisted; `done` as of `SharePersister`."""
         self.close(key)
-        self.coordinator.delete(key, done)
+        self.states.delete(key, done)
+
+    def summary(self, key: SharePartitionKey) -> Promise[ShareState | None]:
+        """Return a promise of what is persisted of a share partition, without its batches."""
+        promise: Promise[ShareState | None] = Promise()
+
+        def read(state: ShareState | KqueueError | None) -> None:
+            if isinstance(state, KqueueError):
+                promise.fail(state)
+            else:
+                promise.resolve(state)
+            self._purgatory.wake(promise)
+
+        self.states.read_summary(key, read)
+        return promise
 
     def settles(self, promise: Promise[None]) -> Done:
         """Return a `done` that settles `promise`, and wakes what waits for it."""
@@ -218,11 +247,13 @@ class ShareGroups:
 
         return done
 
-    def delete_group(self, group: str) -> None:
-        """Forget the share partitions of a group."""
+    def delete_group(self, group: str, partitions: Mapping[bytes, StateTopic]) -> None:
+        """Forget the share partitions of a group. `partitions`: those that have a state, or may."""
         for key in [key for key in self._open if key.group == group]:
             self.close(key)
         self._slices.add(self._delete_states(lambda key: key.group == group))
+        if self.states.remote is not None:
+            self._slices.add(self._delete_remote_states(group, partitions))
 
     def connection_closed(self, connection: object) -> None:
         """End the sessions of a connection. Source: Kafka's ConnectionDisconnectListener."""
@@ -236,18 +267,42 @@ class ShareGroups:
         self._slices.add(self._delete_states(lambda key: key.topic_id == topic.id))
 
     def _delete_states(self, is_gone: Callable[[SharePartitionKey], bool]) -> SlicedWork[None]:
+        """Delete states that this broker's coordinator has."""
         for key in list(self.coordinator.keys()):
             if is_gone(key):
-                try:
-                    self.coordinator.delete(key, partial(_log_failure, key))
-                except KqueueError as error:
-                    _log_failure(key, error)
+                self.states.delete(key, partial(_log_failure, key))
             yield None
+
+    def _delete_remote_states(self, group: str, partitions: Mapping[bytes, StateTopic]) -> SlicedWork[None]:
+        for topic_id, topic in partitions.items():
+            for index in topic.partitions:
+                key = SharePartitionKey(group, topic_id, index)
+                self.states.delete(key, partial(_log_failure, key))
+                yield None
+
+    # --- leaders
+
+    def became_leader(self, partition: Partition) -> None:
+        """Begin anew: what another leader has done meanwhile is persisted."""
+        self._close_partition(partition)
+
+    def became_follower(self, partition: Partition) -> None:
+        """Forget what is in flight: the new leader has the records that were not acknowledged."""
+        self._close_partition(partition)
+
+    def removed(self, partition: Partition) -> None:
+        """Forget what is in flight."""
+        self._close_partition(partition)
+
+    def _close_partition(self, partition: Partition) -> None:
+        for key in [key for key, opened in self._open.items() if opened.partition is partition]:
+            self.close(key)
 
     def close(self, key: SharePartitionKey) -> None:
         """Close a share partition; it opens again at its next use."""
         found = self._open.pop(key, None)
         if found is not None:
+            found.is_closed = True
             if found.share is not None:
                 found.share.close()
             self._purgatory.wake(found)
@@ -280,6 +335,7 @@ class OpenSharePartition:
     Attributes:
         share: the in-flight records; None while it is opening.
         error: why it could not be opened; the next `open` tries again.
+        is_closed: another one takes its place at the next use.
     """
 
     def __init__(self, groups: ShareGroups, key: SharePartitionKey, partition: Partition) -> None:
@@ -290,6 +346,8 @@ class OpenSharePartition:
         self.locks = groups.locks
         self.share: SharePartition | None = None
         self.error: KqueueError | None = None
+        self.is_closed = False
+        self._leader_epoch = partition.leader_epoch
         self._groups = groups
         self._is_opening = False
 
@@ -298,17 +356,27 @@ class OpenSharePartition:
         if self.share is not None or self._is_opening:
             return
         self.error = None
-        try:
-            state = self._groups.coordinator.read(self.key)
-        except CoordinatorLoadInProgress:
-            self.timers.at(self.clock.monotonic_ms() + LOAD_RETRY_MS, lambda: self._groups.wake(self))
-            return
-        if state is None:
-            raise KqueueError(  # Kafka's code is UNKNOWN_SERVER_ERROR, which its client survives
-                f"group {self.key.group!r} has no state for {self.partition!r}: it gets one by a ShareGroupHeartbeat"
-            )
         self._is_opening = True
-        self._groups.run(self._begin(state))
+        self._groups.states.read(self.key, self._leader_epoch, self._read)
+        if self.error is not None:
+            raise self.error
+
+    def _read(self, state: ShareState | KqueueError | None) -> None:
+        if isinstance(state, CoordinatorLoadInProgress) or (
+            isinstance(state, (NotCoordinator, CoordinatorNotAvailable)) and self._groups.states.remote is not None
+        ):
+            self._is_opening = False
+            self.timers.at(self.clock.monotonic_ms() + LOAD_RETRY_MS, lambda: self._groups.wake(self))
+        elif isinstance(state, FencedLeaderEpoch):
+            self._opened(NotLeader(str(state)))
+        elif isinstance(state, KqueueError):
+            self._opened(state)
+        elif state is None:
+            # Kafka's code is UNKNOWN_SERVER_ERROR, which its client survives
+            what = f"group {self.key.group!r} has no state for {self.partition!r}"
+            self._opened(KqueueError(f"{what}: it gets one by a ShareGroupHeartbeat"))
+        else:
+            self._groups.run(self._begin(state))
 
     def _begin(self, state: ShareState) -> SlicedWork[None]:
         try:
@@ -329,6 +397,9 @@ class OpenSharePartition:
             share.advance_start(self.partition.log_start_offset)
         except KqueueError as error:
             self._opened(error)
+            return
+        if self.is_closed:
+            share.close()
             return
         self.share = share
         self._opened(None)
@@ -374,16 +445,14 @@ class OpenSharePartition:
 
     def _write(self, update: ShareUpdate, done: Done) -> None:
         def written(error: KqueueError | None) -> None:
-            if isinstance(error, FencedStateEpoch):
-                self._groups.close(self.key)
+            if isinstance(error, (FencedStateEpoch, FencedLeaderEpoch)):
+                if not self.is_closed:
+                    self._groups.close(self.key)
                 error = NotLeader(str(error))  # the member starts again. Source: Kafka's fetchPersisterError
             done(error)
 
         assert self.share is not None
-        try:
-            self._groups.coordinator.write(self.key, self.share.state_epoch, update, written)
-        except KqueueError as error:
-            written(error)
+        self._groups.states.write(self.key, self.share.state_epoch, self._leader_epoch, update, written)
 
     def released(self) -> None:
         """Retry the fetches that wait for records."""

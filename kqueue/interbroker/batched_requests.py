@@ -11,9 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from kqueue.broker.cluster import Cluster
 from kqueue.interbroker.contract import Peers
-from kqueue.interbroker.errors import PeerError, PeerUnavailable
+from kqueue.interbroker.errors import PeerUnavailable
 
 T = TypeVar("T")
+TIMEOUT_MS = 30_000
 
 
 class _Node(Generic[T]):
@@ -34,6 +35,7 @@ class BatchedRequests(Generic[T]):
         take: removes from a queue, which is not empty, what the next request shall hold; something.
         build: returns the request.
         answered: called once with the items of each request, and the response or a PeerError.
+        channel: of their own, so that they do not wait for answers of other kinds.
         timeout_ms: longest wait for a response.
     """
 
@@ -44,8 +46,10 @@ class BatchedRequests(Generic[T]):
         take: Callable[[deque[T]], list[T]],
         build: Callable[[list[T]], object],
         answered: Callable[[list[T], Any], None],
-        timeout_ms: float,
+        channel: str,
+        timeout_ms: float = TIMEOUT_MS,
     ) -> None:
+        self._channel = channel
         self._peers = peers
         self._cluster = cluster
         self._take = take
@@ -65,7 +69,11 @@ class BatchedRequests(Generic[T]):
     def _send(self, node_id: int, node: _Node[T]) -> None:
         node.sent = self._take(node.queue)
         node.cancel = self._peers.send(
-            node_id, self._build(node.sent), partial(self._received, node_id, node), timeout_ms=self._timeout_ms
+            node_id,
+            self._build(node.sent),
+            partial(self._received, node_id, node),
+            timeout_ms=self._timeout_ms,
+            channel=self._channel,
         )
 
     def _received(self, node_id: int, node: _Node[T], outcome: Any) -> None:
@@ -86,6 +94,3 @@ class BatchedRequests(Generic[T]):
             node.cancel()
         items = [*node.sent, *node.queue]
         self._answered(items, PeerUnavailable(f"broker {node_id} is fenced", sent=bool(node.sent)))
-
-
-__all__ = ["BatchedRequests", "PeerError"]

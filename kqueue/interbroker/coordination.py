@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from kqueue.broker.broker import Broker
 from kqueue.interbroker.contract import Peers
+from kqueue.interbroker.share_states import PeerShareStates
 from kqueue.interbroker.transactions import PeerTransactions
 
 
 def connect_coordinators(broker: Broker, peers: Peers) -> None:
-    """Let a member of a cluster reach other brokers' parts of its transactions. Call it once,
-    before the first request.
+    """Let a member of a cluster reach other brokers' parts of its transactions and share groups.
+    Call it once, before the first request.
     """
     transactions = PeerTransactions(peers, broker.cluster, broker.purgatory.wake)
     broker.marker_router.remote = transactions
     broker.transaction_partitions.remote = transactions
+    broker.share.states.remote = PeerShareStates(peers, broker.cluster)

@@ -34,7 +34,6 @@ from kqueue.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-TIMEOUT_MS = 30_000
 PARTITIONS_MAX = 10_000
 """Partitions in one request, unless its first item has more."""
 MISSING_CODE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -70,10 +69,10 @@ class PeerTransactions:
     def __init__(self, peers: Peers, cluster: Cluster, wake: Callable[[Promise[None]], None]) -> None:
         self._wake = wake
         self._markers: BatchedRequests[_Marker] = BatchedRequests(
-            peers, cluster, _take_markers, _markers_request, self._markers_written, TIMEOUT_MS
+            peers, cluster, _take_markers, _markers_request, self._markers_written, "markers"
         )
         self._additions: BatchedRequests[_Addition] = BatchedRequests(
-            peers, cluster, _take_additions, _additions_request, self._added, TIMEOUT_MS
+            peers, cluster, _take_additions, _additions_request, self._added, "transactions"
         )
 
     def write_marker(self, node_id: int, marker: TransactionMarker, done: Callable[[MarkerResults], None]) -> None:

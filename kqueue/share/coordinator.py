@@ -16,10 +16,17 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import CoordinatorPartitions, PartitionedTable, coordinator_error
-from kqueue.base.errors import FencedStateEpoch, KqueueError, MalformedMessage, NotCoordinator, PolicyViolation
+from kqueue.base.errors import (
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    KqueueError,
+    MalformedMessage,
+    NotCoordinator,
+    PolicyViolation,
+)
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.share import records
-from kqueue.share.share_state import SharePartitionKey, ShareState, ShareUpdate, updated
+from kqueue.share.share_state import UNCHANGED, SharePartitionKey, ShareState, ShareUpdate, updated
 from kqueue.share.state_log import Done, StateEntry, StateLog, StateRecord
 
 COLD_LAG = 10
@@ -29,6 +36,7 @@ them from being deleted. Each is repeated once in as many records, so the cost s
 COLD_LAG_MIN = 1000
 
 
+ReadDone = Callable[["ShareState | KqueueError | None"], None]
 Change = Callable[[ShareState | None], StateRecord | KqueueError]
 """Returns the record that makes a state another one, or why it can't be."""
 
@@ -96,6 +104,26 @@ class ShareCoordinator:
         entry = self._entries.get(key)
         return None if entry is None else entry.state
 
+    def read_for_leader(self, key: SharePartitionKey, leader_epoch: int, done: ReadDone) -> None:
+        """Call `done` with the state, for the leader of the partition in this epoch; earlier
+        leaders are refused from then on. Raises: as `read`.
+
+        Args: leader_epoch: `UNCHANGED`: not checked.
+            done: called with None: no state; FencedLeaderEpoch: a later leader has read it.
+        """
+        state = self.read(key)
+        if state is None or leader_epoch in (UNCHANGED, state.leader_epoch):
+            done(state)
+        elif leader_epoch < state.leader_epoch:
+            done(_fenced_leader(key, leader_epoch, state))
+        else:
+            noted = ShareUpdate(UNCHANGED, (), leader_epoch=leader_epoch)
+            self.write(key, state.state_epoch, noted, lambda error: done(self._state(key) if error is None else error))
+
+    def _state(self, key: SharePartitionKey) -> ShareState | None:
+        entry = self._entries.get(key)
+        return None if entry is None else entry.state
+
     # --- changes
 
     def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int, done: Done) -> None:
@@ -120,7 +148,8 @@ class ShareCoordinator:
     def write(self, key: SharePartitionKey, state_epoch: int, update: ShareUpdate, done: Done) -> None:
         """Change a share partition. Raises: as `read`.
 
-        `done`: also with FencedStateEpoch: the share partition was reset or deleted.
+        `done`: also with FencedStateEpoch: the share partition was reset or deleted;
+        FencedLeaderEpoch: a later leader has read it.
         """
         self.read(key)
 
@@ -128,6 +157,8 @@ class ShareCoordinator:
             if state is None or state.state_epoch != state_epoch:
                 found = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
                 return FencedStateEpoch(f"share partition {key.coordinator_key}: {found}, the change has {state_epoch}")
+            if UNCHANGED < update.leader_epoch < state.leader_epoch:
+                return _fenced_leader(key, update.leader_epoch, state)
             if self._entries[key].updates >= self._updates_per_snapshot():
                 return self._snapshot(key, updated(state, update), state)
             return records.update_key(key), records.update_value(update, state.snapshot_epoch)
@@ -276,6 +307,13 @@ class ShareCoordinator:
     def refuse(self, partition: int, reason: str) -> None:
         """Refuse what the partition keeps: its records can't be read."""
         self.partitions.mark_unreadable(partition, reason)
+
+
+def _fenced_leader(key: SharePartitionKey, leader_epoch: int, state: ShareState) -> KqueueError:
+    return FencedLeaderEpoch(
+        f"share partition {key.coordinator_key}: a leader in epoch {state.leader_epoch} has read it, "
+        f"the request is of epoch {leader_epoch}"
+    )
 
 
 def _replay(entry: _Entry, record: StateEntry) -> None:

@@ -15,10 +15,11 @@ from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import GroupIdNotFound, KqueueError
+from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.share.group import ShareGroup
-from kqueue.share.share_state import NO_COUNT, NO_OFFSET, SharePartitionKey
+from kqueue.share.share_state import NO_COUNT, NO_OFFSET, SharePartitionKey, ShareState
 from kqueue.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -62,7 +63,10 @@ def _handle_sliced(
             described.topics.append(answer)
             for index in indexes:
                 key = SharePartitionKey(requested.group_id, topic_id, index)
-                answer.partitions.append(_partition(key, context))
+                found = context.broker.share.summary(key)
+                if not found.done:
+                    yield found
+                answer.partitions.append(_partition(key, found, context))
                 yield None
     return response
 
@@ -89,16 +93,19 @@ def _partitions(
     return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
 
 
-def _partition(key: SharePartitionKey, context: RequestContext) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(
+    key: SharePartitionKey, found: Promise[ShareState | None], context: RequestContext
+) -> DescribeShareGroupOffsetsResponsePartition:
     answer = DescribeShareGroupOffsetsResponsePartition(partition_index=key.partition, start_offset=NO_OFFSET)
     try:
-        state = context.broker.share.coordinator.read(key)
+        state = found.result()
         if state is None or state.start_offset == NO_OFFSET:
             return answer
         answer.start_offset, answer.leader_epoch = state.start_offset, state.leader_epoch
         topic = context.broker.topics.find_by_id(key.topic_id)
-        if topic is not None and state.delivery_complete_count != NO_COUNT:
-            end = topic.partition(key.partition).high_watermark
+        partition = None if topic is None else topic.partition(key.partition)
+        if partition is not None and partition.is_leader and state.delivery_complete_count != NO_COUNT:
+            end = partition.high_watermark
             answer.lag = max(end - state.start_offset - state.delivery_complete_count, 0)
     except KqueueError as error:
         answer.error_code, answer.error_message = code_of(error), message_of(error)

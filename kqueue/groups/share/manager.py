@@ -60,8 +60,8 @@ class ShareStates(Protocol):
         """Give share partitions a state where they have none."""
         ...
 
-    def delete_group(self, group_id: str) -> None:
-        """Delete the states of a group."""
+    def delete_group(self, group_id: str, partitions: Partitions) -> None:
+        """Delete the states of a group. `partitions`: those that have a state, or may have one."""
         ...
 
 
@@ -332,11 +332,12 @@ class ShareGroupManager:
             group.is_dead = True
             changes.add_unlogged(lambda: setattr(group, "is_dead", False))
             group.remove(changes)
+            state = group.state_partitions
 
             def removed() -> None:
                 group.release()
                 del self._groups[group.group_id]
-                self.states.delete_group(group.group_id)
+                self.states.delete_group(group.group_id, merged(state.initialized, state.initializing))
 
             changes.on_committed.append(removed)
 

@@ -185,10 +185,9 @@ def test_only_the_missing_versions_of_an_api_are_missing(monkeypatch: pytest.Mon
 
 def test_the_table_names_apis_as_the_protocol_does() -> None:
     between_brokers = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    share_state = {name for name in KAFKA if "ShareGroupState" in name}
     unserved = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
     unserved |= {"AddRaftVoter", "RemoveRaftVoter"}
-    assert set(KAFKA) - {api.name for api in ALL} == between_brokers | share_state | unserved
+    assert set(KAFKA) - {api.name for api in ALL} == between_brokers | unserved
     for columns in KAFKA.values():
         assert any(columns)
         assert all(row_found is None or 0 <= row_found[0] <= row_found[1] for row_found in columns)

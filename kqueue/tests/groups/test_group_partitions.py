@@ -44,7 +44,7 @@ class NoStates:
         if self.error is not None:
             done(self.error)
 
-    def delete_group(self, group_id: str) -> None:
+    def delete_group(self, group_id: str, partitions: Partitions) -> None:
         pass
 
 

@@ -120,6 +120,8 @@ class SimulatedCluster:
                 member.sim.result(topics.create_on_demand(name))
             else:
                 member.sim.topic(name, len(leaders))
+        ids = {member.sim.broker.topics.get(name).id for member in self.members.values()}
+        assert len(ids) == 1, "all brokers draw the same ids until the first request"
         for index, leader in enumerate(leaders):
             self.lead(name, index, leader)
 

@@ -51,7 +51,7 @@ class World:
             lambda queue: self.take(queue, items_max),
             tuple,
             lambda items, outcome: self.answers.append((items, outcome)),
-            1000,
+            "things",
         )
 
     def take(self, queue: deque[int], items_max: int) -> list[int]:

@@ -28,7 +28,7 @@ class HeldStates:
         self.asked.append((group_id, partitions, state_epoch))
         self.waiting.append(done)
 
-    def delete_group(self, group_id: str) -> None:
+    def delete_group(self, group_id: str, partitions: Partitions) -> None:
         self.deleted.append(group_id)
 
 

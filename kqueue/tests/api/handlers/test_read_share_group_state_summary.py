@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.tests.api.state_requests import initialize, new_client, summarize, write
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_summary_has_no_batches(version: int) -> None:
+    client = new_client()
+    nothing = summarize(client, version)
+    assert (nothing.error_code, nothing.start_offset, nothing.state_epoch) == (0, -1, 0)
+    initialize(client)
+    write(client, (5, 6, 2, 1), leader_epoch=3, start_offset=5, delivery_complete_count=2)
+    found = summarize(client, version)
+    assert (found.error_code, found.start_offset, found.state_epoch, found.leader_epoch) == (0, 5, 1, 3)
+    assert found.delivery_complete_count == (2 if version else -1)
