@@ -140,12 +140,15 @@ class ClusterBrokers:
     """Implements `Cluster` for a member: the registrations in the store.
 
     `apply` gets each record that was put or deleted.
+
+    Args: peer_listener: `inter.broker.listener.name`; None: not set.
     """
 
     is_alone = False
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, peer_listener: str | None = None) -> None:
         self.node_id = node_id
+        self._peer_listener = None if peer_listener is None else peer_listener.upper()
         self.controller_id = NO_LEADER
         self.controller_epoch = 0
         self._brokers: dict[int, BrokerRegistration] = {}
@@ -163,6 +166,16 @@ class ClusterBrokers:
     def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
         broker = self._brokers.get(node_id)
         return None if broker is None else broker.endpoints.get(listener)
+
+    def peer_endpoint(self, node_id: int) -> Endpoint | None:
+        """Return where other brokers reach a broker: its listener of `inter.broker.listener.name`,
+        else its first one; None: no such broker or listener.
+        """
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            return None
+        listener = self._peer_listener or next(iter(broker.endpoints), "")
+        return broker.endpoints.get(listener)
 
     def observe(self, changed: BrokerChanged) -> None:
         self._observers.append(changed)

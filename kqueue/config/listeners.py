@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
+from kqueue.replication.config import CLUSTER_STORE
 
 _LISTENER = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
@@ -95,6 +96,11 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
                 f"listener {address} takes every interface: advertised.listeners must say which address clients reach, "
                 f"e.g. {address.name}://broker.example.com:{address.port}"
             )
+    between: str | None = config["inter.broker.listener.name"]
+    if between is not None and between.upper() not in names and config[CLUSTER_STORE] is not None:
+        raise SettingError(
+            f"inter.broker.listener.name={between} is none of the listeners ({', '.join(sorted(names))})"
+        )
     return [ListenerConfig(address, advertised.get(address.name)) for address in binds]
 
 

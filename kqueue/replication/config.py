@@ -191,14 +191,12 @@ class MemberConfig(NamedTuple):
         session_timeout_ms, heartbeat_interval_ms: of its session with the store.
         lag_max_ms: after which a follower is out of sync.
         leaves_in_order: whether a stop gives the leaderships to others first.
-        listener: at which brokers reach each other; None: the first.
     """
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
     lag_max_ms: int
     leaves_in_order: bool
-    listener: str | None
 
     @classmethod
     def of(cls, config: Config) -> MemberConfig:
@@ -208,7 +206,6 @@ class MemberConfig(NamedTuple):
             config["broker.heartbeat.interval.ms"],
             config["replica.lag.time.max.ms"],
             config["controlled.shutdown.enable"],
-            config["inter.broker.listener.name"],
         )
 
 

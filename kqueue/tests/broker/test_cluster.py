@@ -75,3 +75,15 @@ def test_observers_hear_of_each_change_once_all_are_in_force() -> None:
 def test_a_damaged_registration_is_named() -> None:
     with pytest.raises(StorageFailed, match="/brokers/4 can't be read"):
         ClusterBrokers(1).apply({"4": b"{}"})
+
+
+@pytest.mark.parametrize(("setting", "port"), [(None, 1), ("second", 2), ("SECOND", 2), ("third", None)])
+def test_brokers_reach_each_other_at_the_listener_of_the_setting_or_the_first(
+    setting: str | None, port: int | None
+) -> None:
+    cluster = ClusterBrokers(1, setting)
+    endpoints = {"FIRST": Endpoint("host", 1), "SECOND": Endpoint("host", 2)}
+    cluster.apply({"2": BrokerRegistration(2, 1, "i", endpoints).to_bytes()})
+    found = cluster.peer_endpoint(2)
+    assert (found and found.port) == port
+    assert cluster.peer_endpoint(3) is None

@@ -32,14 +32,8 @@ from kqueue.tests.network.harness import connect, serving
 SOURCE = Path(kqueue.__file__).parent
 DATA = Path(__file__).parent.parent / "data"
 BY_THEIR_RULE = {
-    "default.replication.factor": "a single broker has one replica",
     "remote.storage.enable": "no value but false is accepted",
     "group.share.assignors": "no value but simple is accepted",
-    "offsets.topic.replication.factor": "capped at the number of brokers, which is 1",
-    "share.coordinator.state.topic.min.isr": "capped at the number of brokers, which is 1",
-    "share.coordinator.state.topic.replication.factor": "capped at the number of brokers, which is 1",
-    "transaction.state.log.min.isr": "capped at the number of brokers, which is 1",
-    "transaction.state.log.replication.factor": "capped at the number of brokers, which is 1",
 }
 """Settings that no code reads because their rule, or what it says, is all that there is to do."""
 

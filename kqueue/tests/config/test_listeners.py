@@ -103,3 +103,15 @@ def test_empty_host_advertises_the_host_name() -> None:
 def test_contradictory_listeners_are_refused(values: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         plan(**values)
+
+
+def test_the_listener_between_brokers_of_a_cluster_is_one_of_the_listeners() -> None:
+    names = {
+        "listeners": "A://127.0.0.1:1,B://127.0.0.1:2",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+    }
+    plan(**names, **{"inter.broker.listener.name": "C"})
+    names["kqueue.cluster.store"] = "sqlite:/x"
+    plan(**names, **{"inter.broker.listener.name": "b"})
+    with pytest.raises(SettingError, match=r"inter\.broker\.listener\.name=C is none of the listeners \(A, B\)"):
+        plan(**names, **{"inter.broker.listener.name": "C"})

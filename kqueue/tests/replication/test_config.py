@@ -18,7 +18,7 @@ def test_the_defaults_are_kafkas() -> None:
     config = Config(CATALOG)
     assert config[CLUSTER_STORE] is None
     assert FetcherConfig.of(config) == (1, 1_048_576, 10_485_760, 1, 500, 1000)
-    assert MemberConfig.of(config) == (9000, 2000, 30_000, True, None)
+    assert MemberConfig.of(config) == (9000, 2000, 30_000, True)
     assert RebalanceConfig.of(config) == (True, 300_000)
     assert TopicReplication.of(config.for_topic({})) == (1, False)
 
