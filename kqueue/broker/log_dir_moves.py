@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kqueue.base.errors import (
     InvalidTopic,
     KqueueError,
+    NotLeader,
     ReplicaNotAvailable,
     StorageUnavailable,
     UnknownTopicOrPartition,
@@ -56,7 +57,8 @@ class LogDirMoves:
         It is moved in the background. A partition that does not exist yet is created there.
         Raises: InvalidTopic: its name is too long. LogDirNotFound. StorageFailed: a folder or the
             log is offline. ReplicaNotAvailable: it is being recovered.
-            UnknownTopicOrPartition: also where it may be created later.
+            UnknownTopicOrPartition, NotLeader (of a cluster: this broker has no replica): a log
+            that is created later goes there.
         Source: Kafka's ReplicaManager.alterReplicaLogDirs.
         """
         if len(topic) + len(f"-{index}") + FUTURE_SUFFIX_LENGTH > FOLDER_LENGTH_MAX:
@@ -68,6 +70,9 @@ class LogDirMoves:
         except UnknownTopicOrPartition:
             self._mover.alter(key, target)
             raise
+        if not partition.has_replica:
+            self._mover.alter(key, target)
+            raise NotLeader(f"this broker has no replica of {topic}-{index}")
         if partition.state is PartitionState.RECOVERING:
             raise ReplicaNotAvailable(f"{partition!r} is being recovered: try again later")
         if partition.is_open and partition.log.offline is not None:

@@ -38,6 +38,7 @@ from kqueue.broker.partition_host import PartitionHost
 from kqueue.broker.replica_assignment import ReplicaAssignment
 from kqueue.broker.topic_configs import config_of_new, stored_config
 from kqueue.log.config import LogConfig
+from kqueue.replication.elections import with_configs
 from kqueue.replication.registrations import PartitionRegistration, TopicRegistration
 
 PREFIX = "/topics/"
@@ -115,16 +116,10 @@ class Topic:
         for partition in self.partitions:
             partition.configure(self.log_config)
 
-    def registration(
-        self,
-        partitions: Sequence[PartitionRegistration] | None = None,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> TopicRegistration:
-        """Return what the store has of it, with its own partitions and settings or these."""
+    def registration(self, partitions: Sequence[PartitionRegistration] | None = None) -> TopicRegistration:
+        """Return what the store has of it, with its own partitions or these."""
         found = [partition.registration for partition in self.partitions] if partitions is None else partitions
-        return TopicRegistration(
-            self.id, _texts(self.config.overrides if overrides is None else overrides), tuple(found)
-        )
+        return TopicRegistration(self.id, _texts(self.config.overrides), tuple(found))
 
 
 class Topics:
@@ -442,7 +437,8 @@ class Topics:
 
     def record_with(self, name: str, overrides: Mapping[str, Any]) -> bytes:
         """Return a topic's record for the store with other settings of its own."""
-        return self._record(self.get(name).registration(overrides=overrides))
+        min_isr = int(self._config["min.insync.replicas"])
+        return self._record(with_configs(self.get(name).registration(), _texts(overrides), min_isr))
 
     def refresh(self) -> SlicedWork[None]:
         """Put the broker's present values in force for all topics, one per step."""

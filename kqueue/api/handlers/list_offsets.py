@@ -78,7 +78,7 @@ def _handle_sliced(
     request: ListOffsetsRequest, context: RequestContext
 ) -> SlicedWork[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
     ends = UncommittedEnds(())
-    if context.broker.flush_before_visible:
+    if context.broker.flush_before_visible or not context.broker.cluster.is_alone:
         for partition in _bounded_by_high_watermark(request, context):
             ends.add(partition)
             yield None

@@ -170,3 +170,17 @@ def test_a_topic_deleted_while_its_partitions_are_added_is_reported_as_gone() ->
     members.result(deleted)
     with pytest.raises(UnknownTopicOrPartition):
         grown.result()
+
+
+@pytest.mark.parametrize(("minimum", "eligible"), [("1", ()), ("2", (2,))])
+def test_an_in_sync_set_that_commits_alone_leaves_nobody_else_eligible(minimum: str, eligible: tuple[int, ...]) -> None:
+    members = Members(2)
+    topics = members[1].broker.topics
+    members.result(topics.create(NewTopic("t", assignments={0: [1, 2]}, configs={"min.insync.replicas": "2"})))
+    members.write(lambda partition: partition._replace(isr=(1,), elr=(2,)))
+    resource = ConfigResource(ResourceType.TOPIC, "t")
+    change = ConfigChange(ConfigOperation.SET, "min.insync.replicas", minimum)
+    members.result(members[2].broker.configs.alter(resource, [change]))
+    assert members.registration().configs["min.insync.replicas"] == minimum
+    assert members.registration().partitions[0].elr == eligible
+    assert members.partition(1).registration.elr == members.partition(2).registration.elr == eligible

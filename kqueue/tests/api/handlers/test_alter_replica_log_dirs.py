@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
+from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import ErrorCode, SimulatedClient, batch, values, versions_of
 from kqueue.tests.log.two_folders import place_of, run, start
 from kqueue.wire.messages.alter_replica_log_dirs import (
@@ -103,3 +105,11 @@ def test_an_unexpected_failure_is_reported_for_each_partition(client: SimulatedC
 
     response = error_response(request(("a", "t", 0), ("b", "t", 1)), 2, StorageFailed("x"))
     assert codes(response) == {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("t", 1): ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_a_log_whose_replicas_are_elsewhere_is_not_moved_here() -> None:
+    client = ClusterClient()
+    client.topic("t", PartitionRegistration((2, 3), (2, 3), 2), PartitionRegistration((1, 2), (1, 2), 2))
+    place = client.sim.logs.list_log_dirs(None)[0][0].place
+    response = client.ask(request((place, "t", 0), (place, "t", 1)), 2)
+    assert codes(response) == {("t", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER, ("t", 1): 0}
