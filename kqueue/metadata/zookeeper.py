@@ -14,9 +14,9 @@ of keys: a commit of more than about 6,000 raises ValueError.
 Durability. A commit is on the disks of a majority of the servers when it returns.
 
 An answer that was lost. A commit that was sent, and whose connection then broke, may or may not
-have happened. Each carries a random id, which `last` keeps: after reconnecting (to any server,
-after a `sync`) the id is there, or it is not and the commit is tried again. Both compare the same
-version of `last`, so one of them happens at most. Only if no server answers in time does
+have happened. Each carries a random id, which `last` keeps: after reconnecting to any server, and
+reading behind a barrier, the id is there, or it is not and the commit is tried again. Both compare
+the same version of `last`, so one of them happens at most. Only if no server answers in time does
 StorageFailed reach the caller. The next call of this object then rules the commit out, or finds it
 in the entries: it does not happen later.
 """
@@ -58,7 +58,16 @@ except ImportError as error:
         f"the metadata store 'zookeeper' needs the package kazoo ({error}); get it with: {install_hint('zookeeper')}"
     ) from error
 
-from kqueue.metadata.zookeeper_client import Operation, Rejected, Request, ZookeeperClient, children, exists, get, sync
+from kqueue.metadata.zookeeper_client import (
+    Operation,
+    Rejected,
+    Request,
+    ZookeeperClient,
+    barrier,
+    children,
+    exists,
+    get,
+)
 from kqueue.metadata.zookeeper_commits import Change, Committer, NodeMissing, retry
 from kqueue.metadata.zookeeper_mirror import Mirror, MirroredEntry
 from kqueue.metadata.zookeeper_nodes import Last, Layout, two_numbers
@@ -220,7 +229,7 @@ class ZookeeperStore:
 
     def sessions(self) -> Mapping[int, SessionInfo]:
         with self._calling() as deadline:
-            retry(deadline, lambda: self._client.gather(deadline, [sync(self._layout.sessions)]))
+            retry(deadline, lambda: self._client.gather(deadline, [barrier(self._layout.last)]))
             return {node_id: found for node_id, found, _ in retry(deadline, lambda: self._live_sessions(deadline))}
 
     def campaign(self, session: Session) -> ZookeeperTerm | None:
@@ -258,7 +267,7 @@ class ZookeeperStore:
 
     def controller(self) -> ControllerInfo | None:
         with self._calling() as deadline:
-            _, names = self._ask(deadline, sync(self._layout.controller), children(self._layout.controller))
+            _, names = self._ask(deadline, barrier(self._layout.last), children(self._layout.controller))
             terms = sorted(filter(None, map(two_numbers, names or ())))
             return ControllerInfo(terms[-1][1], terms[-1][0]) if terms else None
 

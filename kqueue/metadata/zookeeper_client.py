@@ -110,9 +110,23 @@ def children(path: str, watch: Callable[[Any], None] | None = None) -> Request:
     return lambda kazoo: kazoo.get_children_async(path, watch)
 
 
-def sync(path: str) -> Request:
-    """Later reads of this connection see all that was committed when this began."""
-    return lambda kazoo: kazoo.sync_async(path)
+def barrier(path: str) -> Request:
+    """Later reads of this connection see all that was committed when this began.
+
+    It is a transaction that changes nothing, so a majority of the servers orders it among the
+    others. ZooKeeper's own `sync` promises less: the leader confirms commits through its followers
+    a moment before it has them in its own nodes, and `sync` there waits for nothing.
+
+    Args:
+        path: of a node that exists.
+    """
+
+    def send(kazoo: KazooClient) -> Any:
+        request = kazoo.transaction()
+        request.check(path, -1)
+        return request.commit_async()
+
+    return send
 
 
 class ZookeeperClient:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import Changes, Entry, Snapshot
-from kqueue.metadata.zookeeper_client import Node, Operation, Rejected, ZookeeperClient, children, get, sync
+from kqueue.metadata.zookeeper_client import Node, Operation, Rejected, ZookeeperClient, barrier, children, get
 from kqueue.metadata.zookeeper_nodes import Last, Layout, StoredValue, key_of
 
 READ_ALL_TIMEOUT_S = 60.0
@@ -96,7 +96,7 @@ class Mirror:
         A commit without an answer that still could happen is ruled out first: `last` gets another
         version, which that commit does not expect.
         """
-        _, node = self._client.gather(deadline, [sync(self._layout.last), get(self._layout.last)])
+        _, node = self._client.gather(deadline, [barrier(self._layout.last), get(self._layout.last)])
         last = self._check_last(node)
         if self.unsettled is not None and self.unsettled == node.stat.version:
             with contextlib.suppress(Rejected):  # a commit was first, or that one itself

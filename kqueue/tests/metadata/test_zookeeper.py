@@ -177,12 +177,12 @@ def test_round_trips_of_ten_thousand_partitions(server: ModelServer) -> None:
         two.read("/")
         begin = server.requests
         two.read("/")
-        assert server.requests == begin + 2, "sync, and what has changed: nothing"
+        assert server.requests == begin + 2, "a barrier, and what has changed: nothing"
         before = two.changes(0).version
         one.commit({}, {"/topics/007": b"new"}, [])
         begin = server.requests
         assert list(two.changes(before).entries) == ["/topics/007"]
-        assert server.requests == begin + 4, "sync, what has changed, the topic, what has changed meanwhile"
+        assert server.requests == begin + 4, "a barrier, what has changed, the topic, what has changed meanwhile"
 
 
 def test_a_store_whose_nodes_were_deleted_fails_until_the_restart(server: ModelServer) -> None:

@@ -15,10 +15,10 @@ from kqueue.metadata.zookeeper_client import (
     Operation,
     Rejected,
     ZookeeperClient,
+    barrier,
     children,
     exists,
     get,
-    sync,
 )
 from kqueue.tests.metadata.zookeeper_model import ModelServer, server
 
@@ -39,11 +39,11 @@ def test_answers_come_in_the_order_of_the_requests(server: ModelServer) -> None:
     with closing(_connected()) as client:
         client.ensure(_soon(), ["/a/b"])
         client.transact(_soon(), [Operation("create", "/a/c", b"c"), Operation("set", "/a/c", b"cc", 0)])
-        path, node, missing, state, no_state, names, no_names = client.gather(
+        passed, node, missing, state, no_state, names, no_names = client.gather(
             _soon(),
-            [sync("/a"), get("/a/c"), get("/x"), exists("/a/c"), exists("/x"), children("/a"), children("/x")],
+            [barrier("/a"), get("/a/c"), get("/x"), exists("/a/c"), exists("/x"), children("/a"), children("/x")],
         )
-        assert (path, node.data, node.stat.version, state.version) == ("/a", b"cc", 1, 1)
+        assert (passed, node.data, node.stat.version, state.version) == ([True], b"cc", 1, 1)
         assert (missing, no_state, no_names) == (None, None, None)
         assert sorted(names) == ["b", "c"]
 

@@ -27,7 +27,6 @@ from kazoo.protocol.serialization import (
     GetChildren,
     GetData,
     SetData,
-    Sync,
     Transaction,
 )
 from kazoo.protocol.states import Callback, EventType, KeeperState, WatchedEvent, ZnodeStat
@@ -116,8 +115,6 @@ class ModelServer:
                 if path not in self.nodes:
                     raise NoNodeError
                 return self._names(path)
-            case Sync(path=path):
-                return path
             case Create():
                 self.zxid += 1
                 self._apply(request, client.session, {})
