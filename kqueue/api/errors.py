@@ -8,6 +8,7 @@ from kqueue.replication.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
     NoReassignmentInProgress,
+    NotEnoughReplicasAfterAppend,
     PreferredLeaderNotAvailable,
 )
 from kqueue.wire.error_codes import ErrorCode
@@ -60,6 +61,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     errors.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     errors.OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     errors.UnsupportedForMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

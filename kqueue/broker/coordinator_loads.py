@@ -27,6 +27,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.broker.append_queue import AppendScheduler
+from kqueue.broker.internal_topic_log import is_committed
 from kqueue.broker.partition import Partition, PartitionState
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.log.recovery.read_verification import DamagedBatch
@@ -199,21 +200,21 @@ class CoordinatorLoads:
         try:
             if load.end_offset is None and partition.topic in self._sources:
                 load.end_offset = partition.log_end_offset
-            is_committed = load.end_offset is None or partition.is_committed(load.end_offset)
+            is_ready = load.end_offset is None or is_committed(partition, load.end_offset)
         except LogRecovering:
             return
         except KqueueError as error:
             self._end(load, error)
             return
         load.is_running = True
-        if is_committed:
+        if is_ready:
             self._start(load)
             return
 
         def may_start(expired: bool) -> bool | None:
             try:
                 assert load.end_offset is not None
-                return partition.is_committed(load.end_offset) or None
+                return is_committed(partition, load.end_offset) or None
             except KqueueError:  # the load finds it, too
                 return True
 

@@ -2,6 +2,10 @@
 
 The topic is created when a coordinator first needs it, a partition's folder at its first append.
 Crash: an append whose `done(None)` was called is below the high watermark (see `partition`).
+
+Where others have replicas, an append waits for all that are in sync, as with acks=all. One that is
+in the log fails only when the leadership is lost, not when the in-sync set gets too small: it would
+count once the set has grown, and memory would differ from the log.
 """
 
 from __future__ import annotations
@@ -18,10 +22,19 @@ from kqueue.broker.topics import Topic, Topics
 from kqueue.log.recovery.read_verification import DamagedBatch
 from kqueue.records.batch import BatchHeader, Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
+from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 
 logger = logging.getLogger("kqueue.broker")
 Done = Callable[[KqueueError | None], None]
 CoordinatorRecord = tuple[bytes, bytes | None]
+
+
+def is_committed(partition: Partition, offset: int) -> bool:
+    """Return whether the high watermark covers `offset`. Raises: StorageFailed, NotLeader."""
+    try:
+        return partition.is_committed(offset)
+    except NotEnoughReplicasAfterAppend:
+        return False
 
 
 class InternalTopicLog:
@@ -141,7 +154,7 @@ class InternalTopicLog:
 
         def committed() -> bool:
             try:
-                return partition.is_committed(end)
+                return is_committed(partition, end)
             except KqueueError as error:
                 failure.append(error)
                 return True

@@ -19,3 +19,7 @@ class PreferredLeaderNotAvailable(RequestRefused):
 
 class EligibleLeadersNotAvailable(RequestRefused):
     """No replica can become leader."""
+
+
+class NotEnoughReplicasAfterAppend(RequestRefused):
+    """The records were appended, but too few replicas are in sync to commit them."""

@@ -7,6 +7,7 @@ import pytest
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CorruptData,
+    KqueueError,
     MalformedMessage,
     NotCoordinator,
     TooManyOpenFiles,
@@ -19,6 +20,7 @@ from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
+from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_broker import kill
@@ -317,3 +319,26 @@ def test_a_broker_of_a_cluster_coordinates_what_it_leads() -> None:
         broker.groups.offsets(elsewhere)
     sim.settle()
     assert len(broker.groups.groups()) == len(GROUPS)
+
+
+def test_a_load_waits_while_too_few_replicas_are_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim, partition, coordinator, loads = followed((b"k", b"v"))
+    outcome: list[KqueueError | bool] = [NotEnoughReplicasAfterAppend("only 1 is in sync")]
+
+    def answer(self: Partition, offset: int) -> bool:
+        if isinstance(outcome[0], KqueueError):
+            raise outcome[0]
+        return outcome[0]
+
+    monkeypatch.setattr(Partition, "is_committed", answer)
+    partition.apply(registration(1, SELF))
+    for waiting in (outcome[0], False):
+        outcome[0] = waiting
+        sim.broker.purgatory.wake(partition)
+        sim.settle()
+        assert coordinator.events == ["require", "begin"]
+    outcome[0] = True
+    sim.broker.purgatory.wake(partition)
+    sim.settle()
+    assert coordinator.events[-1] == "loaded"
+    assert loads.is_done

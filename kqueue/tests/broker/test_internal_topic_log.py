@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import KqueueError, RecordTooLarge
+from kqueue.base.errors import KqueueError, NotLeader, RecordTooLarge
 from kqueue.broker.internal_topic_log import InternalTopicLog
+from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.testing.simulation import Simulation
 
 
@@ -28,3 +30,31 @@ def test_a_batch_is_no_larger_than_the_topic_allows() -> None:
     sim.settle()
     assert isinstance(news[0], RecordTooLarge)
     assert "max.message.bytes of __transaction_state is 10000" in str(news[0])
+
+
+@pytest.mark.parametrize("becomes", ["committed", "lost"])
+def test_an_append_outlives_an_in_sync_set_that_is_too_small(becomes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the log: taken back in memory, it could still be committed."""
+    sim = Simulation({"offsets.topic.num.partitions": 1})
+    broker = sim.broker
+    log = InternalTopicLog(OFFSETS_TOPIC, 1, broker.topics, broker.purgatory, broker.clock)
+    sim.result(broker.topics.create_on_demand(OFFSETS_TOPIC))
+    partition = broker.topics.partition(OFFSETS_TOPIC, 0)
+    outcome: list[KqueueError | bool] = [NotEnoughReplicasAfterAppend("only 1 is in sync")]
+
+    def answer(self: Partition, offset: int) -> bool:
+        if isinstance(outcome[0], KqueueError):
+            raise outcome[0]
+        return outcome[0]
+
+    monkeypatch.setattr(Partition, "is_committed", answer)
+    done = list[KqueueError | None]()
+    log.append(0, [(b"k", b"v")], done.append)
+    for _ in range(3):
+        broker.purgatory.wake(partition)
+        sim.settle()
+    assert not done
+    outcome[0] = True if becomes == "committed" else NotLeader("moved")
+    broker.purgatory.wake(partition)
+    sim.settle()
+    assert [type(error) for error in done] == [type(None) if becomes == "committed" else NotLeader]
