@@ -10,7 +10,7 @@ from compat_tests.zookeeper.server import Server
 from kqueue.base.errors import Conflict
 from kqueue.metadata.zookeeper import ZookeeperStore
 
-COMMITS = 300
+COMMITS = 100
 FATES = ("before", "half", "after", None, None)
 
 
