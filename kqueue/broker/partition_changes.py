@@ -141,7 +141,9 @@ class PartitionChanges:
         for index, wanted in request.changes:
             try:
                 if not 0 <= index < len(after):
-                    raise UnknownTopicOrPartition(f"there is no partition {topic.name}-{index}")
+                    raise UnknownTopicOrPartition(
+                        f"topic {topic.name} has partitions 0 to {len(after) - 1}, not {index}"
+                    )
                 after[index] = request.edit(topic, after[index], wanted, seen)
                 outcomes.append(None)
             except KqueueError as error:
