@@ -44,6 +44,7 @@ from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.replica_events import ReplicaEvents
+from kqueue.broker.replicas import Replicas
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_persister import SharePersister
 from kqueue.broker.share_topic import ShareTopicLog
@@ -87,6 +88,8 @@ class Broker:
     """
 
     member: Membership | None = None
+    endpoints: Endpoints
+    wake: Wake
 
     def __init__(
         self,
@@ -116,11 +119,10 @@ class Broker:
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
-        self.endpoints: Endpoints = _no_endpoints
+        self.endpoints, self.wake = _no_endpoints, _no_wake
         self.listeners: Mapping[str, Endpoint] = {}
         self.cluster: Cluster = self._open_cluster()
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
-        self.wake: Wake = _no_wake
         self.metadata = self._open_metadata(store)
         self.features = Features(self.metadata)
         self._stopping = False
@@ -155,6 +157,7 @@ class Broker:
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
         )
         self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
+        self.replicas = Replicas(self.topics, logs, self.recovery, self.moves, self.cleanup, self._slices)
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
         self._share_log, self.share = self._new_share_groups()
         self.groups.share.states = self.share
@@ -314,6 +317,7 @@ class Broker:
 
     def _load_cluster(self) -> None:
         if isinstance(self.cluster, ClusterBrokers):
+            self.logs.checkpoints.are_sole_replicas = False
             self.cluster.apply(self.metadata.with_prefix(BROKERS_PREFIX))
             self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)
             record_forms.to_registrations(self.metadata, self.logs, self.node_id)
@@ -347,6 +351,8 @@ class Broker:
 
     def _log_settled(self, partition: Partition) -> None:
         self.purgatory.wake(partition)
+        if partition.is_leader and not self.cluster.is_alone:
+            self.replicas.open_soon(partition)
         self._loads.log_settled(partition)
         self._note_ready()
 

@@ -161,6 +161,8 @@ class CleanupScheduler:
             if log.state is LogState.OFFLINE:
                 return
             self.drop_below_start(partition, topic)
+            if not partition.is_leader:
+                return  # a follower's log starts where its leader's does
             for policy, drop in self._plans(partition, topic, Drop):
                 if drop.before_delete is None:
                     self._drop(partition, topic, drop)

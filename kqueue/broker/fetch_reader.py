@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from kqueue.base.errors import KqueueError, OffsetOutOfRange, TooManyOpenFiles, UnknownTopicId, UnknownTopicOrPartition
 from kqueue.broker.fetch_sessions import Key, PartitionFetch
-from kqueue.broker.partition import Partition, PartitionRead
+from kqueue.broker.partition import Partition
+from kqueue.broker.partition_host import PartitionRead
 from kqueue.broker.topics import Topics
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import ReadResult

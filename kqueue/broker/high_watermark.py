@@ -4,6 +4,9 @@ In group mode a producer with acks=0 or 1 gets its response before the flush, an
 watermark covers its records. A request that reports what consumers can read (ListOffsets, end
 offsets of an embedded broker) first waits for the flush of what the log holds. Every append starts
 a flush, so this starts none. In kafka mode and in memory the high watermark is the log end.
+
+In a cluster the high watermark of a new leader may lag behind what its predecessor has reported, so
+it first has to reach the log end of the election (rule 23).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterable
 
 from kqueue.base.errors import KqueueError, OffsetNotAvailable
 from kqueue.broker.partition import Partition
+from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 
 
 class UncommittedEnds:
@@ -31,9 +35,12 @@ class UncommittedEnds:
         be opened.
         """
         try:
-            if partition not in self._ends and not partition.is_committed(end := partition.log_end_offset):
+            if partition not in self._ends and not partition.is_committed(end := partition.visible_end):
                 self._ends[partition] = end
                 self._uncommitted.append(partition)
+        except NotEnoughReplicasAfterAppend:
+            self._ends[partition] = partition.visible_end
+            self._uncommitted.append(partition)
         except KqueueError:
             pass
 
@@ -55,10 +62,14 @@ class UncommittedEnds:
     def check(self, partition: Partition) -> None:
         """Raises OffsetNotAvailable: the partition's end is not committed yet."""
         if partition in self._ends and not self._is_settled(partition):
-            raise OffsetNotAvailable(f"{partition!r}: records up to offset {self._ends[partition]} are not flushed yet")
+            raise OffsetNotAvailable(
+                f"{partition!r}: records up to offset {self._ends[partition]} are not committed yet"
+            )
 
     def _is_settled(self, partition: Partition) -> bool:
         try:
             return partition.is_committed(self._ends[partition])
+        except NotEnoughReplicasAfterAppend:
+            return False  # until enough are in sync again
         except KqueueError:
             return True

@@ -11,22 +11,20 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kqueue.base.errors import (
-    FencedLeaderEpoch,
     KqueueError,
-    NotLeader,
     OffsetOutOfRange,
     StorageFailed,
-    StorageUnavailable,
-    UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timer
 from kqueue.broker.append_queue import AppendQueue
+from kqueue.broker.partition_host import PartitionRead
+from kqueue.broker.partition_replica import PartitionReplica
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
@@ -34,11 +32,9 @@ from kqueue.log.log_state import LogState
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
-from kqueue.replication.registrations import NO_LEADER
 
 if TYPE_CHECKING:
     from kqueue.broker.partition_host import BacklogGate, PartitionHost
-    from kqueue.replication.registrations import PartitionRegistration
 
 FLUSH_NEVER_MS = 2**63 - 1
 FLUSH_AGAIN_MS = 100
@@ -59,118 +55,25 @@ class PartitionState(enum.Enum):
     OFFLINE = "offline"
 
 
-class PartitionRead(NamedTuple):
-    """Result of a read: current watermarks, and whole batches below the bound of the isolation
-    level.
-    """
-
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    fetched: ReadResult
-
-
-class Partition:
+class Partition(PartitionReplica):
     """One partition.
 
     It is itself a key of the purgatory, woken when the high watermark moves, the log fails, or the
     partition is deleted.
     """
 
-    __slots__ = (
-        "_after_flush", "_flush_due", "_flush_timer", "_high_watermark", "_host", "_log", "_registration", "_topic",
-        "appends", "backlog", "deleted", "index", "moving",
-    )  # fmt: skip
+    __slots__ = ("_after_flush", "_flush_due", "_flush_timer", "appends", "deleted")
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
-        self._topic = topic
-        self.index = index
+        super().__init__(topic, index, host)
         self.deleted = False
-        self._host = host
-        self._registration: PartitionRegistration | None = None  # of a single broker: the sole one
-        self._log: Log | None = None
-        self._high_watermark = 0
         self._flush_due = False
         self._flush_timer: Timer | None = None
         self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
-        self.moving: StorageUnavailable | None = None  # why nothing is appended while the log is replaced
-        self.backlog: BacklogGate | None = None  # of a topic with a bound
         self.appends: AppendQueue | None = None  # deferred appends; later ones queue behind them
 
     def __repr__(self) -> str:
         return f"Partition({self._topic}-{self.index})"
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self._topic
-
-    @property
-    def registration(self) -> PartitionRegistration:
-        """Replicas, leader and epochs, as this broker knows them."""
-        return self._host.sole_registration if self._registration is None else self._registration
-
-    @property
-    def leader(self) -> int:
-        """Node id of the leader; `NO_LEADER`: none."""
-        return self._host.node_id if self._registration is None else self._registration.leader
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this broker leads the partition."""
-        return self._registration is None or self._registration.leader == self._host.node_id
-
-    def check_leader(self) -> None:
-        """Raises NotLeader: this broker does not lead the partition."""
-        if not self.is_leader:
-            leads = f"broker {self.leader} leads" if self.leader != NO_LEADER else "no broker leads"
-            raise NotLeader(f"{leads} {self._topic}-{self.index}")
-
-    @property
-    def leader_epoch(self) -> int:
-        """Current leader epoch."""
-        return self._host.leader_epoch if self._registration is None else self._registration.leader_epoch
-
-    @property
-    def replicas(self) -> tuple[int, ...]:
-        """Node ids of the replicas; the first is the preferred leader."""
-        return self.registration.replicas
-
-    @property
-    def isr(self) -> tuple[int, ...]:
-        """Node ids of the in-sync replicas."""
-        return self.registration.isr
-
-    @property
-    def has_replica(self) -> bool:
-        """Whether this broker has a replica of the partition."""
-        return self._registration is None or self._host.node_id in self._registration.replicas
-
-    def apply(self, registration: PartitionRegistration) -> None:
-        """Take over a registration of the metadata store, and tell `replica_events` what changed.
-
-        One that is not newer has no effect (rule 8).
-        """
-        old = self._registration
-        if old is not None and registration.partition_epoch <= old.partition_epoch:
-            return
-        self._registration = registration
-        node_id, events = self._host.node_id, self._host.replica_events
-        if node_id not in registration.replicas:
-            if old is not None and node_id in old.replicas:
-                self._emit_removed()
-        elif old is None or (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch):
-            for event in events:
-                event.became_leader(self) if registration.leader == node_id else event.became_follower(self)
-
-    def note_removed(self) -> None:
-        """Tell `replica_events` that the topic is deleted; of a single broker nothing."""
-        if self._registration is not None and self.has_replica:
-            self._emit_removed()
-
-    def _emit_removed(self) -> None:
-        for event in self._host.replica_events:
-            event.removed(self)
 
     @property
     def is_offline(self) -> bool:
@@ -195,15 +98,18 @@ class Partition:
         """The log, opened on first use.
 
         Raises: StorageFailed. LogRecovering: a crash came before, and it is not recovered yet.
-            UnknownTopicOrPartition: deleted.
+            UnknownTopicOrPartition: deleted. NotLeader: this broker has no replica.
         """
         if self._log is None:
             if self.deleted:
                 raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
+            self._check_replica()
             log = self._host.open_log(self._topic, self.index)
             self._attach(log)
-            # the only replica: all that recovery kept is flushed and committed
-            self._high_watermark = log.end_offset
+            if self._role is None:  # the only replica: all that recovery kept is flushed and committed
+                self._high_watermark = log.end_offset
+            else:
+                self._opened(log)
             if self.backlog is not None:
                 self.backlog.opened(log)
             return log
@@ -219,7 +125,7 @@ class Partition:
     def use_log(self, log: Log) -> None:
         """Use `log`, which holds the same records and is flushed, instead of the present one."""
         self._attach(log)
-        self._advance(log.end_offset)
+        self._own_end_moved(log)
         self._call_after_flush()
 
     @property
@@ -252,16 +158,6 @@ class Partition:
         """Offset after the last appended record. Raises StorageFailed."""
         return self.log.end_offset
 
-    def check_leader_epoch(self, epoch: int) -> None:
-        """Check the client's leader epoch; -1: none.
-
-        Raises: FencedLeaderEpoch, UnknownLeaderEpoch: older or newer than ours. Source: KIP-320.
-        """
-        if epoch == -1 or epoch == self.leader_epoch:
-            return
-        message = f"{self._topic}-{self.index} is led in epoch {self.leader_epoch}, the request names {epoch}"
-        raise FencedLeaderEpoch(message) if epoch < self.leader_epoch else UnknownLeaderEpoch(message)
-
     def epoch_end(self, epoch: int) -> EpochEndOffset:
         """Return where `epoch` ends, as `LeaderEpochCache.end_offset_for`.
 
@@ -284,20 +180,23 @@ class Partition:
         Args: admitted: another batch of the request was appended, so the backlog is not checked.
         Durability: in the page cache on return; on disk once `is_committed` (group mode).
         Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
+            NotLeader.
         """
+        role = self._role
+        epoch = self._host.leader_epoch if role is None else role.leading_epoch()
         log, backlog = self.log, self.backlog
         if self.moving is not None:
             raise self.moving
         if backlog is not None and backlog.is_exceeded and client and not admitted:
             self._check_backlog(backlog, log, header)
-        registration = self._registration
-        epoch = self._host.leader_epoch if registration is None else registration.leader_epoch
         appended = log.append(batch, header, leader_epoch=epoch, client=client)
         if appended.duplicate:
             return appended
         if backlog is not None:
             backlog.appended(appended.next_offset, len(batch))
-        if self._host.flush_before_visible:
+        if role is not None:
+            self._appended_in_cluster(log, role)
+        elif self._host.flush_before_visible:
             self._flush_soon()
         else:
             self._advance(log.end_offset)
@@ -339,14 +238,20 @@ class Partition:
         self.appends = None
 
     def is_committed(self, offset: int) -> bool:
-        """Return whether the high watermark covers `offset`. Raises StorageFailed: the log is
-        offline.
+        """Return whether the high watermark covers `offset`, which was appended here.
+
+        Raises: StorageFailed: the log is offline. NotLeader: another broker has become the leader
+            (rule 10). NotEnoughReplicasAfterAppend: rule 13.
         """
-        log = self.log
+        log, role = self.log, self._role
+        if role is not None:
+            role.check_leader()
         if self._high_watermark >= offset:
             return True
         if log.offline is not None:
             raise log.offline
+        if role is not None:
+            role.check_waiting()
         return False
 
     def read(
@@ -420,6 +325,7 @@ class Partition:
 
     def configure(self, config: LogConfig) -> None:
         """Put settings in force for the log if it is open; one opened later has them anyway."""
+        self._read_min_isr()
         log = self._log
         if log is None:
             return
@@ -435,14 +341,28 @@ class Partition:
         to delete.
         """
         self.deleted = True
+        return self.detach_log()
+
+    def detach_log(self) -> Log | None:
+        """Use the log no more, because its owner deletes it; wake all delayed operations.
+
+        Returns: the log, if it was open.
+        """
         log, self._log = self._log, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
+            self._flush_timer = None
         calls, self._after_flush = self._after_flush, ()
         for _, call in calls:
             call()
         self._host.purgatory.wake(self)
         return log
+
+    def _flush_appended(self, log: Log) -> None:
+        if self._host.flush_before_visible:
+            self._flush_soon()
+        elif self._host.flush_by_policy:
+            self._flush_by_policy(log)
 
     def _flush_soon(self) -> None:
         # at the end of the turn: one fsync for all requests of the turn
@@ -476,7 +396,7 @@ class Partition:
         if log.offline is not None:
             self._host.purgatory.wake(self)
         if self._host.flush_before_visible:
-            self._advance(log.flushed_offset)  # first: calls after the flush may move the log start up to it
+            self._own_end_moved(log)  # first: calls after the flush may move the log start up to it
             if log.needs_flush:
                 self._flush_soon()
         elif log.has_unflushed_segments:  # rolled during that flush
@@ -486,10 +406,3 @@ class Partition:
                 log.roll_if_ready()
         if self._after_flush:
             self._call_after_flush()
-
-    def _advance(self, offset: int) -> None:
-        if offset > self._high_watermark:
-            self._high_watermark = offset
-            if self._log is not None and self._log.producers.has_ended:
-                self._log.producers.forget_ended(offset)
-            self._host.purgatory.wake(self)

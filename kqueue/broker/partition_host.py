@@ -1,8 +1,10 @@
-"""What a partition needs of what surrounds it: its broker, and the gate of its topic's backlog."""
+"""What a partition needs of what surrounds it, its broker and the gate of its topic's backlog, and
+what its reads return.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from kqueue.base.clock import Clock
@@ -13,7 +15,30 @@ if TYPE_CHECKING:
     from kqueue.broker.purgatory import Purgatory
     from kqueue.broker.replica_events import ReplicaEvents
     from kqueue.log.log import Log
+    from kqueue.log.results import ReadResult
     from kqueue.replication.registrations import PartitionRegistration
+
+
+class ReplicaHost(Protocol):
+    """What a replica of a cluster's partition needs of its broker."""
+
+    def min_isr(self, topic: str) -> int:
+        """Return `min.insync.replicas` of a topic."""
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """Return the high watermark that was checkpointed last; 0: none."""
+
+    def open_soon(self, partition: Any) -> None:
+        """Open the log of a partition in a later turn, because this broker leads it now."""
+
+    def log_was_cut(self, partition: Any) -> None:
+        """Forget what is under way with the records of a follower's log."""
+
+    def drop_below_start(self, partition: Any) -> None:
+        """Drop the segments of a follower that are wholly below the log start."""
+
+    def drop(self, partition: Any) -> None:
+        """Delete the log of a partition of which this broker has no replica any more."""
 
 
 class PartitionHost(Protocol):
@@ -31,6 +56,10 @@ class PartitionHost(Protocol):
     flush_before_visible: bool  # group mode
     flush_by_policy: bool  # kafka mode; memory has neither
     verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
+
+    @property
+    def replicas(self) -> ReplicaHost:
+        """The upkeep of replicas; of a cluster only."""
 
     @property
     def sole_registration(self) -> PartitionRegistration:
@@ -64,3 +93,14 @@ class BacklogGate(Protocol):
 
     def start_moved(self) -> None:
         """The log start was raised."""
+
+
+class PartitionRead(NamedTuple):
+    """Result of a read: current watermarks, and whole batches below the bound of the isolation
+    level.
+    """
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    fetched: ReadResult

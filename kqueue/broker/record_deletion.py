@@ -49,7 +49,7 @@ class RecordDeletion:
         Durability: on disk when the promise is done; readers see it then. A crash before leaves
             the old or the new start.
         Raises: UnknownTopicOrPartition. InvalidTopic: internal. PolicyViolation: only compacted.
-            OffsetOutOfRange: negative, or above the log end. StorageFailed.
+            OffsetOutOfRange: negative, or above the log end. StorageFailed. NotLeader.
         Source: Kafka's Partition.deleteRecordsOnLeader.
         """
         partition = topic.partition(index)
@@ -59,6 +59,7 @@ class RecordDeletion:
             raise PolicyViolation(
                 f"topic {topic.name} keeps the last record of each key (cleanup.policy=compact): none can be deleted"
             )
+        partition.check_leader()
         log = partition.log
         # unflushed records count: the log start moves after their flush
         end = log.readable_end

@@ -27,11 +27,15 @@ class LogCheckpoints:
 
     A partition without a folder is ignored by all methods; `done(None)` is called where there is
     one.
+
+    Attributes: are_sole_replicas: no other broker has replicas, so that all that a recovery keeps
+        is committed.
     """
 
     def __init__(self, folders: DataFolders, logs: Mapping[TopicPartition, Log]) -> None:
         self._folders = folders
         self._logs = logs
+        self.are_sole_replicas = True
 
     def write_all(self) -> SlicedWork[None]:
         """Write recovery points and log starts of all open logs, in jobs; one step per log."""
@@ -84,6 +88,19 @@ class LogCheckpoints:
 
         # the next start does not accept a log start above the recovery point
         folder.save(RECOVERY_POINTS, _logged(folder, RECOVERY_POINTS, write_starts))
+
+    def note_recovered(self, folder: DataFolder, key: TopicPartition, start_offset: int, end_offset: int) -> None:
+        """Set what the next checkpoints say of a log that was recovered, and is not open yet."""
+        folder.recovery_points[key] = end_offset
+        if self.are_sole_replicas:
+            folder.high_watermarks[key] = end_offset
+        if key in folder.log_starts:
+            folder.log_starts[key] = start_offset
+
+    def high_watermark(self, key: TopicPartition) -> int:
+        """Return the checkpointed high watermark of a partition; 0: none."""
+        folder = self._folders.of(key)
+        return folder.high_watermarks.get(key, 0) if folder is not None else 0
 
     def cleaner_offset(self, key: TopicPartition) -> int | None:
         """Return the first offset not compacted yet, as checkpointed; None: never compacted."""

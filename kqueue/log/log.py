@@ -201,13 +201,14 @@ class Log(FailableLog):
                 active = self.segments.active
             else:
                 self.roll_due = True
+        offset = last_offset - header.last_offset_delta  # of a follower maybe above the log end
         if leader_epoch != self.epochs.latest:
-            self.epochs.assign(leader_epoch, self.end_offset)
+            self.epochs.assign(leader_epoch, offset)
         if marker is not None and marker.kind == ABORT:
             active.txnindex.prepare()
         active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if header.producer_id >= 0:
-            aborted = self.producers.apply(header, marker, self.end_offset, self._clock.wall_ms())
+            aborted = self.producers.apply(header, marker, offset, self._clock.wall_ms())
             if aborted is not None:
                 self.segments.index_aborted_txn(aborted)
         self.end_offset = last_offset + 1

@@ -317,7 +317,9 @@ class LogMover:
         target, log, key = move.target, replica.log, move.key
         start = log.pending_start_offset
         copied = max(min(replica.copied_offset, log.flushed_offset), start)
-        target.recovery_points[key] = target.high_watermarks[key] = copied
+        target.recovery_points[key] = copied
+        source = self._folders.of(key)
+        target.high_watermarks[key] = min(source.high_watermarks.get(key, copied) if source else copied, copied)
         if start > 0:
             target.log_starts[key] = start
         else:

@@ -191,6 +191,21 @@ class LogSegments:
         end_offset = self.active.truncate_to(offset, index_bytes_max=index_bytes_max)
         return offset if end_offset is None else end_offset
 
+    def begin_at(self, offset: int, now_ms: int) -> None:
+        """Add an empty segment at `offset`, which becomes the active one. Raises StorageFailed."""
+        self._reader.clear_hints()
+        self.active = Segment.make(self._storage, self._folder, offset, now_ms)
+        self._list.append(self.active)
+
+    def remove_first(self) -> None:
+        """Delete all segments but the active one, and all producer snapshots. Blocks.
+
+        Raises: StorageFailed.
+        """
+        while len(self._list) > 1:
+            self._list.pop(0).remove()
+        self.snapshots.remove_above(-1)
+
     def _find(self, sealed: list[Segment]) -> int | None:
         """Return the index of the first of these neighbours; None: not in the list, or one is
         active.

@@ -307,9 +307,7 @@ class LogManager:
         assert folder is not None, f"{key} is there until it is recovered"
         self._unrecovered.discard(key)
         self._recovered[key] = log
-        folder.recovery_points[key] = folder.high_watermarks[key] = log.end_offset
-        if key in folder.log_starts:
-            folder.log_starts[key] = log.start_offset
+        self.checkpoints.note_recovered(folder, key, log.start_offset, log.end_offset)
 
     def delete(self, topic: str, partition: int) -> bool:
         """Remove the partition; jobs then close its log and delete its folder. False: it has no

@@ -340,6 +340,8 @@ class DelayedProduce:
             transaction = self.transaction
             if transaction is not None:
                 transaction.raise_error(partition)
+            if self.waits:
+                partition.check_in_sync()
         except KqueueError as error:
             return partition_error(data.index, error)
         try:

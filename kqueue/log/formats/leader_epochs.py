@@ -84,6 +84,11 @@ class LeaderEpochCache:
             self._starts[0] = start_offset
             self.changed = True
 
+    def clear(self) -> None:
+        """Remove all epochs."""
+        while self._epochs:
+            self._pop()
+
     def _pop(self) -> None:
         self._epochs.pop()
         self.latest = self._epochs[-1] if self._epochs else UNKNOWN

@@ -56,12 +56,17 @@ class Members:
         record = BrokerRegistration(node, epoch, f"life {epoch} of {node}", {}, fenced=fenced, rack=rack)
         self.store.commit({}, {f"{BROKERS_PREFIX}{node}": record.to_bytes()}, [])
 
-    def start(self, node: int, **settings: object) -> Simulation:
-        """Start a broker on its storage; one that runs is forgotten as in a crash."""
+    def start(self, node: int, *, recovers: bool = True, **settings: object) -> Simulation:
+        """Start a broker that has stopped, or was killed, on its storage."""
         storage = self._storages.setdefault(node, MemoryStorage(self.clock))
         own: dict[str, object] = {"node.id": node, "kqueue.cluster.store": "sqlite:shared", **self.settings, **settings}
-        self.sims[node] = Simulation(own, storage=storage, store=self.store, clock=self.clock)
+        self.sims[node] = Simulation(own, storage=storage, store=self.store, clock=self.clock, recovers=recovers)
         return self.sims[node]
+
+    def kill(self, node: int) -> None:
+        """End a broker without a stop; its disk keeps all that was written."""
+        for folder in self.sims.pop(node).logs._folders:
+            folder._lock.release()
 
     def settle(self) -> None:
         """Run all brokers until nothing is left to do."""

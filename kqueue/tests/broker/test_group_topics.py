@@ -41,7 +41,7 @@ def test_partitions_of_a_cluster_have_the_racks_of_their_replicas() -> None:
     members.result(members[1].broker.topics.create(NewTopic("t", assignments={0: [2, 1], 1: [1, 3], 2: [4, 2]})))
     assert racks() == (("a", "b"), ("a",), ("b",))
     version = topics.version
-    members.write(lambda partition: partition._replace(replicas=(4, 2)), index=0)
+    members.write(lambda partition: partition._replace(replicas=(4, 2), isr=(2,)), index=0)
     assert (racks()[0], topics.version > version) == (("b",), True)
     version = topics.version
     members.register(4, epoch=2, rack="c")

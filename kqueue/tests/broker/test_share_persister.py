@@ -16,7 +16,7 @@ from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import SimulatedClient
 
 KEY = SharePartitionKey("g", b"\x05" * 16, 0)
-SETTINGS = {"share.coordinator.state.topic.num.partitions": 1}
+SETTINGS = {"share.coordinator.state.topic.num.partitions": 1, "share.coordinator.state.topic.min.isr": 1}
 
 
 class HeldStates:

@@ -83,11 +83,15 @@ def newest_version(request: Any) -> int:
     return handler_table.lookup(api.key, api.versions[1]).versions[1]
 
 
+ONE_IN_SYNC = {"transaction.state.log.min.isr": 1, "share.coordinator.state.topic.min.isr": 1}
+"""Nobody follows the leaders here, so each is its own in-sync set."""
+
+
 class Member(SimulatedClient):
     """A broker of the cluster, and its client."""
 
     def __init__(self, node_id: int, members: Mapping[int, Member], settings: Mapping[str, object]) -> None:
-        super().__init__({"node.id": node_id, **settings})
+        super().__init__({"node.id": node_id, **ONE_IN_SYNC, **settings})
         self.node_id = node_id
         self.peers = SimulatedPeers(members)
         self.cluster = ClusterBrokers(node_id)

@@ -1,0 +1,79 @@
+"""What the broker does for the replicas of a cluster's partitions: see `PartitionReplica`."""
+
+from __future__ import annotations
+
+import contextlib
+
+from kqueue.base.errors import KqueueError
+from kqueue.base.slice_queue import SliceQueue
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.cleanup_scheduler import CleanupScheduler
+from kqueue.broker.log_dir_moves import LogDirMoves
+from kqueue.broker.log_recovery import LogRecovery
+from kqueue.broker.partition import Partition
+from kqueue.broker.topics import Topics
+from kqueue.log.manager import LogManager
+
+
+class Replicas:
+    """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        logs: LogManager,
+        recovery: LogRecovery,
+        moves: LogDirMoves,
+        cleanup: CleanupScheduler,
+        slices: SliceQueue,
+    ) -> None:
+        self._topics = topics
+        self._logs = logs
+        self._recovery = recovery
+        self._moves = moves
+        self._cleanup = cleanup
+        self._slices = slices
+
+    def min_isr(self, topic: str) -> int:
+        """Return `min.insync.replicas` of a topic."""
+        return int(self._topics.get(topic).config["min.insync.replicas"])
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """Return the high watermark that was checkpointed last; 0: none."""
+        return self._logs.checkpoints.high_watermark((topic, index))
+
+    def open_soon(self, partition: Partition) -> None:
+        """Open the log of a partition in a later turn, because this broker leads it now."""
+        self._slices.add(_open_leader(partition))
+
+    def log_was_cut(self, partition: Partition) -> None:
+        """Forget what is under way with the records of a follower's log."""
+        self._moves.forget(partition)
+
+    def drop_below_start(self, partition: Partition) -> None:
+        """Drop the segments of a follower that are wholly below the log start."""
+        topic = self._topics.find(partition.topic)
+        if topic is not None:
+            self._cleanup.drop_below_start(partition, topic)
+
+    def drop(self, partition: Partition) -> None:
+        """Delete the log of a partition of which this broker has no replica any more.
+
+        Durability: as `LogManager.delete`; the next start deletes what remains.
+        """
+        key = (partition.topic, partition.index)
+        self._recovery.drop([] if self._recovery.is_done else [key], lambda: self._drop(partition))
+
+    def _drop(self, partition: Partition) -> None:
+        if not partition.deleted and not partition.has_replica:
+            self._moves.forget(partition)
+            partition.detach_log()
+            self._logs.delete(partition.topic, partition.index)
+            self._cleanup.forget(partition)
+
+
+def _open_leader(partition: Partition) -> SlicedWork[None]:
+    with contextlib.suppress(KqueueError):  # its requests say why, or a recovery ends first
+        if partition.is_leader and not partition.deleted:
+            partition.log  # noqa: B018  opening it begins to lead
+    yield None
