@@ -14,8 +14,7 @@ In a single broker every partition is ACTIVE from the start, except while it is 
 from __future__ import annotations
 
 import enum
-import itertools
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -82,6 +81,21 @@ class CoordinatorState(enum.Enum):
     """This broker leads it, and can't read it."""
 
 
+class _Write:
+    """A write under way: `done`, until it was called."""
+
+    __slots__ = ("_done", "_writes")
+
+    def __init__(self, done: Done, writes: dict[_Write, None]) -> None:
+        self._done = done
+        self._writes = writes
+
+    def __call__(self, error: KqueueError | None) -> None:
+        if self in self._writes:
+            del self._writes[self]
+            self._done(error)
+
+
 class CoordinatorPartitions:
     """The states of the partitions of a coordinator's log, and the writes under way to each.
 
@@ -96,8 +110,7 @@ class CoordinatorPartitions:
         self._states: dict[int, CoordinatorState] = {}  # those that are not in the initial state
         self._reasons: dict[int, str] = {}  # of unreadable partitions
         self._versions: dict[int, int] = {}
-        self._writes: dict[int, dict[int, Done]] = {}  # those under way, by partition and number
-        self._numbers = itertools.count()
+        self._writes: dict[int, dict[_Write, None]] = {}  # those under way, by partition, the oldest first
 
     def of(self, id: str) -> int:
         """Return the partition that keeps this id."""
@@ -150,9 +163,8 @@ class CoordinatorPartitions:
         any more.
         """
         self._set(partition, CoordinatorState.NOT_HERE)
-        writes = self._writes.pop(partition, {})
-        for number in list(writes):
-            writes.pop(number)(NotCoordinator(f"this broker stopped to be the coordinator of partition {partition}"))
+        for write in list(self._writes.pop(partition, ())):
+            write(NotCoordinator(f"this broker stopped to be the coordinator of partition {partition}"))
 
     def _set(self, partition: int, state: CoordinatorState) -> None:
         self._versions[partition] = self.version(partition) + 1
@@ -190,25 +202,23 @@ class CoordinatorPartitions:
 
     # --- writes
 
-    def write(self, partition: int, append: Callable[[Done], None], done: Done) -> None:
-        """Call `append(settle)`, which appends records and calls `settle` once with their outcome.
+    def begin_write(self, partition: int, done: Done) -> Done | None:
+        """Return what an append to this partition calls once, with its outcome; None: the partition
+        is not active, and `done` was called with the reason.
 
-        `done` is called once: with that outcome, or earlier if the partition is left, or at once if
-        it is not active.
+        `done` is called once: with that outcome, or earlier if the partition is left.
         """
-        refusal = self.refusal(partition)
-        if refusal is not None:
-            done(refusal)
-            return
-        writes = self._writes.setdefault(partition, {})
-        number = next(self._numbers)
-        writes[number] = done
-
-        def settle(error: KqueueError | None) -> None:
-            if writes.pop(number, None) is not None:
-                done(error)
-
-        append(settle)
+        if self._states or self._initial is not CoordinatorState.ACTIVE:
+            refusal = self.refusal(partition)
+            if refusal is not None:
+                done(refusal)
+                return None
+        writes = self._writes.get(partition)
+        if writes is None:
+            writes = self._writes[partition] = {}
+        write = _Write(done, writes)
+        writes[write] = None
+        return write
 
     @property
     def write_count(self) -> int:
@@ -216,44 +226,45 @@ class CoordinatorPartitions:
         return sum(map(len, self._writes.values()))
 
 
-class PartitionedTable(MutableMapping[K, V]):
+class PartitionedTable(dict[K, V]):
     """A coordinator's table that also knows the keys of each partition of its log.
 
+    It is changed by item, `pop` and `update` only.
     Args: partition_of: returns the partition of a key, always the same one.
     """
 
-    __slots__ = ("_items", "_keys", "_partition_of")
+    __slots__ = ("_keys", "_partition_of")
 
     def __init__(self, partition_of: Callable[[K], int]) -> None:
+        super().__init__()
         self._partition_of = partition_of
-        self._items: dict[K, V] = {}
         self._keys: dict[int, dict[K, None]] = {}
 
-    def __getitem__(self, key: K) -> V:
-        return self._items[key]
-
     def __setitem__(self, key: K, value: V) -> None:
-        if key not in self._items:
+        if key not in self:
             self._keys.setdefault(self._partition_of(key), {})[key] = None
-        self._items[key] = value
+        super().__setitem__(key, value)
 
     def __delitem__(self, key: K) -> None:
-        del self._items[key]
+        super().__delitem__(key)
         partition = self._partition_of(key)
         keys = self._keys[partition]
         del keys[key]
         if not keys:
             del self._keys[partition]
 
-    def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of `key`, or `default`."""
-        return self._items.get(key, default)
+    def pop(self, key: K, default: Any = None) -> Any:
+        """Remove a key, and return its value; `default` if there is none."""
+        if key not in self:
+            return default
+        value = self[key]
+        del self[key]
+        return value
 
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
+    def update(self, other: Mapping[K, V]) -> None:  # type: ignore[override]
+        """Set the values of `other`."""
+        for key, value in other.items():
+            self[key] = value
 
     def keys_of(self, partition: int) -> list[K]:
         """Return a copy of the keys of one partition, in the order in which they were added."""

@@ -81,22 +81,24 @@ class _Load:
 
     Attributes:
         end_offset: up to which the log must be committed before it is read; None: not known yet.
+        awaits_replicas: whether other replicas must have the log before it is read.
     """
 
-    __slots__ = ("end_offset", "is_running", "partition", "source")
+    __slots__ = ("awaits_replicas", "end_offset", "is_running", "partition", "source")
 
     def __init__(self, partition: Partition, source: _Source) -> None:
         self.partition = partition
         self.source = source
         self.end_offset: int | None = None
         self.is_running = False
+        self.awaits_replicas = False
 
 
 class CoordinatorLoads:
     """The loads of one broker; as `ReplicaEvents`, also those that changes of leaders begin.
     Thread: owner thread.
 
-    Args: on_ended: called when a partition is loaded or refused.
+    Args: on_ended: called when a partition is loaded or refused, or waits for other replicas.
     """
 
     def __init__(
@@ -120,8 +122,10 @@ class CoordinatorLoads:
 
     @property
     def is_done(self) -> bool:
-        """Whether all that was added is loaded or refused."""
-        return not self._loads
+        """Whether all that can be is loaded or refused. What other replicas must have before is not
+        waited for: their brokers may start only after this one is ready.
+        """
+        return all(load.awaits_replicas for load in self._loads.values())
 
     def add(self, coordinator: Coordinator, log: CoordinatorLog, what: str, partitions: Iterable[Partition]) -> None:
         """Load `partitions` from later turns on; those that recover wait for `log_settled`.
@@ -218,13 +222,16 @@ class CoordinatorLoads:
             except KqueueError:  # the load finds it, too
                 return True
 
+        load.awaits_replicas = True
         self._purgatory.add(DelayedOperation((partition,), None, may_start), lambda _: self._start(load))
+        self._on_ended()
 
     def _is_current(self, load: _Load) -> bool:
         return self._loads.get(load.partition) is load and not self._is_stopped
 
     def _start(self, load: _Load) -> None:
         if self._is_current(load):
+            load.awaits_replicas = False
             promise: Promise[None] = Promise()
             self._scheduler.start(self._steps(load), promise, partial(self._ended, load, promise))
 

@@ -203,7 +203,9 @@ class ShareCoordinator:
                 _replay(entry, StateEntry(offset, *record))
             self._end_first(key, entry, None if error is None else coordinator_error(error))
 
-        self.partitions.write(partition, lambda settle: self._log.append(partition, [record], settle), appended)
+        settle = self.partitions.begin_write(partition, appended)
+        if settle is not None:
+            self._log.append(partition, [record], settle)
 
     def _end_first(self, key: SharePartitionKey, entry: _Entry, error: KqueueError | None) -> None:
         queue = entry.queue

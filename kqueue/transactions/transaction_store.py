@@ -98,8 +98,7 @@ class TransactionStore:
             read. CoordinatorLoadInProgress: not yet.
         """
         self.partitions.check_readable(transactional_id)
-        found: Transaction | None = self._transactions.get(transactional_id)
-        return found
+        return self._transactions.get(transactional_id)
 
     def get(self, transactional_id: str) -> Transaction:
         """Return a transactional id. Raises: InvalidProducerIdMapping: unknown; as `find`."""
@@ -178,7 +177,9 @@ class TransactionStore:
         key = records.transaction_key(pending.transactional_id)
         value = records.transaction_value(pending, self._transaction_version())
         partition = self.partitions.of(pending.transactional_id)
-        self.partitions.write(partition, lambda settle: self._log.append(partition, [(key, value)], settle), appended)
+        settle = self.partitions.begin_write(partition, appended)
+        if settle is not None:
+            self._log.append(partition, [(key, value)], settle)
 
     def remove(self, transactions: Sequence[Transaction], partition: int, done: Done) -> None:
         """Append tombstones for ids of one partition; then forget them. They must be pending.
@@ -199,7 +200,9 @@ class TransactionStore:
                     del self._transactions[transaction.transactional_id]
             done(error)
 
-        self.partitions.write(partition, lambda settle: self._log.append(partition, tombstones, settle), appended)
+        settle = self.partitions.begin_write(partition, appended)
+        if settle is not None:
+            self._log.append(partition, tombstones, settle)
 
     def _apply(self, transaction: Transaction) -> None:
         before, pending = transaction.metadata, transaction.pending

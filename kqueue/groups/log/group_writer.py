@@ -24,13 +24,17 @@ class GroupWriter(CoordinatorPartitions):
     def append(
         self, group_id: str, batch: GroupRecords, done: Done, producer: TransactionalProducer | None = None
     ) -> None:
-        """Append records of one group; see `GroupLog.append`, `CoordinatorPartitions.write`."""
+        """Append records of one group; see `GroupLog.append`, `begin_write`."""
         partition = self.partition_of(group_id)
-        self.write(partition, lambda settle: self._log.append(partition, batch, settle, producer), done)
+        settle = self.begin_write(partition, done)
+        if settle is not None:
+            self._log.append(partition, batch, settle, producer)
 
     def append_to(self, partition: int, batch: GroupRecords, done: Done) -> None:
         """Append records of several groups that one partition keeps; see `append`."""
-        self.write(partition, lambda settle: self._log.append(partition, batch, settle), done)
+        settle = self.begin_write(partition, done)
+        if settle is not None:
+            self._log.append(partition, batch, settle)
 
     def save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
         """Append a group's generation with these assignments (member id -> assignment)."""

@@ -79,11 +79,8 @@ class WriteQueue:
     def _run(self, group_id: str, steps: deque[_Queued]) -> None:
         """Run steps until there is an append, or none is left."""
         self._waiting[group_id] = steps
-        refusal = self._writer.refusal(self._writer.of(group_id))
-        while steps and refusal is not None:
-            promise = steps.popleft().promise
-            promise.fail(refusal)
-            self._wake(promise)
+        if not self.is_served(group_id):
+            self._refuse(group_id, steps)
         while steps:
             changes = Changes()
             answers: list[tuple[Promise[Any], Any]] = []
@@ -94,6 +91,14 @@ class WriteQueue:
                 return
             self._settle(changes, answers)
         del self._waiting[group_id]
+
+    def _refuse(self, group_id: str, steps: deque[_Queued]) -> None:
+        """Fail steps that have waited while the partition left."""
+        refusal = self._writer.refusal(self._writer.of(group_id))
+        while steps and refusal is not None:
+            promise = steps.popleft().promise
+            promise.fail(refusal)
+            self._wake(promise)
 
     def _run_step(self, queued: _Queued, changes: Changes, answers: list[tuple[Promise[Any], Any]]) -> None:
         start, called = len(changes), len(changes.on_committed)

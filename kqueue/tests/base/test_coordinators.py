@@ -95,7 +95,9 @@ def test_writes_of_a_partition_that_leaves_fail_once() -> None:
     settles: list[Done] = []
     outcomes: list[tuple[int, errors.KqueueError | None]] = []
     for number, partition in enumerate((47, 46, 47)):
-        partitions.write(partition, settles.append, lambda error, number=number: outcomes.append((number, error)))  # type: ignore[misc]
+        settle = partitions.begin_write(partition, lambda error, number=number: outcomes.append((number, error)))  # type: ignore[misc]
+        assert settle is not None
+        settles.append(settle)
     settles[2](None)
     partitions.mark_left(47)
     assert partitions.write_count == 1
@@ -118,7 +120,7 @@ def test_nothing_is_written_to_a_partition_that_is_not_served(state: str) -> Non
     }
     marks[state](47)
     outcomes: list[errors.KqueueError | None] = []
-    partitions.write(47, lambda settle: pytest.fail("it was appended"), outcomes.append)
+    assert partitions.begin_write(47, outcomes.append) is None
     expected = errors.CoordinatorLoadInProgress if state == "loading" else errors.NotCoordinator
     assert [type(error) for error in outcomes] == [expected]
     assert type(coordinator_error(outcomes[0] or errors.KqueueError())) is expected

@@ -337,6 +337,7 @@ def test_a_load_waits_while_too_few_replicas_are_in_sync(monkeypatch: pytest.Mon
         sim.broker.purgatory.wake(partition)
         sim.settle()
         assert coordinator.events == ["require", "begin"]
+        assert loads.is_done, "the other replicas may start after this broker is ready"
     outcome[0] = True
     sim.broker.purgatory.wake(partition)
     sim.settle()
