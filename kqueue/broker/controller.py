@@ -85,7 +85,7 @@ class _Look(NamedTuple):
 
     Attributes:
         changed: topics since the last look, which decided all that was to be decided for the others
-            as long as brokers and sessions stay as `seen`.
+            as long as brokers, sessions and options stay as `seen`.
         balances: whether to elect preferred leaders, if nothing else is to be done.
     """
 
@@ -108,7 +108,7 @@ class _Look(NamedTuple):
         sessions = {node_id: info.epoch for node_id, info in self.store.sessions().items()}
         self.images.update(self.changed)
         image = ClusterImage(self.brokers, self.images.topics, controller.node_id)
-        seen = (self.brokers, sessions)
+        seen = (self.brokers, sessions, self.options)
         decision = decide(image, sessions, self.options, self.changed if seen == self.seen else None)
         if not decision and self.balances:
             decision = balance_leaders(image, 0, self.options)

@@ -14,6 +14,7 @@ from kqueue.broker.broker import Broker
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.controller import Controller
+from kqueue.broker.isr_changes import IsrChanges
 from kqueue.broker.registration import LogsFound, Registration
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
@@ -45,6 +46,17 @@ class Member:
             listeners=self._listeners,
         )
         self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
+        self.isr_changes = IsrChanges(
+            MemberConfig.of(config),
+            self._metadata,
+            self._cluster,
+            broker.topics,
+            self.registration,
+            broker.timers,
+            broker.clock,
+        )
+        broker.replica_events.append(self.isr_changes)
+        broker.replicas.on_isr_progress = self.isr_changes.consider
         self.registration.observe_session(self._session_began)
 
     @property
@@ -57,6 +69,7 @@ class Member:
     def start(self) -> None:
         self.registration.start(self._broker.timers)
         self.controller.start(self._broker.timers)
+        self.isr_changes.start()
 
     def recovered(self) -> None:
         if not self._is_announced:
@@ -88,6 +101,7 @@ class Member:
         return relieved
 
     def prepare_stop(self) -> None:
+        self.isr_changes.stop()
         self.controller.stop()
 
     def stop(self) -> None:

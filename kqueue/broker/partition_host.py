@@ -28,6 +28,9 @@ class ReplicaHost(Protocol):
     def high_watermark(self, topic: str, index: int) -> int:
         """Return the high watermark that was checkpointed last; 0: none."""
 
+    def isr_may_change(self, partition: Any) -> None:
+        """A follower's fetch was recorded, or this broker begins to lead."""
+
     def open_soon(self, partition: Any) -> None:
         """Open the log of a partition in a later turn, because this broker leads it now."""
 

@@ -182,6 +182,7 @@ class PartitionReplica:
     def _lead(self, log: Log) -> None:
         assert self._role is not None
         self._role.lead(log, self._high_watermark, self._host.clock.monotonic_ms())
+        self._host.replicas.isr_may_change(self)
         self._own_end_moved(log)
 
     def _read_min_isr(self) -> None:
@@ -264,6 +265,7 @@ class PartitionReplica:
         if diverging is not None:
             return EpochEndOffset(*diverging)
         self._own_end_moved(log)
+        self._host.replicas.isr_may_change(self)
         fetched = log.read(fetch.offset, max_bytes, end_offset=log.end_offset, min_one_batch=min_one_batch)
         stable = log.last_stable_offset(self._high_watermark)
         return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.slice_queue import SliceQueue
@@ -16,7 +17,10 @@ from kqueue.log.manager import LogManager
 
 
 class Replicas:
-    """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread."""
+    """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread.
+
+    Attributes: on_isr_progress: called with a partition whose in-sync set may change.
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Replicas:
         self._moves = moves
         self._cleanup = cleanup
         self._slices = slices
+        self.on_isr_progress: Callable[[Partition], None] = _ignore
 
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic."""
@@ -41,6 +46,10 @@ class Replicas:
     def high_watermark(self, topic: str, index: int) -> int:
         """Return the high watermark that was checkpointed last; 0: none."""
         return self._logs.checkpoints.high_watermark((topic, index))
+
+    def isr_may_change(self, partition: Partition) -> None:
+        """A follower's fetch was recorded, or this broker begins to lead."""
+        self.on_isr_progress(partition)
 
     def open_soon(self, partition: Partition) -> None:
         """Open the log of a partition in a later turn, because this broker leads it now."""
@@ -77,3 +86,7 @@ def _open_leader(partition: Partition) -> SlicedWork[None]:
         if partition.is_leader and not partition.deleted:
             partition.log  # noqa: B018  opening it begins to lead
     yield None
+
+
+def _ignore(partition: Partition) -> None:
+    pass

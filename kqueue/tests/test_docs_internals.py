@@ -15,8 +15,8 @@ PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
 FOLDER = re.compile(r"`((?:kqueue|compat_tests|plugins|benchmarks|examples|docs)(?:/[\w.-]+)*)/`")
 INTERNALS = (
-    "durability", "glossary", "limits", "log-format", "plugins", "recovery", "replication", "spark", "testing",
-    "threads-and-waiting", "transactions",
+    "durability", "glossary", "limits", "log-format", "membership", "plugins", "recovery", "replication", "spark",
+    "testing", "threads-and-waiting", "transactions",
 )  # fmt: skip
 ids = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 

@@ -47,7 +47,7 @@ class Member:
         self.timers = Timers(world.clock)
         self.purgatory = Purgatory(self.timers, world.clock)
         self.jobs = SteppedJobs()
-        config = Config(CATALOG, {"node.id": node_id, **(settings or {})})
+        config = self.config = Config(CATALOG, {"node.id": node_id, **(settings or {})})
         self.store = store or world.store
         self.cluster = ClusterBrokers(node_id)
         self.metadata = ClusterMetadata(self.store, self.jobs, self.purgatory, self.timers, world.clock)

@@ -6,19 +6,23 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from kqueue.base.errors import StorageFailed
+from kqueue.base.settings import ConfigSource
 from kqueue.broker import controller as controller_module
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import Session, Term
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration, TopicRegistration
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.broker.cluster_members import CLEAN, TOPIC_ID, World
 
 
 class CountingStore(MemoryStore):
     """Counts commits by terms, and may fail or be overtaken at the next one of topics."""
 
-    overtaken_by: Mapping[str, bytes] = {}
-    fails = False
-    after_commit = False
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.sizes: list[int] = []
+        self.overtaken_by: Mapping[str, bytes] = {}
+        self.fails = False
 
     def commit(
         self,
@@ -29,7 +33,7 @@ class CountingStore(MemoryStore):
         by: Session | Term | None = None,
     ) -> Mapping[str, int]:
         if by is not None and any(key.startswith("/topics/") for key in puts):
-            self.sizes = [*getattr(self, "sizes", []), len(puts)]
+            self.sizes.append(len(puts))
             if self.overtaken_by:
                 other, self.overtaken_by = self.overtaken_by, {}
                 super().commit({}, other, ())
@@ -183,6 +187,20 @@ def test_an_unclean_election_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
         record.levelno == logging.WARNING and "unclean election" in record.getMessage() for record in caplog.records
     )
     assert second.registration.is_unfenced
+
+
+def test_a_changed_default_counts_at_once() -> None:
+    world = World()
+    controller, _, third = world.started(1, 2, 3)
+    record = TopicRegistration(TOPIC_ID, {}, (PartitionRegistration((3, 2), (3,), 3),)).to_bytes()
+    world.store.commit({}, {"/topics/t": record}, ())
+    world.settle()
+    third.is_paused = True
+    world.advance(12_000)
+    assert world.topic("t")[0].leader == NO_LEADER
+    controller.config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER, {"unclean.leader.election.enable": True})
+    world.advance(3000)
+    assert world.topic("t")[0].leader == 2
 
 
 def test_a_leaving_controller_moves_its_own_leaderships_first() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 
 from kqueue.testing.process_environment import process_environment
 
@@ -316,11 +317,16 @@ def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
         pairs = [ANY_PORT, *(f"{name}={value}" for name, value in settings.items())]
         return [argument for pair in pairs for argument in ("--set", pair)] + list(args)
 
-    def leaders(served: Served) -> set[int]:
-        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+    def leaders(served: Served) -> set[int] | None:
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        except KafkaError:
+            return None  # it asked the broker that was killed
         try:
             (topic,) = admin.describe_topics(["orders"])
             return {partition["leader_id"] for partition in topic["partitions"]}
+        except KafkaError:
+            return None
         finally:
             admin.close()
 
