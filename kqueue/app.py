@@ -23,11 +23,14 @@ from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
+from kqueue.interbroker.coordination import connect_coordinators
+from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -42,6 +45,7 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listener import Listener, bind
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
+from kqueue.network.peer_connections import PeerConnections, peer_address, response_bytes_max
 from kqueue.network.rate_limiter import RateLimiter
 from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
@@ -101,6 +105,8 @@ class Server:
         self._cleanup = ExitStack()
         self._stopping = False
         self._member: Member | None = None
+        self._fetchers: ReplicaFetchers | None = None
+        self.peers: PeerConnections | None = None
         self.broker: Broker
         self.connections: ConnectionRegistry
         self.loop_driver: LoopDriver
@@ -156,6 +162,8 @@ class Server:
                 listener.close()
             for session in list(self.connections.sessions):
                 session.stop_reading()
+            if self._fetchers is not None:
+                self._fetchers.close()
             self.jobs.cancel_cpu()
             self.broker.prepare_stop()
             await self._finish_jobs()
@@ -256,6 +264,8 @@ class Server:
             listener.close_descriptor()
         for session in self.connections.sessions:
             session.close_descriptor()
+        if self.peers is not None:
+            self.peers.close_descriptors()
 
     # --- start
 
@@ -278,6 +288,8 @@ class Server:
         self._open_listeners(plans, quotas, cleanup)
         self.broker.endpoints = self.endpoint
         self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self._listeners}
+        if self._member is not None:
+            self._connect_peers(loop, cleanup)
         self.broker.start()
         self.loop_driver = LoopDriver(
             loop, self.clock, self.broker.timers, self.broker.purgatory, self.connections.flush
@@ -286,6 +298,26 @@ class Server:
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.plugin_sources)
         cleanup.callback(self._watchdog.stop)
         self._watchdog.start()
+
+    def _connect_peers(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
+        """Let the broker reach the others of its cluster, and copy what they lead."""
+        broker, cluster = self.broker, self.broker.cluster
+        assert isinstance(cluster, ClusterBrokers)
+        peers = self.peers = PeerConnections(
+            loop,
+            self.clock,
+            broker.timers,
+            self.jobs,
+            lambda node_id: peer_address(cluster, node_id),
+            client_id=f"broker-{broker.node_id}",
+            response_bytes_max=response_bytes_max(self.config),
+            rng=random.Random(),
+        )
+        cleanup.callback(peers.close)
+        cluster.observe(lambda node_id: peers.refresh())
+        connect_coordinators(broker, peers)
+        self._fetchers = ReplicaFetchers(broker, peers)
+        cleanup.callback(self._fetchers.close)
 
     def _build_broker(self, cleanup: ExitStack) -> Broker:
         config, rng = self.config, random.Random()

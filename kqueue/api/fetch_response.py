@@ -58,7 +58,11 @@ class FetchResponseBuilder:
             self._fetch_context.must_respond(fetch, UNKNOWN, UNKNOWN, has_records=False, always=True)
             self._append(fetch, self._error_data(result))
         elif self._fetch_context.must_respond(
-            fetch, read.high_watermark, read.log_start_offset, has_records=len(read.fetched) > 0, always=False
+            fetch,
+            read.high_watermark,
+            read.log_start_offset,
+            has_records=len(read.fetched) > 0,
+            always=result.preferred >= 0,
         ):
             data = PartitionData(
                 partition_index=fetch.index,
@@ -66,6 +70,7 @@ class FetchResponseBuilder:
                 last_stable_offset=read.last_stable_offset,
                 log_start_offset=read.log_start_offset,
                 aborted_transactions=self._aborted(result) if self._read_committed else None,
+                preferred_read_replica=result.preferred,
                 records=records,
             )
             self._append(fetch, data)

@@ -32,6 +32,7 @@ from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
 from kqueue.broker.dynamic_configs import DynamicConfigs
 from kqueue.broker.features import TRANSACTION_VERSION, Features
 from kqueue.broker.fetch_sessions import FetchSessions
+from kqueue.broker.follower_sessions import FollowerSessions
 from kqueue.broker.group_topics import GroupTopics
 from kqueue.broker.ineffective_settings import IneffectiveSettings
 from kqueue.broker.log_dir_moves import LogDirMoves
@@ -137,7 +138,7 @@ class Broker:
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
-        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
+        self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = self._new_group_coordinator(rng)
         self.transaction_markers = TransactionMarkers(
@@ -183,6 +184,11 @@ class Broker:
             on_configured=self._topic_configured,
             on_deleted=self._topic_deleted,
         )
+
+    def _new_fetch_sessions(self, rng: random.Random) -> tuple[FetchSessions, FollowerSessions]:
+        slots = self.config["max.incremental.fetch.session.cache.slots"]
+        of_consumers = FetchSessions(slots, self.clock, rng)
+        return of_consumers, FollowerSessions(self.topics, self.purgatory, self.clock, rng)
 
     def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
         self._group_topics = GroupTopics(self.topics, self.cluster)

@@ -9,10 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, OffsetOutOfRange, TooManyOpenFiles, UnknownTopicId, UnknownTopicOrPartition
+from kqueue.base.errors import (
+    KqueueError,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    TooManyOpenFiles,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from kqueue.broker.fetch_sessions import Key, PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionRead
+from kqueue.broker.replica_selector import NO_REPLICA, RackSelector
 from kqueue.broker.topics import Topics
 from kqueue.log.recovery.read_verification import VerificationTask
 from kqueue.log.results import ReadResult
@@ -34,16 +42,19 @@ class FetchLimits(NamedTuple):
 
     `max_bytes`: of all records together; the first partition with records gives at least one
     batch, however large. `each_one_batch`: every partition does. `read_committed`: stop before
-    open transactions.
+    open transactions. `from_followers`: read partitions that another broker leads, too.
+    `selector`: says of partitions that this broker leads which replica is to be read; None: this.
     """
 
     max_bytes: int
     each_one_batch: bool = False
     read_committed: bool = False
+    from_followers: bool = False
+    selector: RackSelector | None = None
 
     def without_records(self) -> FetchLimits:
         """Return the limits of a fetch that has enough: partitions give their offsets only."""
-        return FetchLimits(0, read_committed=self.read_committed)
+        return self._replace(max_bytes=0, each_one_batch=False)
 
 
 class DivergingEpoch(NamedTuple):
@@ -55,13 +66,17 @@ class DivergingEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionFetchResult:
-    """Result of one partition: `read`, `diverging` or `error`. `partition` None: unknown."""
+    """Result of one partition: `read`, `diverging` or `error`. `partition` None: unknown.
+
+    `preferred`: node id of the replica to read instead; `read` is empty then. -1: none.
+    """
 
     fetch: PartitionFetch
     partition: Partition | None
     read: PartitionRead | None = None
     diverging: DivergingEpoch | None = None
     error: KqueueError | None = None
+    preferred: int = NO_REPLICA
 
 
 class FetchResult(NamedTuple):
@@ -138,7 +153,7 @@ def read_partitions(
         limits = limits.without_records()
     for fetch in fetches:
         partition = fetch.partition
-        if partition is not None and _is_idle(fetch, partition):
+        if partition is not None and _is_idle(fetch, partition, limits):
             idle.append((fetch, partition))
             continue
         result = _read_partition(topics, fetch, limits, size)
@@ -146,6 +161,7 @@ def read_partitions(
             limits = limits.without_records()
             result = _read_partition(topics, fetch, limits, size)
         results.append(result)
+        urgent = urgent or result.preferred != NO_REPLICA
         if result.read is not None:
             size += len(result.read.fetched)
             regions += result.read.fetched.region is not None
@@ -170,7 +186,7 @@ def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
     return closed > CLOSED_LOGS_MAX
 
 
-def _is_idle(fetch: PartitionFetch, partition: Partition) -> bool:
+def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
     """Return whether the partition has no news and no error, as most in a large session."""
     return (
         not partition.deleted
@@ -178,6 +194,7 @@ def _is_idle(fetch: PartitionFetch, partition: Partition) -> bool:
         and fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch)
         and fetch.last_fetched_epoch == NO_EPOCH
         and partition.log.offline is None
+        and (partition.is_leader or limits.from_followers)
     )
 
 
@@ -188,10 +205,16 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
         return PartitionFetchResult(fetch, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
     try:
         partition.check_leader_epoch(fetch.leader_epoch)
+        _check_readable(partition, fetch, limits)
         if fetch.last_fetched_epoch != NO_EPOCH:
             diverging = _divergence(partition, fetch)
             if diverging is not None:
                 return PartitionFetchResult(fetch, partition, diverging=diverging)
+        preferred = NO_REPLICA if limits.selector is None else limits.selector.select(partition, fetch.offset)
+        if preferred != NO_REPLICA:
+            watermarks = partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
+            read = PartitionRead(*watermarks, ReadResult(None, fetch.offset, 0, 0))
+            return PartitionFetchResult(fetch, partition, read, preferred=preferred)
         max_bytes = max(min(fetch.max_bytes, limits.max_bytes - size), 0)
         min_one_batch = size == 0 or limits.each_one_batch
         read = partition.read(
@@ -201,6 +224,18 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
     except KqueueError as error:
         # its traceback would keep the whole pass alive in a reference cycle
         return PartitionFetchResult(fetch, partition, error=error.with_traceback(None))
+
+
+def _check_readable(partition: Partition, fetch: PartitionFetch, limits: FetchLimits) -> None:
+    """Raises NotLeader: this broker does not lead, and the fetch is not for followers, or it has no
+    replica. OffsetNotAvailable: a follower does not have the offset yet. Source: KIP-392.
+    """
+    if partition.is_leader:
+        return
+    if not limits.from_followers:
+        partition.check_leader()
+    if fetch.offset > partition.log_end_offset:
+        raise OffsetNotAvailable(f"{partition!r} is a follower that ends at {partition.log_end_offset}")
 
 
 def find_partition(topics: Topics, fetch: PartitionFetch) -> Partition | None:

@@ -83,7 +83,7 @@ UNDECLARED = _names(
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path
     remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
-    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+    replica.socket.receive.buffer.bytes replica.socket.timeout.ms
     replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
     sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
@@ -177,7 +177,6 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"controller\.|metadata\.|initial\.broker\.|process\.roles",
         "there is no controller quorum: metadata are in a store (kqueue.metadata, kqueue.cluster.store)",
     ),
-    (r"replica\.selector\.", "consumers read from leaders"),
     (r"replication\.quota\.|alter\.log\.dirs\.|num\.replica\.alter", "rates are bounded without windows and threads"),
     (
         r"replica\.socket\.|request\.timeout\.ms|socket\.connection\.setup\.|security\.inter\.broker\.|early\.start\.",

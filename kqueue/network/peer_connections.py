@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.jobs import Jobs
-from kqueue.base.settings import KiB, MiB
+from kqueue.base.settings import Config, KiB, MiB
 from kqueue.base.timers import Timers
+from kqueue.broker.cluster import ClusterBrokers
 from kqueue.interbroker.contract import REQUESTS, PeerAddress, PeerCallback
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.network.client_log import ClientLog
@@ -123,3 +124,16 @@ class PeerConnections:
     def _drop(self, node_id: int, reason: str) -> None:
         for connection in self._channels.pop(node_id, {}).values():
             connection.close(reason)
+
+
+def peer_address(cluster: ClusterBrokers, node_id: int) -> PeerAddress | None:
+    """Return where other brokers reach a broker; None: no such broker or listener."""
+    endpoint, broker = cluster.peer_endpoint(node_id), cluster.find(node_id)
+    return None if endpoint is None or broker is None else PeerAddress(endpoint.host, endpoint.port, broker.epoch)
+
+
+def response_bytes_max(config: Config) -> int:
+    """Return the limit on the length of other brokers' responses: what this broker asks for, or the
+    largest batch that a broker accepts, and what is around it.
+    """
+    return int(max(config["replica.fetch.response.max.bytes"], config["socket.request.max.bytes"])) + OVERHEAD_BYTES

@@ -28,6 +28,8 @@ CLUSTER_STORE = "kqueue.cluster.store"
 SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
 GIVEN_STORE = "memory"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def _is_store(value: str) -> bool:
@@ -114,6 +116,14 @@ SETTINGS: tuple[Setting, ...] = (
         1000,
         at_least(0),
         "Pause of a follower after a failed request, or before the next try of a partition that failed.",
+    ),
+    _row(
+        "replica.selector.class",
+        SettingType.STRING,
+        None,
+        Validator("a replica selector of Kafka", lambda name: name in (LEADER_SELECTOR, RACK_AWARE_SELECTOR)),
+        "Which replica consumers read. Unset, or LeaderSelector: the leader. RackAwareReplicaSelector: an in-sync "
+        "follower of the consumer's client.rack, where the leader is in another rack.",
     ),
     _row(
         "num.replica.fetchers",

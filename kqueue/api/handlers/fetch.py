@@ -20,7 +20,7 @@ Records leave as they are on disk. Versions 0 to 18:
     17      directory ids of voters (KIP-853)
     18      high watermark of a follower (KIP-1166)
 
-Not emulated: fetches of followers, preferred read replicas, tiered storage, quotas.
+Fetches of followers are in `follower_fetch`. Not emulated: tiered storage, quotas.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from kqueue.api import follower_fetch
 from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_LIMITS
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
@@ -40,10 +41,12 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch_reader import FetchLimits, FetchResult, opens_many_logs, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.replica_selector import selector_for
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 VERSIONS = (0, 18)
 VERSION_SESSIONS = 7
+VERSION_RACK = 11
 VERSION_IDS = 13
 PARTITIONS_PER_STEP = 8
 """Partitions read in one step of a fetch in slices."""
@@ -52,6 +55,8 @@ PARTITIONS_PER_STEP = 8
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
     """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
+    if follower_fetch.replica_of(request, context.api_version)[0] >= 0:
+        return follower_fetch.handle(request, context, _fetches(request, by_id), list(_forgotten(request, by_id)))
     is_read_committed(request.isolation_level)  # before a session is opened
     try:
         fetch_context = context.broker.fetch_sessions.open(
@@ -132,7 +137,14 @@ class DelayedFetch:
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
         read_committed = is_read_committed(request.isolation_level)
-        self.limits = FetchLimits(max_bytes, each_one_batch=hard_limits, read_committed=read_committed)
+        broker = context.broker
+        self.limits = FetchLimits(
+            max_bytes,
+            each_one_batch=hard_limits,
+            read_committed=read_committed,
+            from_followers=context.api_version >= VERSION_RACK,
+            selector=selector_for(broker.cluster, broker.config["replica.selector.class"], request.rack_id),
+        )
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.missing = 0

@@ -1,0 +1,407 @@
+"""One fetch loop of this broker from another: it copies partitions that the other leads.
+
+    request     what changed: partitions that are new here, or whose log has grown since
+    response    batches, appended as they are; where the logs differ, where they part
+    flush       all partitions of the response in parallel (rule 21), then the next request
+
+A long answer is applied in slices. A partition that fails leaves the fetch session for
+`replica.fetch.backoff.ms`; the others go on. Rules 14 and 18 to 21. Source: KIP-227, Kafka's
+AbstractFetcherThread, ReplicaFetcherThread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kqueue.base.errors import FencedLeaderEpoch, KqueueError, StorageFailed, StorageUnavailable
+from kqueue.base.timers import Timer
+from kqueue.broker.partition import Partition
+from kqueue.interbroker.contract import PeerError, Peers
+from kqueue.replication.config import FetcherConfig
+from kqueue.replication.follower_replica import FollowerFetch, FollowerReplica
+from kqueue.wire.error_codes import ErrorCode
+from kqueue.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+if TYPE_CHECKING:
+    from kqueue.base.clock import Clock
+    from kqueue.base.timers import Timers
+    from kqueue.broker.purgatory import Purgatory
+
+NAMED_MAX = 1000
+"""Partitions that one request names; others wait for the next, which then does not wait."""
+SLICE_MS = 5.0
+RESPONSE_EXTRA_MS = 30_000.0
+"""A response may be later by this than the wait that the request asks for. Source:
+replica.socket.timeout.ms.
+"""
+_SESSION_CODES = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+_EXPECTED_CODES = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""Errors while leaders move and topics come and go, which are not logged."""
+logger = logging.getLogger("kqueue.replication")
+Key = tuple[bytes, int]
+
+
+class FetcherHost(Protocol):
+    """What the fetchers of a broker share."""
+
+    clock: Clock
+    timers: Timers
+    purgatory: Purgatory
+    peers: Peers
+    node_id: int
+    flush_before_fetch: bool
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's present registration."""
+
+    @property
+    def config(self) -> FetcherConfig:
+        """The present settings."""
+
+
+class FetchedPartition:
+    """A partition of a fetcher. `fetch`: the outstanding one; None: to be named next."""
+
+    __slots__ = ("failed_code", "fetch", "follower", "key", "partition")
+
+    def __init__(self, key: Key, partition: Partition) -> None:
+        self.key = key
+        self.partition = partition
+        self.follower = FollowerReplica(partition.registration)
+        self.fetch: FollowerFetch | None = None
+        self.failed_code = 0  # logged already
+
+
+class _Answer(NamedTuple):
+    key: Key
+    data: PartitionData
+
+
+class ReplicaFetcher:
+    """Copies partitions from broker `leader` over one channel."""
+
+    def __init__(self, host: FetcherHost, leader: int, index: int) -> None:
+        self._host = host
+        self._leader = leader
+        self._channel = f"fetch-{index}"
+        self._partitions: dict[Key, FetchedPartition] = {}
+        self._to_name: dict[Key, None] = {}
+        self._to_forget: dict[Key, None] = {}  # of the leader's session
+        self._session_id = self._session_epoch = 0
+        self._answers: deque[_Answer] = deque()
+        self._unflushed = 0
+        self._cancel: Callable[[], None] | None = None  # of the request under way
+        self._is_busy = False  # a request is under way, or its response is applied
+        self._pause: Timer | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, topic_id: bytes, partition: Partition) -> None:
+        """Copy a partition from now on; one that is copied already, in its present epoch."""
+        key = (topic_id, partition.index)
+        known = self._partitions.get(key)
+        if known is not None and known.partition is partition:
+            known.follower.applied(partition.registration)
+            known.fetch = None
+        else:
+            self._partitions[key] = FetchedPartition(key, partition)
+        self._to_name[key] = None
+        self._to_forget.pop(key, None)
+        self._fetch_soon()
+
+    def remove(self, key: Key) -> None:
+        """Copy a partition no more."""
+        if self._partitions.pop(key, None) is not None:
+            self._to_name.pop(key, None)
+            if self._session_id:
+                self._to_forget[key] = None
+
+    def close(self) -> None:
+        """Copy nothing more."""
+        self._closed = True
+        self._partitions.clear()
+        self._answers.clear()
+        if self._cancel is not None:
+            self._cancel()
+        if self._pause is not None:
+            self._pause.cancel()
+
+    # --- requests
+
+    def _fetch_soon(self) -> None:
+        if not self._is_busy and self._pause is None and not self._closed:
+            self._is_busy = True
+            self._host.purgatory.run_in_later_turn(self._fetch)
+
+    def _fetch(self) -> None:
+        if self._closed or not (self._partitions or self._to_forget):
+            self._is_busy = False
+            return
+        config = self._host.config
+        named = self._named(config)
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch),
+            max_wait_ms=0 if self._to_name else config.wait_ms,
+            min_bytes=config.min_bytes,
+            max_bytes=config.response_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=named,
+            forgotten_topics_data=self._forgotten(),
+        )
+        self._cancel = self._host.peers.send(
+            self._leader,
+            request,
+            self._answered,
+            timeout_ms=config.wait_ms + RESPONSE_EXTRA_MS,
+            channel=self._channel,
+        )
+
+    def _named(self, config: FetcherConfig) -> list[FetchTopic]:
+        topics: dict[bytes, FetchTopic] = {}
+        until_ms = self._host.clock.monotonic_ms() + SLICE_MS
+        count = 0
+        while self._to_name and count < NAMED_MAX:
+            key = next(iter(self._to_name))
+            del self._to_name[key]
+            fetched = self._partitions.get(key)
+            if fetched is None:
+                continue
+            try:
+                log = fetched.partition.log
+                fetch = fetched.fetch = fetched.follower.next_fetch(log.end_offset, log.epochs.latest)
+                start = log.start_offset
+            except KqueueError as error:
+                self._failed(fetched, error)
+                continue
+            topic_id, index = key
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+            topic.partitions.append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=fetch.leader_epoch,
+                    fetch_offset=fetch.offset,
+                    last_fetched_epoch=fetch.last_epoch,
+                    log_start_offset=start,
+                    partition_max_bytes=config.partition_bytes,
+                )
+            )
+            count += 1
+            if self._host.clock.monotonic_ms() >= until_ms:  # logs that had to be opened
+                break
+        return list(topics.values())
+
+    def _forgotten(self) -> list[ForgottenTopic]:
+        topics: dict[bytes, ForgottenTopic] = {}
+        for topic_id, index in self._to_forget:
+            topics.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
+        self._to_forget.clear()
+        return list(topics.values())
+
+    # --- responses
+
+    def _answered(self, response: FetchResponse | PeerError) -> None:
+        self._cancel = None
+        if self._closed:
+            return
+        if isinstance(response, PeerError):
+            self._restart_session()
+            self._pause_for(self._host.config.backoff_ms)
+            return
+        if response.error_code:
+            self._restart_session()
+            if response.error_code in _SESSION_CODES:
+                self._is_busy = False
+                self._fetch_soon()
+            else:
+                self._pause_for(self._host.config.backoff_ms)
+            return
+        if self._session_id != response.session_id:
+            self._session_id, self._session_epoch = response.session_id, 0
+        self._session_epoch = self._session_epoch % (2**31 - 1) + 1
+        self._unflushed = 1  # the response itself
+        self._answers.extend(
+            _Answer((topic.topic_id, data.partition_index), data)
+            for topic in response.responses
+            for data in topic.partitions
+        )
+        self._apply_some()
+
+    def _restart_session(self) -> None:
+        """Name all partitions again, in a new session: no answer to an earlier fetch will come."""
+        self._session_id = self._session_epoch = 0
+        self._to_forget.clear()
+        for key, fetched in self._partitions.items():
+            if fetched.fetch is not None:
+                fetched.follower.abandon(fetched.fetch)
+                fetched.fetch = None
+                self._to_name[key] = None
+
+    def _pause_for(self, ms: float) -> None:
+        def end() -> None:
+            self._pause = None
+            self._is_busy = False
+            self._fetch_soon()
+
+        self._pause = self._host.timers.at(self._host.clock.monotonic_ms() + ms, end)
+
+    def _apply_some(self) -> None:
+        until_ms = self._host.clock.monotonic_ms() + SLICE_MS
+        while self._answers:
+            answer = self._answers.popleft()
+            fetched = self._partitions.get(answer.key)
+            if fetched is not None and fetched.fetch is not None:
+                try:
+                    self._apply(fetched, fetched.fetch, answer.data)
+                except KqueueError as error:
+                    self._failed(fetched, error)
+            del answer
+            if self._answers and self._host.clock.monotonic_ms() >= until_ms:
+                self._host.purgatory.run_in_later_turn(self._apply_some)
+                return
+        self._flushed()
+
+    def _flushed(self) -> None:
+        self._unflushed -= 1
+        if not self._unflushed and not self._closed:
+            self._is_busy = False
+            self._fetch_soon()
+
+    def _apply(self, fetched: FetchedPartition, fetch: FollowerFetch, data: PartitionData) -> None:
+        """Raises KqueueError: the partition fails, the others go on."""
+        partition, key = fetched.partition, fetched.key
+        log, epoch = partition.log, fetch.leader_epoch
+        if not (data.error_code or data.diverging_epoch.epoch >= 0 or data.records):
+            # the fetch stays outstanding: the leader's session keeps its offset
+            if fetch.leader_epoch == fetched.follower.leader_epoch:
+                self._take_over(partition, data, epoch)
+            return
+        if not fetched.follower.accepts(fetch, log.end_offset, log.epochs.latest):
+            fetched.fetch = None
+            self._to_name[key] = None
+            return
+        fetched.fetch = None
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._start_again(partition, data, epoch)
+        elif data.error_code:
+            self._back_off(fetched, data.error_code)
+            return
+        elif data.diverging_epoch.epoch >= 0:
+            self._truncate(fetched, data, epoch)
+        else:
+            assert isinstance(data.records, memoryview)
+            end_offset = partition.append_as_follower(data.records, epoch)
+            self._take_over(partition, data, epoch)
+            if self._host.flush_before_fetch:
+                self._unflushed += 1
+                partition.after_flush(end_offset, self._flushed)
+        fetched.failed_code = 0
+        self._to_name[key] = None
+
+    def _take_over(self, partition: Partition, data: PartitionData, epoch: int) -> None:
+        if data.high_watermark >= 0:
+            partition.set_follower_high_watermark(data.high_watermark, epoch)
+        if data.log_start_offset >= 0:
+            partition.raise_start_as_follower(data.log_start_offset, epoch)
+
+    def _truncate(self, fetched: FetchedPartition, data: PartitionData, epoch: int) -> None:
+        partition, log = fetched.partition, fetched.partition.log
+        diverging = (data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+        cut = fetched.follower.truncation(diverging, partition.epoch_end, log.end_offset, partition.high_watermark)
+        logger.log(
+            logging.ERROR if cut.is_loss else logging.INFO,
+            "%s-%d: truncated from offset %d to %d, where broker %d's log differs (epoch %d)%s",
+            partition.topic,
+            partition.index,
+            log.end_offset,
+            cut.offset,
+            self._leader,
+            diverging[0],
+            ": committed records are lost" if cut.is_loss else "",
+        )
+        partition.truncate_as_follower(cut.offset, epoch)
+
+    def _start_again(self, partition: Partition, data: PartitionData, epoch: int) -> None:
+        """Go on where the leader's log starts, or cut what lies beyond its end."""
+        end_offset = partition.log_end_offset
+        if data.log_start_offset > end_offset:
+            logger.warning(
+                "%s-%d: begins again at offset %d, where broker %d's log starts; this one ended at %d",
+                partition.topic, partition.index, data.log_start_offset, self._leader, end_offset,
+            )  # fmt: skip
+            partition.restart_at(data.log_start_offset, epoch)
+        elif 0 <= data.high_watermark < end_offset:
+            logger.warning(
+                "%s-%d: truncated from offset %d to %d, because broker %d can't place its last epoch",
+                partition.topic, partition.index, end_offset, data.high_watermark, self._leader,
+            )  # fmt: skip
+            partition.truncate_as_follower(data.high_watermark, epoch)
+
+    # --- partitions that fail
+
+    def _failed(self, fetched: FetchedPartition, error: KqueueError) -> None:
+        """Handle an error of this broker's replica."""
+        partition = fetched.partition
+        if isinstance(error, StorageFailed) and not isinstance(error, StorageUnavailable) and partition.is_offline:
+            logger.error("%s-%d is copied no more: %s", partition.topic, partition.index, error)
+            self.remove(fetched.key)
+            return
+        if not isinstance(error, FencedLeaderEpoch) and fetched.failed_code != -1:
+            fetched.failed_code = -1
+            logger.warning(
+                "%s-%d: copying from broker %d failed, trying again: %s",
+                partition.topic, partition.index, self._leader, error,
+            )  # fmt: skip
+        self._delay(fetched)
+
+    def _back_off(self, fetched: FetchedPartition, code: int) -> None:
+        """Handle an error of the leader."""
+        if code not in _EXPECTED_CODES and fetched.failed_code != code:
+            fetched.failed_code = code
+            partition = fetched.partition
+            name = ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
+            logger.warning(
+                "%s-%d: broker %d answers %s, trying again", partition.topic, partition.index, self._leader, name
+            )
+        self._delay(fetched)
+
+    def _delay(self, fetched: FetchedPartition) -> None:
+        key = fetched.key
+        fetched.fetch = None
+        self._to_name.pop(key, None)
+        if self._session_id:
+            self._to_forget[key] = None
+
+        def end() -> None:
+            if self._partitions.get(key) is fetched and fetched.fetch is None:
+                self._to_name[key] = None
+                self._to_forget.pop(key, None)
+                self._fetch_soon()
+
+        self._host.timers.at(self._host.clock.monotonic_ms() + self._host.config.backoff_ms, end)

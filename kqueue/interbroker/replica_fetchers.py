@@ -1,0 +1,83 @@
+"""The fetch loops of this broker: `num.replica.fetchers` from each broker that leads a partition of
+which it has a replica. Source: Kafka's ReplicaFetcherManager.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from kqueue.broker.broker import Broker
+from kqueue.broker.partition import Partition
+from kqueue.interbroker.contract import Peers
+from kqueue.interbroker.replica_fetcher import Key, ReplicaFetcher
+from kqueue.replication.config import FetcherConfig
+from kqueue.replication.registrations import NO_LEADER
+
+
+class ReplicaFetchers:
+    """Implements `ReplicaEvents`: follows the leaders. Belongs to the owner thread."""
+
+    def __init__(self, broker: Broker, peers: Peers) -> None:
+        self.clock = broker.clock
+        self.timers = broker.timers
+        self.purgatory = broker.purgatory
+        self.peers = peers
+        self.node_id = broker.node_id
+        self.flush_before_fetch = broker.flush_before_visible
+        self._broker = broker
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._assigned: dict[Partition, tuple[ReplicaFetcher, Key]] = {}
+        self.config = FetcherConfig.of(broker.config)
+        names = [f"replica.fetch.{name}" for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")]
+        broker.config.observe([*names, "replica.fetch.backoff.ms", "num.replica.fetchers"], self._reconfigure)
+        broker.replica_events.append(self)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's present registration; -1: it has none."""
+        own = self._broker.cluster.find(self.node_id)
+        return -1 if own is None else own.epoch
+
+    def became_leader(self, partition: Partition) -> None:
+        """See `ReplicaEvents`."""
+        self._forget(partition)
+
+    def became_follower(self, partition: Partition) -> None:
+        """See `ReplicaEvents`."""
+        topic = self._broker.topics.find(partition.topic)
+        leader = partition.leader
+        if leader == NO_LEADER or leader == self.node_id or topic is None:
+            self._forget(partition)
+            return
+        index = zlib.crc32(f"{partition.topic}-{partition.index}".encode()) % self.config.fetchers
+        fetcher = self._fetchers.get((leader, index))
+        if fetcher is None:
+            fetcher = self._fetchers[leader, index] = ReplicaFetcher(self, leader, index)
+        assigned = self._assigned.get(partition)
+        if assigned is not None and assigned[0] is not fetcher:
+            self._forget(partition)
+        self._assigned[partition] = (fetcher, (topic.id, partition.index))
+        fetcher.add(topic.id, partition)
+
+    def removed(self, partition: Partition) -> None:
+        """See `ReplicaEvents`."""
+        self._forget(partition)
+
+    def close(self) -> None:
+        """Copy nothing more. Call it before the peers are closed."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._assigned.clear()
+
+    def _forget(self, partition: Partition) -> None:
+        assigned = self._assigned.pop(partition, None)
+        if assigned is not None:
+            fetcher, key = assigned
+            fetcher.remove(key)
+
+    def _reconfigure(self) -> None:
+        before, self.config = self.config, FetcherConfig.of(self._broker.config)
+        if before.fetchers != self.config.fetchers:
+            for partition in list(self._assigned):
+                self.became_follower(partition)
