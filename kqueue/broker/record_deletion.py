@@ -28,7 +28,9 @@ from kqueue.log.log_state import LogState
 from kqueue.log.manager import LogManager
 
 TO_HIGH_WATERMARK = -1
-"""Stands for the log end: all appended records, flushed or not."""
+"""Stands for the log end: all appended records, flushed or not; with other replicas for the high
+watermark.
+"""
 
 
 class RecordDeletion:
@@ -49,7 +51,8 @@ class RecordDeletion:
         Durability: on disk when the promise is done; readers see it then. A crash before leaves
             the old or the new start.
         Raises: UnknownTopicOrPartition. InvalidTopic: internal. PolicyViolation: only compacted.
-            OffsetOutOfRange: negative, or above the log end. StorageFailed. NotLeader.
+            OffsetOutOfRange: negative, or above the log end; with other replicas above the high
+            watermark. StorageFailed. NotLeader.
         Source: Kafka's Partition.deleteRecordsOnLeader.
         """
         partition = topic.partition(index)
@@ -61,8 +64,9 @@ class RecordDeletion:
             )
         partition.check_leader()
         log = partition.log
-        # unflushed records count: the log start moves after their flush
-        end = log.readable_end
+        # unflushed records count: the log start moves after their flush. Those that followers lack
+        # do not: an election may undo them
+        end = log.readable_end if len(partition.replicas) == 1 else partition.readable_end
         if log.offline is not None and end < offset <= log.end_offset:
             raise log.offline
         new_start = end if offset == TO_HIGH_WATERMARK else offset

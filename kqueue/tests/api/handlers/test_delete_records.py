@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from kqueue.broker.topics import NewTopic
+from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.fetch_client import fetch, one, request, values, want
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
+from kqueue.tests.broker.members import Members
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -182,3 +185,17 @@ def test_records_that_are_appended_and_not_flushed_are_deleted_too(client: Simul
 def test_an_offset_above_the_log_end_is_out_of_range(client: SimulatedClient) -> None:
     client.start(produce_request(client, "t", batch(b"d"), acks=1), 9)
     assert delete(client, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+
+
+def test_what_followers_lack_is_not_deleted() -> None:
+    members = Members(2)
+    for topic, replicas in (("t", [1, 2]), ("single", [1])):
+        members.result(members[1].broker.topics.create(NewTopic(topic, assignments={0: replicas})))
+    client = MembersClient(members, 1)
+    for topic in ("t", "single"):
+        assert client.produce(topic, batch(b"a", b"b"), acks=1).error_code == ErrorCode.NONE
+    outcomes = [
+        codes_and_starts(client.ask(deletion_request(offset, topic=topic), 2))
+        for topic, offset in (("t", 1), ("t", -1), ("single", -1))
+    ]
+    assert outcomes == [[(ErrorCode.OFFSET_OUT_OF_RANGE, -1)], [(ErrorCode.NONE, 0)], [(ErrorCode.NONE, 2)]]
