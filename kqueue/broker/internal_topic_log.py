@@ -146,6 +146,7 @@ class InternalTopicLog:
             if limited and len(batch) > size_max:
                 what = f"{counted(header.record_count, 'record')} of {len(batch)} bytes"
                 raise RecordTooLarge(f"{what}, where max.message.bytes of {self._topic} is {size_max}")
+            partition.check_in_sync()
             end = partition.append(memoryview(batch), header, client=False).next_offset
         except KqueueError as error:
             done(error)

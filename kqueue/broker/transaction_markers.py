@@ -98,7 +98,9 @@ def append_marker(partition: Partition, marker: TransactionMarker, now_ms: int) 
     """Append one marker now.
 
     Raises: what `ProducerStateManager.check_marker` and `Partition.append` raise.
+        NotEnoughReplicas: rule 11.
     """
+    partition.check_in_sync()
     partition.log.producers.check_marker(
         marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
     )

@@ -46,6 +46,7 @@ class Recorded:
     def __init__(self, *records: CoordinatorRecord, errors: Iterable[Exception] = ()) -> None:
         self.records = records
         self.errors = list(errors)
+        self.removal_jobs = 0
         self.events: list[object] = []
 
     def require_load(self) -> None:
@@ -56,6 +57,8 @@ class Recorded:
         return self._removal()
 
     def _removal(self) -> SlicedWork[None]:
+        for _ in range(self.removal_jobs):
+            yield lambda: self.events.append("job")
         yield None
         self.events.append("unloaded")
 
@@ -239,6 +242,25 @@ def test_a_leader_in_a_newer_epoch_loads_once_more() -> None:
     assert coordinator.events == ["unload", "begin"]
     sim.settle()
     assert coordinator.events == ["unload", "begin", "unloaded", (b"k", b"v"), "loaded"]
+
+
+def test_a_load_waits_for_the_end_of_the_unload() -> None:
+    sim, partition, coordinator, loads = followed((b"k", b"v"))
+    partition.apply(registration(1, SELF))
+    sim.settle()
+    coordinator.removal_jobs = 3
+    coordinator.events.clear()
+    partition.apply(registration(2, OTHER))
+    partition.apply(registration(3, SELF))
+    partition.apply(registration(4, SELF))
+    while sim.broker.purgatory.run_ready():  # and no job
+        pass
+    assert coordinator.events == ["unload", "begin", "unload", "begin"]
+    sim.settle()
+    assert (coordinator.events.count("job"), coordinator.events.count("unloaded")) == (6, 2)
+    assert coordinator.events[-2:] == [(b"k", b"v"), "loaded"], "after both"
+    assert coordinator.events.count("loaded") == 1
+    assert loads.is_done
 
 
 def test_a_load_that_is_overtaken_ends_without_effect() -> None:

@@ -2,12 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import KqueueError, NotLeader, RecordTooLarge
+from kqueue.base.coordinators import coordinator_error
+from kqueue.base.errors import (
+    CoordinatorNotAvailable,
+    KqueueError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeader,
+    RecordTooLarge,
+)
 from kqueue.broker.internal_topic_log import InternalTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.broker.transaction_markers import append_marker
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
+from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.simulation import Simulation
+from kqueue.transactions.marker_writer import TransactionMarker
 
 
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
@@ -58,3 +69,26 @@ def test_an_append_outlives_an_in_sync_set_that_is_too_small(becomes: str, monke
     broker.purgatory.wake(partition)
     sim.settle()
     assert [type(error) for error in done] == [type(None) if becomes == "committed" else NotLeader]
+
+
+def test_nothing_is_appended_while_too_few_replicas_are_in_sync() -> None:
+    sim = Simulation()
+    broker = sim.broker
+    partition = sim.topic("t", min_insync_replicas="2").partition(0)
+    log = InternalTopicLog("t", 1, broker.topics, broker.purgatory, broker.clock)
+    partition.apply(PartitionRegistration((1, 2), (1,), 1, leader_epoch=3, partition_epoch=3))
+    done = list[KqueueError | None]()
+    log.append(0, [(b"k", b"v")], done.append)
+    sim.settle()
+    assert type(coordinator_error(done[0] or KqueueError())) is CoordinatorNotAvailable
+    assert partition.log_end_offset == 0
+    with pytest.raises(NotEnoughReplicas):
+        append_marker(partition, TransactionMarker(7, 0, True, 3, 1, [("t", 0)]), 0)
+    partition.apply(PartitionRegistration((1, 2), (1, 2), 1, leader_epoch=3, partition_epoch=4))
+    log.append(0, [(b"k", b"v")], done.append)
+    sim.settle()
+    assert partition.log_end_offset == 1
+    assert len(done) == 1, "the follower does not have it yet"
+    partition.apply(PartitionRegistration((1, 2), (1, 2), 2, leader_epoch=4, partition_epoch=5))
+    sim.settle()
+    assert type(coordinator_error(done[1] or KqueueError())) is NotCoordinator

@@ -261,6 +261,17 @@ def check_empty(world: World) -> None:
     assert pending_timers(world) == 0
 
 
+def test_steps_that_wait_do_not_run_any_more(world: World) -> None:
+    world.consume("m")
+    world.log.hold = True
+    world.beat_consumer("n")
+    ran: list[object] = []
+    promise = world.groups.consumer._queue.submit("g", ran.append)
+    run_to_end(world.groups.unload(G))
+    assert type(promise.error) is NotCoordinator
+    assert not ran
+
+
 def test_groups_of_other_partitions_stay(world: World) -> None:
     commit_simple(world)
     commit_simple(world, 8, group_id=OTHER)

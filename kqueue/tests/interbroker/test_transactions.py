@@ -154,6 +154,20 @@ def test_markers_follow_the_leader(cluster: SimulatedCluster) -> None:
     assert markers(cluster.members[THIRD], "t", 0) == [True]
 
 
+def test_a_leader_that_does_not_know_the_topic_yet_is_asked_again(cluster: SimulatedCluster) -> None:
+    producer = init(cluster)
+    assert produce(cluster, producer, 0) == 0
+    topics = cluster.members[LEADER].sim.broker.topics
+    topic = topics._topics.pop("t")
+    assert end(cluster, producer).error_code == 0
+    cluster.advance(1000)
+    assert state(cluster) is TransactionState.PREPARE_COMMIT
+    topics._topics["t"] = topic
+    cluster.advance(10_000)
+    assert state(cluster) is TransactionState.COMPLETE_COMMIT
+    assert markers(cluster.members[LEADER], "t", 0) == [True]
+
+
 def test_a_fenced_broker_is_not_waited_for(cluster: SimulatedCluster) -> None:
     producer = init(cluster)
     assert produce(cluster, producer, 0) == 0

@@ -288,6 +288,20 @@ def test_pruning_spares_a_partition_that_leaves_or_comes_meanwhile(steps: int) -
     assert Coordinator(coordinator.log).read(OTHER) == coordinator.read(OTHER) is not None
 
 
+def test_pruning_that_sees_a_partition_leave_does_not_take_it_for_empty() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.accept(1)
+    pruning = coordinator.prune()
+    next(pruning)
+    run_to_end(coordinator.unload(0))
+    next(pruning)
+    returned(coordinator)
+    for _ in pruning:
+        pass
+    assert coordinator.kinds() == "su"
+
+
 def test_nothing_is_served_before_it_was_loaded_where_there_are_other_brokers() -> None:
     coordinator = Coordinator()
     coordinator.require_load()
