@@ -29,6 +29,7 @@ from kqueue.replication.leader_replica import IsrProposal, LeaderReplica, accept
 from kqueue.replication.registrations import (
     BROKERS_PREFIX,
     TOPICS_PREFIX,
+    BrokerRegistration,
     PartitionRegistration,
     TopicRegistration,
 )
@@ -100,8 +101,15 @@ class IsrChanges:
         """Propose what may be due now: a follower's fetch was recorded (rule 25), or this broker
         begins to lead with an open log, which it confirms after an unclean election.
         """
-        registration = partition.registration
-        if len(registration.isr) < len(registration.replicas) or registration.recovering:
+        leadership = partition.leadership
+        if leadership is None:
+            return
+        now = leadership.registration
+        if len(now.isr) == len(now.replicas) and not now.recovering:
+            return
+        enough = max(leadership.high_watermark, leadership.leso)
+        joins = any(follower.leo >= enough and node not in now.isr for node, follower in leadership.followers.items())
+        if joins or now.recovering or now.elr:
             self.want(partition)
 
     def want(self, partition: Partition) -> None:
@@ -125,7 +133,7 @@ class IsrChanges:
         if self._stopped or session is None or not self._registration.is_unfenced:
             self._wanted.clear()  # the check comes again
             return
-        active = {broker.id: broker.epoch for broker in self._cluster.brokers() if broker.is_active}
+        brokers = {broker.id: broker for broker in self._cluster.all()}
         batch: dict[str, tuple[TopicRegistration, list[_Proposed]]] = {}
         looked_at = 0
         for topic in [topic for topic in self._wanted if topic not in self._committing]:
@@ -134,7 +142,7 @@ class IsrChanges:
                 break
             partitions = self._wanted.pop(topic)
             looked_at += len(partitions)
-            found = self._proposals(topic, partitions, active)
+            found = self._proposals(topic, partitions, brokers)
             if found is None:
                 continue
             if topic in self._alone:
@@ -146,14 +154,14 @@ class IsrChanges:
             self._commit(batch)
 
     def _proposals(
-        self, name: str, partitions: Mapping[Partition, None], active: Mapping[int, int]
+        self, name: str, partitions: Mapping[Partition, None], brokers: Mapping[int, BrokerRegistration]
     ) -> tuple[TopicRegistration, list[_Proposed]] | None:
         """Return what the store shall have of a topic, and why; None: nothing is due."""
         topic, record = self._topics.find(name), self._metadata.get(TOPICS_PREFIX + name)
         if topic is None or record is None:
             return None
         min_isr = TopicReplication.of(topic.config).min_insync
-        brokers = {broker.id: broker for broker in self._cluster.all()}
+        active = {broker.id: broker.epoch for broker in brokers.values() if broker.is_active}
         registration: TopicRegistration | None = None
         after: list[PartitionRegistration] = []
         proposed = []
