@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 import kqueue
 from kqueue.cli.app import kqueue as root
-from kqueue.client import Client
-from kqueue.tests.served_cluster import eventually, served_cluster
+from kqueue.cli.reassignment_plan import plan_text
+from kqueue.client import Client, TopicPartition
+from kqueue.tests.client.serving import batch, read_all
+from kqueue.tests.served_cluster import bootstrap, eventually, served_cluster
 
 Run = Callable[..., str]
 
@@ -89,6 +91,23 @@ def test_a_plan_is_run_and_watched(run: Run, brokers: list[kqueue.Broker], topic
     eventually(lambda: is_moved(brokers, file))
     assert run("cluster", "reassign", "list", node=2) == "No partition reassignments found.\n"
     assert {row["partition"]: row["replicas"] for row in described(run, topic, 2)} == wanted
+
+
+def test_records_move_with_their_partition(run: Run, brokers: list[kqueue.Broker], tmp_path: Path) -> None:
+    run("topics", "create", "moving", "-r", "1")
+    partition = TopicPartition("moving", 0)
+    file = tmp_path / "plan.json"
+    with Client(bootstrap(brokers)) as client:
+        for number in range(20):
+            client.produce({partition: batch([b"%d" % number] * 10)})
+        (before,) = client.metadata(["moving"]).topics["moving"].partitions[0].replicas
+        wanted = [node for node in (1, 2, 3) if node != before]
+        file.write_text(plan_text({partition: wanted}))
+        lines = run("cluster", "reassign", "run", str(file), "--wait").splitlines()
+        assert lines[-1].split() == ["moving-0", str(before), ",".join(map(str, wanted))]
+        moved = client.metadata(["moving"]).topics["moving"].partitions[0]
+        assert moved.leader in wanted
+        assert read_all(client, partition) == [b"%d" % number for number in range(20) for _ in range(10)]
 
 
 def test_leaders_are_given_back_to_the_preferred_ones(

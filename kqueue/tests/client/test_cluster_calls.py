@@ -45,9 +45,7 @@ def test_a_single_broker_answers_the_calls_of_a_cluster() -> None:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kqueue.Broker]]:
-    settings = {"offsets.topic.replication.factor": 1}
-    folder = tmp_path_factory.mktemp("cluster")
-    with served_cluster(folder, settings=settings) as brokers, Client(bootstrap(brokers)) as client:
+    with served_cluster(tmp_path_factory.mktemp("cluster")) as brokers, Client(bootstrap(brokers)) as client:
         client.create_topics([NewTopic("t", 3, 1)])
         yield brokers
 
