@@ -81,6 +81,11 @@ class DelayedFollowerFetch:
         for fetch in fetches:
             session.put(fetch)
             yield None
+        if fetches and self._is_kept:
+            try:
+                broker.follower_sessions.check_size(session)
+            except KqueueError as error:
+                return FetchResponse(error_code=code_of(error))
         now_ms = broker.clock.monotonic_ms()
         session.record_some(now_ms, broker.config["replica.lag.time.max.ms"] / RECORD_PARTS)
         self._deadline_ms = now_ms + max(self._wait_ms, 0)

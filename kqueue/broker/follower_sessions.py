@@ -34,6 +34,8 @@ from kqueue.replication.leader_replica import ReplicaFetch
 
 SESSIONS_MAX = 256
 """Sessions of all followers together; above it the one unused for longest ends."""
+PARTITIONS_MAX = 250_000
+"""Partitions of all sessions together; above it the same."""
 LOOKS_MAX = 500
 """Partitions that one fetch looks at; the others stay due for the next."""
 REGIONS_MAX = 64
@@ -161,6 +163,8 @@ class FollowerSession:
                     self.due.pop(followed.fetch.key, None)  # the follower names it again
                 else:
                     self._note_done(followed)
+            elif followed.partition is None:  # the follower names it again when it is there
+                self.forget(followed.fetch.key)
             else:
                 followed.sent = (-1, -1)
                 self.due.pop(followed.fetch.key, None)
@@ -268,6 +272,21 @@ class FollowerSessions:
             self._sessions[session.id] = self._sessions.pop(session.id)
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         return session
+
+    def check_size(self, session: FollowerSession) -> None:
+        """End the sessions unused for longest while all of them have too many partitions; call it
+        after partitions were put into `session`, the one that is used now.
+
+        Raises: FetchSessionNotFound: it alone has too many, and is ended too.
+        """
+        count = sum(len(one.partitions) for one in self._sessions.values())
+        for old in list(self._sessions.values()) if count > PARTITIONS_MAX else ():
+            count -= len(old.partitions)
+            self.close(old.id, old.node_id)
+            if count <= PARTITIONS_MAX:
+                break
+        if not session.partitions and session.id not in self._sessions:
+            raise FetchSessionNotFound(f"expected at most {PARTITIONS_MAX} partitions of all followers")
 
     def close(self, session_id: int, node_id: int) -> None:
         """End a session of this follower, if there is one."""

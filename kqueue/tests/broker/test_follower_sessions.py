@@ -8,6 +8,7 @@ from kqueue.base.errors import FetchSessionNotFound, InvalidFetchSessionEpoch, N
 from kqueue.broker import follower_sessions
 from kqueue.broker.fetch_sessions import PartitionFetch
 from kqueue.broker.follower_sessions import FollowerSession, FollowerSessions
+from kqueue.broker.topics import NewTopic
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replication import MEMORY, PLENTY, elect, started
 from kqueue.tests.broker.test_partition import append
@@ -67,6 +68,32 @@ def test_too_many_sessions_end_the_oldest(monkeypatch: pytest.MonkeyPatch) -> No
         sessions.open(second.id, 1, 2, 1)
 
 
+def test_too_many_partitions_end_the_sessions_unused_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_sessions, "PARTITIONS_MAX", 5)
+    members = started(MEMORY)
+    sessions = sessions_of(members)
+    opened = [sessions.open(0, 0, 2, 1) for _ in range(3)]
+    for session in opened:
+        for index in range(2):
+            session.put(fetch(members, index=index))
+    sessions.check_size(opened[2])
+    assert [len(session.partitions) for session in opened] == [0, 2, 2]
+    for index in range(6):
+        opened[2].put(fetch(members, index=index))
+    with pytest.raises(FetchSessionNotFound):
+        sessions.check_size(opened[2])
+    assert len(sessions) == 0
+
+
+def test_a_partition_that_is_unknown_is_not_kept() -> None:
+    session = opened(started(MEMORY))
+    session.put(PartitionFetch(bytes(16), 0, 0, PLENTY))
+    look = session.look(PLENTY)
+    assert len(look.results) == 1
+    session.answered(look.results)
+    assert not session.partitions
+
+
 def test_a_partition_is_due_when_named_and_with_each_append() -> None:
     members = started(MEMORY)
     session = opened(members)
@@ -123,8 +150,10 @@ def test_a_new_role_makes_a_partition_due() -> None:
 def test_some_partitions_are_recorded_again_with_each_fetch() -> None:
     members = started(MEMORY)
     session = opened(members)
+    new = NewTopic("u", assignments={index: [1, 2] for index in range(4)})
+    topic = members.result(members[1].broker.topics.create(new))
     for index in range(4):
-        session.put(fetch(members, index=index))
+        session.put(PartitionFetch(topic.id, index, 0, PLENTY, 0))
     session.answered(session.look(PLENTY).results)
     assert not session.due
     session.record_some(session.recorded_ms + 250, 1000)
