@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,13 +34,15 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder whose `kqueue-data` has the topic `orders`."""
+    """A folder whose `kqueue-data` has the topic `orders`; `broker-1` to 3 are copies."""
     storage = LocalStorage(tmp_path / "kqueue-data")
     logs = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(1))
     for partition in range(2):
         log = logs.open("orders", partition, bytes(15) + b"\x01", LogConfig.of())
         append(log, *(b'{"coffees":%d}' % number for number in range(5)))
     logs.close()
+    for number in (1, 2, 3):
+        shutil.copytree(tmp_path / "kqueue-data", tmp_path / f"broker-{number}")
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""`kqueue log verify`: check log folders for damage."""
+"""`kqueue log verify`: check log folders for damage, and compare those of several brokers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kqueue.cli.output import output_option
 from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:
+    from kqueue.log_tools.comparison import ComparisonReport, PartitionComparison
     from kqueue.log_tools.verify.report import Finding, VerificationReport
 
 DAMAGED = 1
@@ -26,32 +27,106 @@ class NoLogs(click.ClickException):
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FOLDER...")
+@click.option("--compare", is_flag=True, help="Compare the logs of several brokers, partition by partition.")
 @click.option("--deep", is_flag=True, help="Decode every record too, not only checksums and headers.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
-def verify(folder: Path, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
+def verify(folders: tuple[Path, ...], compare: bool, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
     """Check all files of FOLDER, a partition's or a data folder, against each other.
 
     \b
       kqueue log verify kqueue-data
       kqueue log verify kqueue-data/orders-0 --deep
       kqueue log verify kqueue-data --json
+      kqueue log verify --compare broker-1 broker-2 broker-3
 
     Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints
     against the batches. Nothing is written, no broker is needed, and a broker may use the folder.
 
-    Exit status: 0 if nothing is damaged (notes report what is unusual but harmless), 1 if something
-    is damaged, 2 if FOLDER holds no logs.
+    With --compare, data folders of several brokers, or folders of one partition, are compared with
+    each other instead: replicas must be equal below their high watermarks, and a leader epoch must
+    have had one leader.
+
+    Exit status: 0 if nothing is damaged or different (notes report what is unusual but harmless),
+    1 if something is, 2 if FOLDER holds no logs.
     """
-    report = checked(folder, deep, allow_gaps)
+    if compare:
+        _compare(folders, deep, allow_gaps, as_json, quiet)
+        return
+    if len(folders) > 1:
+        raise click.UsageError("name one FOLDER; several are compared with each other by --compare")
+    report = checked(folders[0], deep, allow_gaps)
     if as_json:
         click.echo(json.dumps(report.as_json(), ensure_ascii=False))
     else:
         show(report, quiet=quiet)
     if not report.is_sound:
         raise click.exceptions.Exit(DAMAGED)
+
+
+def _compare(folders: tuple[Path, ...], deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
+    if deep:
+        raise click.UsageError("--deep checks one folder, and goes not with --compare")
+    report = _compared(folders, allow_gaps)
+    if as_json:
+        click.echo(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        _show_comparison(report, quiet=quiet)
+    if not report.is_equal:
+        raise click.exceptions.Exit(DAMAGED)
+
+
+def _compared(folders: tuple[Path, ...], allow_gaps: bool) -> ComparisonReport:
+    from kqueue.cli.log.progress_bar import progress_bar
+    from kqueue.log_tools.comparison import compare
+
+    try:
+        with progress_bar("Comparing") as progress:
+            return compare(folders, allow_gaps=allow_gaps, progress=progress)
+    except NotALogFolder as error:
+        raise NoLogs(f"{error}.") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except (KqueueError, OSError) as error:
+        raise click.ClickException(f"{error}.") from None
+
+
+def _show_comparison(report: ComparisonReport, *, quiet: bool) -> None:
+    partitions = report.different if quiet else report.partitions
+    if partitions:
+        _comparison_table(partitions)
+    if quiet:
+        return
+    compared = f"{counted(len(report.partitions), 'partition')} in {counted(len(report.folders), 'folder')}"
+    if report.is_equal:
+        click.echo(f"Compared {compared}: equal below the high watermarks.")
+    else:
+        click.echo(f"Compared {compared}: {counted(len(report.different), 'partition')} not equal.")
+
+
+def _comparison_table(partitions: list[PartitionComparison]) -> None:
+    """Print one row for each partition: wrapped on a terminal, one line each in a pipe."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(pad_edge=False)
+    for title in ("Partition", "Ends", "High watermark", "Equal to", "First difference"):
+        table.add_column(title, justify="right" if title in ("High watermark", "Equal to") else "left", overflow="fold")
+    for one in partitions:
+        ends = ", ".join(map(str, one.ends.values()))
+        if console.is_terminal:
+            cells = (one.name, ends, str(one.high_watermark), str(one.equal_to), str(one.difference or ""))
+            table.add_row(*(Text(cell, style="red" if one.difference else "") for cell in cells))
+        elif one.difference is not None:
+            click.echo(f"different: {one.name}: {one.difference}")
+        else:
+            click.echo(f"equal: {one.name} to {one.equal_to}; high watermark {one.high_watermark}, ends {ends}")
+    if console.is_terminal:
+        console.print(table)
 
 
 def checked(folder: Path, deep: bool, allow_gaps: bool) -> VerificationReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -59,3 +60,36 @@ def test_compacted_logs_without_their_data_folder(tmp_path: Path) -> None:
     (tmp_path / "kafka-2.8/compacted-0").rename(tmp_path / "compacted-0")
     assert run(tmp_path / "compacted-0").exit_code == 1
     assert run(tmp_path / "compacted-0", "--allow-gaps").exit_code == 0
+
+
+def test_compare_prints_each_partition_and_the_first_difference(tmp_path: Path) -> None:
+    ours = some_of("4.3", tmp_path, "v2-none-0", "v2-gzip-0")
+    theirs = tmp_path / "theirs"
+    shutil.copytree(ours, theirs)
+    result = run("--compare", ours, theirs)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "equal: v2-gzip-0 to 300; high watermark 300, ends 300, 300",
+        "equal: v2-none-0 to 260; high watermark 260, ends 260, 260",
+        "Compared 2 partitions in 2 folders: equal below the high watermarks.",
+    ]
+    assert run("--compare", "-q", ours, theirs).stdout == ""
+    flip(theirs / f"{NONE}.log", 3300)
+    result = run("--compare", "-q", ours, theirs)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("different: v2-none-0: damage")
+    report = json.loads(run("--compare", "--json", ours, theirs).stdout)
+    assert (report["equal"], [one["topic"] for one in report["partitions"] if one["difference"]]) == (
+        False,
+        ["v2-none"],
+    )
+
+
+def test_compare_refuses_what_can_not_be_compared(tmp_path: Path) -> None:
+    folder = some_of("4.3", tmp_path, "v2-none-0")
+    for arguments in (["--compare", folder], ["--compare", folder, folder / "v2-none-0"], [folder, folder]):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "Error: name " in result.stderr
+    assert run("--compare", folder, folder, "--deep").exit_code == 2
+    assert run("--compare", folder, tmp_path / "none").exit_code == 2
