@@ -102,11 +102,13 @@ class Server:
         self._snapshot = snapshot
         self._sockets = dict(sockets or {})
         self._listeners: dict[str, Listener] = {}
+        self._more_listeners: list[Listener] = []
         self._cleanup = ExitStack()
         self._stopping = False
         self._member: Member | None = None
         self._fetchers: ReplicaFetchers | None = None
         self.peers: PeerConnections | None = None
+        self._make_listener: Callable[[ListenerConfig, socket.socket], Listener]
         self.broker: Broker
         self.connections: ConnectionRegistry
         self.loop_driver: LoopDriver
@@ -158,7 +160,7 @@ class Server:
         logger.info("stopping")
         with self._cleanup:
             await self._leave_cluster()
-            for listener in self._listeners.values():
+            for listener in (*self._listeners.values(), *self._more_listeners):
                 listener.close()
             for session in list(self.connections.sessions):
                 session.stop_reading()
@@ -190,6 +192,17 @@ class Server:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Return the advertised host and port of the listener of this name."""
         return self._listeners[listener].endpoint
+
+    def accept_from(self, listener: str, bound: socket.socket) -> None:
+        """Serve the connections of one more socket as those of the listener of this name. The
+        server owns the socket from now on.
+
+        Raises: ListenFailed.
+        """
+        more = self._make_listener(self._listeners[listener].plan, bound)
+        more.open()
+        self._more_listeners.append(more)
+        more.start()
 
     def share_sockets(self) -> dict[str, socket.socket]:
         """Return second descriptors of the listening sockets, by listener, for the `sockets` of the
@@ -260,7 +273,7 @@ class Server:
         server's, so that they belong to the server alone. Nothing is unregistered: the child shares
         the loop's selector with the parent.
         """
-        for listener in self._listeners.values():
+        for listener in (*self._listeners.values(), *self._more_listeners):
             listener.close_descriptor()
         for session in self.connections.sessions:
             session.close_descriptor()
@@ -425,9 +438,10 @@ class Server:
     def _open_listeners(self, plans: list[ListenerConfig], quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
         rate = RateLimiter(self.config[CREATION_RATE], self.clock)
         self.config.observe([CREATION_RATE], lambda: rate.configure(self.config[CREATION_RATE]))
+        self._make_listener = lambda plan, bound: Listener(plan, bound, self.connections, quotas, rate, self.config)
         for plan in plans:
             bound = self._sockets.pop(plan.bind.name)
-            listener = Listener(plan, bound, self.connections, quotas, rate, self.config)
+            listener = self._make_listener(plan, bound)
             cleanup.callback(listener.close)
             listener.open()
             self._listeners[plan.bind.name] = listener

@@ -35,15 +35,22 @@ def to_numbers(metadata: MetadataCache, node_id: int) -> None:
     if not found:
         return
     epoch = _stored_epoch(metadata)
+    others: dict[str, set[int]] = {}
     for name, topic in found.items():
         for partition in topic.partitions:
             epoch = max(epoch, partition.leader_epoch + 1)
             if partition.replicas != (node_id,):
-                raise StorageFailed(
-                    f"topic {name} has replicas on the brokers {', '.join(map(str, partition.replicas))}: the metadata "
-                    f"are a cluster's. Start this broker ({node_id}) with kqueue.cluster.store, or reassign all "
-                    "partitions to it first"
-                )
+                others.setdefault(name, set()).update(partition.replicas)
+    if others:
+        name, nodes = next(iter(others.items()))
+        all_nodes = set().union(*others.values())
+        start = f"this broker ({node_id}) with kqueue.cluster.store"
+        if min(all_nodes) >= node_id:  # a data folder of worker 0 has such a store
+            start = f"as many workers as before (kqueue serve --workers {max(all_nodes) - node_id + 1}), or {start}"
+        raise StorageFailed(
+            f"topic {name} has replicas on the brokers {', '.join(map(str, sorted(nodes)))}: the metadata are a "
+            f"cluster's. Start {start}, or reassign all partitions to it first"
+        )
     puts: dict[str, bytes | None] = {PREFIX + name: topic.to_number_bytes() for name, topic in found.items()}
     puts[EPOCH_KEY] = json.dumps(epoch).encode()
     if metadata.get(IMPORT_KEY) is None:  # else the folders would count as another broker's

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError, TopicAlreadyExists
+from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
 from kqueue.cli.signals import stop_on_signal
+from kqueue.supervisor.logs import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kqueue.app import Server
     from kqueue.base.settings import Config
 
-REMEDIES: dict[type[Exception], str] = {
-    FolderInUse: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
-    ListenFailed: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 takes a "
-    "free one)",
+REMEDIES = {
+    FolderInUse.__name__: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
+    ListenFailed.__name__: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 "
+    "takes a free one)",
 }
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
+WORKERS_MAX = 100
 
 
 class BadSetting(click.ClickException):
@@ -53,9 +52,20 @@ class BadSetting(click.ClickException):
     metavar="NAME[:PARTITIONS]",
     help="Create this topic unless it exists; may be repeated.",
 )
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, WORKERS_MAX),
+    help="Serve with N brokers, each in a process of its own and with a part of the partitions.",
+)
 @click.pass_context
 def serve(
-    ctx: click.Context, file: Path | None, pairs: tuple[str, ...], as_version: str | None, topics: tuple[str, ...]
+    ctx: click.Context,
+    file: Path | None,
+    pairs: tuple[str, ...],
+    as_version: str | None,
+    topics: tuple[str, ...],
+    workers: int | None,
 ) -> None:
     """Run a broker until Ctrl-C or TERM stops it cleanly.
 
@@ -65,27 +75,42 @@ def serve(
       kqueue serve --topic orders:3 --topic payments
       kqueue serve --set log.dirs=/var/lib/kqueue --set num.partitions=4
       KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
+      kqueue serve --workers 4 --topic orders:8
 
     Settings have Kafka's names, and FILE has the form of its server.properties. Environment
     variables override the file (log.dirs is KQUEUE_LOG_DIRS), --set overrides both. By default the
     broker listens on 127.0.0.1:9092 and keeps its data in ./kqueue-data.
+
+    With --workers N new partitions are spread over N brokers of this machine, one per core say.
+    Clients connect to the same address; the workers' own ports are the N after it (9093, 9094,
+    ...). Worker 0 has the data folder itself, with the topics of a single broker, the others have
+    folders in it. A worker that dies is started again. Serve the folder with as many workers, or
+    more, from then on: `kqueue cluster reassign` moves partitions.
     """
     partitions_by_topic = dict(map(parse_topic, topics))
-    _log_to_stderr(verbose=bool(ctx.find_root().params.get("verbose")))
+    verbose = bool(ctx.find_root().params.get("verbose"))
+    log_to_stderr(verbose=verbose, label=None if workers is None else "supervisor")
     try:
-        from kqueue.config.properties import read_config
+        from kqueue.config.properties import make_config, read_values
 
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
-        config = read_config(file, os.environ, pairs)
+        given = read_values(file, os.environ, pairs)
+        if workers is not None:
+            from kqueue.supervisor.supervisor import serve_workers
+
+            serve_workers(given, workers, partitions_by_topic, verbose=verbose)
+            return
+        config = make_config(given)
         with asyncio.Runner(
             loop_factory=asyncio.SelectorEventLoop
         ) as runner:  # Windows' default loop has no add_reader
             runner.run(_serve(config, partitions_by_topic))
-    except SettingError as error:
-        raise BadSetting(str(error)) from None
     except (KqueueError, OSError) as error:
-        remedy = REMEDIES.get(type(error))
+        kind = getattr(error, "kind", "") or type(error).__name__  # of a worker's error, or its own
+        if kind == SettingError.__name__:
+            raise BadSetting(str(error)) from None
+        remedy = REMEDIES.get(kind)
         raise click.ClickException(f"{error}. {remedy}" if remedy else str(error)) from None
 
 
@@ -102,22 +127,9 @@ def parse_topic(text: str) -> tuple[str, int | None]:
         raise click.BadParameter(str(error), param_hint="--topic") from None
 
 
-async def _create(server: Server, topics: Mapping[str, int | None]) -> None:
-    """Create the missing topics. Raises KqueueError: a topic cannot be created."""
-    from kqueue.broker.topics import NO_COUNT, NewTopic
-
-    if topics and not server.broker.cluster.is_alone:
-        await server.ready()  # until then it is fenced, and may be the only broker
-    for name, count in topics.items():
-        try:
-            await server.result(server.broker.topics.create(NewTopic(name, NO_COUNT if count is None else count)))
-        except TopicAlreadyExists:
-            continue
-        logging.getLogger("kqueue.server").info("created topic %s", name)
-
-
 async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     from kqueue.app import Server
+    from kqueue.supervisor.initial_topics import create_topics
     from kqueue.workers.process_setup import raise_open_files_limit, tune_garbage_collector
 
     raise_open_files_limit()
@@ -128,11 +140,7 @@ async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
         await server.start()
         tune_garbage_collector()
         try:
-            await _create(server, topics)
+            await create_topics(server, topics)
             await stop.wait()
         finally:
             await server.stop()
-
-
-def _log_to_stderr(*, verbose: bool) -> None:
-    logging.basicConfig(format=LOG_FORMAT, level=logging.DEBUG if verbose else logging.INFO, force=True)

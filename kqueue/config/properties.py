@@ -59,13 +59,21 @@ def read_config(
     Raises: SettingError: an unknown name (with the nearest one), a bad value (with the valid ones)
         or an unreadable file; the message names the source.
     """
+    given = read_values(file, environment, pairs)
+    given.update({name: SourcedValue(value, "the arguments") for name, value in (keywords or {}).items()})
+    return make_config(given)
+
+
+def read_values(
+    file: str | Path | None, environment: Mapping[str, str] | None, pairs: Iterable[str]
+) -> dict[str, SourcedValue]:
+    """Return the texts of all sources, which are not checked yet; see `read_config`."""
     given: dict[str, SourcedValue] = {}
     if file is not None:
         given.update(read_file(Path(file)))
     given.update(from_environment(environment or {}))
     given.update(dict(map(_parse_pair, pairs)))
-    given.update({name: SourcedValue(value, "the arguments") for name, value in (keywords or {}).items()})
-    return make_config(given)
+    return given
 
 
 def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObjects | None = None) -> Config:

@@ -167,7 +167,7 @@ def test_every_other_command(served: str, tmp_path: Path) -> None:
 
 def test_every_way_to_serve(tmp_path: Path) -> None:
     lines = [line for line in commands() if line.startswith("kqueue serve")]
-    assert len(lines) == 2
+    assert len(lines) == 3
     (tmp_path / "server.properties").write_text("num.partitions=2\n")
     for line in lines:
         with serve(line, tmp_path) as process:

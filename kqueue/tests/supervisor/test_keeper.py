@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka import KafkaProducer
+
+from kqueue.client import Client
+from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
+
+PARTITIONS = 6
+KEYS = 30
+
+
+class Load:
+    """Idempotent producer with acks=all that sends numbered records of several keys until `end`."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged: list[tuple[int, int]] = []
+        self.failed: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "retry.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 2,
+            }
+        )
+        self._going = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while self._going:
+            key = number % KEYS
+            self._producer.produce(
+                "orders",
+                key=b"%d" % key,
+                value=b"%d" % number,
+                partition=key % PARTITIONS,
+                on_delivery=lambda error, message, number=number: self._delivered(error, number),  # type: ignore[misc]
+            )
+            number += 1
+            self._producer.poll(0.001)
+        assert self._producer.flush(60) == 0
+
+    def _delivered(self, error: object, number: int) -> None:
+        if error is None:
+            self.acknowledged.append((number % KEYS, number))
+        else:
+            self.failed.append(str(error))
+
+    def end(self) -> None:
+        self._going = False
+        self._thread.join(90)
+        assert not self._thread.is_alive()
+
+
+def consume_all(bootstrap: str) -> dict[int, list[int]]:
+    """The numbers by key, in the order of their offsets."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "all", "auto.offset.reset": "earliest"})
+    found: dict[int, list[int]] = {key: [] for key in range(KEYS)}
+    try:
+        partitions = [TopicPartition("orders", index, 0) for index in range(PARTITIONS)]
+        left = sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in partitions)
+        consumer.assign(partitions)
+        while left:
+            for message in consumer.consume(min(left, 1000), 10):
+                assert message.error() is None
+                found[int(message.key())].append(int(message.value()))
+                left -= 1
+    finally:
+        consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, victim: int) -> None:
+    with serving(tmp_path, 3, "--topic", f"orders:{PARTITIONS}") as served:
+        served.wait_for("created topic orders")
+        load = Load(served.bootstrap)
+        try:
+            for round in (1, 2):
+                before = len(load.acknowledged)
+                until(lambda before=before: len(load.acknowledged) > before + 2000)  # type: ignore[misc]
+                served.workers()[victim].kill()
+                served.wait_for(rf"supervisor: worker {victim}: its process \d+ was ended by SIGKILL", round)
+                served.wait_for(rf"worker {victim}: kqueue .* serves", round + 1)
+            before = len(load.acknowledged)
+            until(lambda: len(load.acknowledged) > before + 2000)
+        finally:
+            load.end()
+        assert load.failed == []
+        found = consume_all(served.bootstrap)
+        assert served.end() == 0
+    others = [line for line in served.log if re.search("not clean", line) and f"worker {victim}:" not in line]
+    assert others == []  # they went on
+    expected: dict[int, list[int]] = {key: [] for key in range(KEYS)}
+    for key, number in sorted(load.acknowledged):
+        expected[key].append(number)
+    assert found == expected  # each once, in the order of sending
+
+
+def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
+    with serving(tmp_path, 2, "--topic", "orders:2") as served:
+        served.wait_for("created topic orders")
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        for index in range(2):
+            producer.send("orders", b"one", partition=index).get(timeout=10)
+        served.workers()[1].terminate()
+        served.wait_for("supervisor: worker 1: stopped; it is started again")
+        offsets = [producer.send("orders", b"two", partition=index).get(timeout=30).offset for index in range(2)]
+        assert offsets == [1, 1]
+        producer.close()
+        assert served.end() == 0
+
+
+def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> None:
+    with serving(tmp_path, 2, "--topic", "orders:2") as served:
+        served.wait_for("created topic orders")
+        own = tmp_path / "workers" / "1"
+        (own / "meta.properties").write_text("node.id=77\ncluster.id=other\nversion=1\n")
+        served.workers()[1].kill()
+        for delay in ("0.5", "1", "2"):
+            served.wait_for(rf"supervisor: worker 1: .*; it is started again in {delay} s")
+        assert any("belongs to cluster other" in line and "started again in 1 s" in line for line in served.log)
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        mine = next(index for index in range(2) if leader(served, index) == 1)
+        assert producer.send("orders", b"still", partition=mine).get(timeout=10).offset == 0
+        producer.close()
+        began = time.monotonic()
+        assert served.end() == 0
+        assert time.monotonic() - began < 10
+
+
+def leader(served: ServedWorkers, index: int) -> int:
+    with Client(served.bootstrap) as client:
+        return client.metadata(["orders"]).topics["orders"].partitions[index].leader
+
+
+def test_a_restart_while_the_others_stop_is_stopped_too(tmp_path: Path) -> None:
+    with serving(tmp_path, 2) as served:
+        assert served.bootstrap
+        served.workers()[1].kill()
+        served.wait_for("supervisor: worker 1: .*it is started again")
+        assert served.end(signal.SIGTERM) == 0
+        assert "Traceback" not in "".join(served.log)

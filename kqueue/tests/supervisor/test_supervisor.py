@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from kqueue.client import Client
+from kqueue.supervisor.supervisor import INSIST_AFTER_S
+from kqueue.testing.process_environment import process_environment
+from kqueue.tests.supervisor.served_workers import ANY_PORT, serving, until
+
+
+def refused(*args: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=process_environment())
+    assert "Traceback" not in result.stderr
+    return result.returncode, " ".join(result.stderr.split())
+
+
+def leaders(bootstrap: str, topic: str) -> list[int]:
+    with Client(bootstrap) as client:
+        partitions = client.metadata([topic]).topics[topic].partitions
+        return [partitions[index].leader for index in sorted(partitions)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path, 3, "--topic", "orders:6") as served:
+        served.wait_for("created topic orders")
+        assert sorted(leaders(served.bootstrap, "orders")) == [1, 1, 2, 2, 3, 3]
+        with Client(served.bootstrap) as client:
+            addresses = [f"{broker.host}:{broker.port}" for _, broker in sorted(client.metadata([]).brokers.items())]
+        assert addresses == [served.address(worker) for worker in range(3)]
+        assert served.bootstrap not in addresses
+        workers = served.workers()
+        assert sorted(workers) == [0, 1, 2]
+        assert served.end(number) == 0
+        assert not any(worker.is_running() for worker in workers.values())
+        assert served.log[-1].endswith("supervisor: stopped")
+        assert all(re.match(r"\S+ \S+ \w+ +(supervisor|worker [012]): ", line) for line in served.log), served.log
+    for folder in (tmp_path, tmp_path / "workers" / "1", tmp_path / "workers" / "2"):
+        assert (folder / ".kafka_cleanshutdown").exists()
+
+
+def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
+    single = ["--set", f"log.dirs={tmp_path}", "--set", ANY_PORT]
+    with subprocess.Popen(
+        [sys.executable, "-m", "kqueue.cli", "serve", *single, "--topic", "orders:2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=process_environment(),
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        producer = KafkaProducer(bootstrap_servers=re.findall(r"PLAINTEXT://(\S+);", first)[0])
+        producer.send("orders", b"one", partition=1).get(timeout=10)
+        producer.close()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    with serving(tmp_path, 2, "--topic", "new:4") as served:
+        served.wait_for("created topic new")
+        assert leaders(served.bootstrap, "orders") == [1, 1]
+        assert set(leaders(served.bootstrap, "new")) == {1, 2}
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        assert producer.send("orders", b"two", partition=1).get(timeout=10).offset == 1
+        producer.close()
+        consumer = KafkaConsumer("orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest")
+        assert [next(consumer).value for _ in range(2)] == [b"one", b"two"]
+        consumer.close()
+        status, text = refused(*single)
+        assert (status, "is locked by another process. Stop the broker that uses it" in text) == (1, True)
+        status, text = refused(*single, "--workers", "2")
+        assert (status, "Error: worker 0: " in text, "is locked by another process. Stop" in text) == (1, True, True)
+        assert served.end() == 0
+    status, text = refused(*single)
+    assert (status, "as many workers as before (kqueue serve --workers 2)" in text) == (1, True)
+    status, text = refused(*single, "--workers", "1")
+    assert (status, "worker 1 (node 2) of a former run has 2 partitions" in text) == (2, True)
+
+
+def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
+    with serving(tmp_path, 3, "--set", "num.partitions=3") as served:
+        address = served.bootstrap
+        admin = KafkaAdminClient(bootstrap_servers=address)
+        admin.describe_cluster()
+        admin.close()
+        producer = KafkaProducer(bootstrap_servers=address)
+        producer.send("orders", b"first").get(timeout=10)
+        producer.close()
+        assert sorted(leaders(address, "orders")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "101", "many"])
+def test_a_bad_number_is_refused(count: str) -> None:
+    status, text = refused("--workers", count)
+    assert status == 2
+    assert "Invalid value for '--workers'" in text
+
+
+def test_a_busy_port_of_a_worker_leaves_no_new_folder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1] - 2
+        status, text = refused(
+            *("--workers", "3", "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}"),
+            *("--set", f"log.dirs={tmp_path / 'data'}"),
+        )
+    assert status == 1
+    assert re.search(r"Error: listener PLAINTEXT://127\.0\.0\.1:\d+ can't be opened: .*in use", text), text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_cannot_start_stops_all(tmp_path: Path) -> None:
+    (tmp_path / "workers").write_text("in the way")
+    with serving(tmp_path, 2) as served:
+        assert served.process.wait(30) == 1
+        until(lambda: "Error: worker 1: " in served.log[-1])
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_settings_file_and_version_go_to_each_worker(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=5\nzookeeper.connect=zk:2181\n")
+    with serving(tmp_path / "data", 2, str(file), "--as-version", "2.8", "--topic", "orders") as served:
+        served.wait_for("created topic orders")
+        for worker in range(2):
+            producer = KafkaProducer(bootstrap_servers=served.address(worker))
+            assert producer.config["api_version"] == (2, 8)
+            assert len(producer.partitions_for("orders")) == 5
+            producer.close()
+        assert len([line for line in served.log if "zookeeper.connect has no effect" in line]) == 1
+
+
+def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
+    with serving(tmp_path, 2) as served:
+        assert served.bootstrap
+        stuck = served.workers()[1]
+        stuck.suspend()
+        served.process.send_signal(signal.SIGTERM)
+        served.wait_for("worker 0: stopped")
+        time.sleep(INSIST_AFTER_S + 0.1)  # an earlier one counts as the first sent twice
+        assert served.end() == 1
+        assert not psutil.pid_exists(stuck.pid)
+    assert "Error: worker 1: its process" in served.log[-1]
+    assert "was ended by SIGKILL" in served.log[-1]

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+
+from kqueue.tests.supervisor.served_workers import serving, until
+
+
+def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    with serving(tmp_path, 2, "--topic", "orders:2") as served:
+        served.wait_for("created topic orders")
+        workers = served.workers()
+        assert len(workers) == 2
+        assert served.end(signal.SIGKILL) == -signal.SIGKILL
+        until(lambda: not any(psutil.pid_exists(worker.pid) for worker in workers.values()), 10)
+    for folder in (tmp_path, tmp_path / "workers" / "1"):
+        assert (folder / ".kafka_cleanshutdown").exists()
+    with serving(tmp_path, 2) as served:
+        assert served.bootstrap
+        assert served.end() == 0
+
+
+def test_a_worker_leaves_ctrl_c_to_the_supervisor(tmp_path: Path) -> None:
+    with serving(tmp_path, 1) as served:
+        assert served.bootstrap
+        worker = served.workers()[0]
+        worker.send_signal(signal.SIGINT)
+        assert served.end(signal.SIGINT) == 0
+        assert not [line for line in served.log if "started again" in line]
