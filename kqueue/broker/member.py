@@ -57,6 +57,8 @@ class Member:
         )
         broker.replica_events.append(self.isr_changes)
         broker.replicas.on_isr_progress = self.isr_changes.consider
+        broker.replicas.may_lead = lambda: self.is_unfenced
+        self._cluster.observe(self._broker_changed)
         self.registration.observe_session(self._session_began)
 
     @property
@@ -113,6 +115,12 @@ class Member:
 
     def _session_began(self, session: Session) -> None:
         self._broker.logs.broker_epoch = session.epoch
+        self._broker_changed(self._cluster.node_id)  # nothing is led until the new session is unfenced
+
+    def _broker_changed(self, node_id: int) -> None:
+        # at the end of the turn: topics that changed with the broker's record are told after it
+        if node_id == self._cluster.node_id:
+            self._broker.purgatory.defer(self._broker.replicas.review_leaders)
 
     def _has_to_give(self) -> bool:
         own = self._cluster.node_id

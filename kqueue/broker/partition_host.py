@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class ReplicaHost(Protocol):
     """What a replica of a cluster's partition needs of its broker."""
 
+    def may_lead(self) -> bool:
+        """Whether this broker is unfenced in its present session; else it leads nothing."""
+
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic."""
 

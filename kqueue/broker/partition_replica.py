@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import FencedLeaderEpoch, NotLeader, OffsetOutOfRange
 from kqueue.broker.partition_host import PartitionRead
-from kqueue.broker.replica_role import ReplicaRole, check_epoch
+from kqueue.broker.replica_role import Change, ReplicaRole, check_epoch
 from kqueue.log import follower_log
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
@@ -79,9 +79,7 @@ class PartitionReplica:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads the partition. Where it was registered as leader in a former
-        life it does not, until it is elected again.
-        """
+        """Whether this broker leads the partition: it is registered as leader, and not fenced."""
         return self._role is None or self._role.is_leader
 
     def check_leader(self) -> None:
@@ -129,23 +127,32 @@ class PartitionReplica:
         """Key of the purgatory for followers' fetches: woken by each append, and a new role."""
         return self._role
 
-    def apply(self, registration: PartitionRegistration, *, at_start: bool = False) -> None:
+    def apply(self, registration: PartitionRegistration) -> None:
         """Take over a registration of the metadata store, and tell `replica_events` what changed.
 
         One that is not newer has no effect (rule 8).
-
-        Args: at_start: the broker starts, so it leads only where it is elected later.
         """
         role, host = self._role, self._host
         if role is None:
             name, min_isr = f"{self._topic}-{self.index}", host.replicas.min_isr(self._topic)
             role = self._role = ReplicaRole(name, host.node_id, min_isr)
-        change = role.apply(registration, host.clock.monotonic_ms(), at_start=at_start)
-        if change is None:
-            return
+        change = role.apply(registration, host.clock.monotonic_ms(), may_lead=host.replicas.may_lead())
+        if change is not None:
+            self._role_changed(role, change)
+
+    def review_leader(self) -> None:
+        """Begin or cease to lead after this broker was unfenced or fenced, or lost its session."""
+        role = self._role
+        if role is not None:
+            change = role.review(self._host.replicas.may_lead())
+            if change.leads or change.follows:
+                self._role_changed(role, change)
+
+    def _role_changed(self, role: ReplicaRole, change: Change) -> None:
+        host = self._host
         if role.is_leader and self._log is not None:
             self._lead(self._log)
-        elif change.leads and len(registration.replicas) > 1:
+        elif change.leads and len(role.registration.replicas) > 1:
             host.replicas.open_soon(self)
         host.purgatory.wake(self)  # what waits for a commit here fails, or has enough replicas now
         host.purgatory.wake(role)

@@ -20,7 +20,7 @@ class ReplicaEvents(Protocol[P]):
 
     def became_follower(self, partition: P) -> None:
         """The partition has another leader (`partition.leader`, maybe `NO_LEADER`), or the same in
-        a new leader epoch.
+        a new leader epoch; or it names this broker, which is fenced and leads nothing.
         """
 
     def removed(self, partition: P) -> None:

@@ -27,9 +27,10 @@ _UNKNOWN = PartitionRegistration((), (), NO_LEADER, NO_EPOCH, -1)
 
 
 class Change(NamedTuple):
-    """What a new registration changed for this broker. `leads`: it leads in a new epoch.
+    """What has changed for this broker. `leads`: it leads now, or in a new epoch.
 
-    `follows`: it has another leader, or the same in a new epoch. `removed`: it had a replica.
+    `follows`: another broker leads now, or in a new epoch, or nobody does, or this broker must not.
+    `removed`: it had a replica.
     """
 
     leads: bool = False
@@ -48,12 +49,11 @@ class ReplicaRole:
         min_isr: `min.insync.replicas` of the topic.
     """
 
-    __slots__ = ("_name", "_node_id", "_stale_epoch", "_too_few", "is_leader", "leadership", "min_isr", "registration")
+    __slots__ = ("_name", "_node_id", "_too_few", "is_leader", "leadership", "min_isr", "registration")
 
     def __init__(self, name: str, node_id: int, min_isr: int) -> None:
         self._name = name
         self._node_id = node_id
-        self._stale_epoch = NO_EPOCH
         self._too_few = False
         self.registration = _UNKNOWN
         self.leadership: LeaderReplica | None = None
@@ -65,32 +65,40 @@ class ReplicaRole:
         """Whether this broker has a replica."""
         return self._node_id in self.registration.replicas
 
-    def apply(self, registration: PartitionRegistration, now_ms: float, *, at_start: bool = False) -> Change | None:
+    def apply(self, registration: PartitionRegistration, now_ms: float, *, may_lead: bool = True) -> Change | None:
         """Take over a registration; None: it is not newer (rule 8).
 
-        Args: at_start: where it names this broker as leader, that was so in a former life, whose
-            end the controller has not settled yet (rules 1 to 4). It leads from a later epoch on.
+        Args: may_lead: see `review`.
         """
         old = self.registration
         if registration.partition_epoch <= old.partition_epoch:
             return None
         had_replica, self.registration = self.has_replica, registration
-        if at_start and registration.leader == self._node_id:
-            self._stale_epoch = registration.leader_epoch
         is_new = (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch)
-        leads = registration.leader == self._node_id and registration.leader_epoch > self._stale_epoch
-        if is_new or leads != self.is_leader:
-            self.leadership = None
-        elif self.leadership is not None:
+        if not is_new and self.leadership is not None:
             self.leadership.applied(registration, now_ms)
+        change = self._settle(is_new or not had_replica, may_lead)
+        return change if self.has_replica else Change(removed=had_replica)
+
+    def review(self, may_lead: bool) -> Change:
+        """Begin or cease to lead where the registration names this broker as leader.
+
+        Args: may_lead: whether this broker is unfenced in its present session. One that is not may
+            be registered as leader by a former life, or by a broker that knows of that life only;
+            others can lead by now, and its log can lack what it confirmed (rules 1, 2 and 9).
+        """
+        return self._settle(False, may_lead)
+
+    def _settle(self, is_new: bool, may_lead: bool) -> Change:
+        leads = may_lead and self.registration.leader == self._node_id
+        is_new |= leads != self.is_leader
+        if is_new:
+            self.leadership = None
         self.is_leader = leads
         self._report_too_few()
-        if not self.has_replica:
-            return Change(removed=had_replica)
-        is_event = is_new or not had_replica
-        if is_event:
+        if is_new and self.has_replica:
             logger.info("%s: %s", self._name, self._described())
-        return Change(leads=is_event and leads, follows=is_event and not leads and registration.leader != self._node_id)
+        return Change(leads=is_new and leads, follows=is_new and not leads)
 
     def _described(self) -> str:
         now = self.registration
@@ -99,6 +107,8 @@ class ReplicaRole:
             return f"leads in epoch {now.leader_epoch}, in sync: {isr}"
         if now.leader == NO_LEADER:
             return f"no leader in epoch {now.leader_epoch}"
+        if now.leader == self._node_id:
+            return f"does not lead in epoch {now.leader_epoch} while this broker is fenced"
         return f"follows broker {now.leader} in epoch {now.leader_epoch}"
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
@@ -114,7 +124,7 @@ class ReplicaRole:
         if not self.is_leader:
             leader = self.registration.leader
             if leader == self._node_id:
-                raise NotLeader(f"broker {leader} led {self._name} before its start, and waits to be elected again")
+                raise NotLeader(f"broker {leader} is registered as leader of {self._name}, but fenced")
             raise NotLeader(f"{f'broker {leader}' if leader != NO_LEADER else 'no broker'} leads {self._name}")
 
     def leading_epoch(self) -> int:

@@ -19,7 +19,9 @@ from kqueue.log.manager import LogManager
 class Replicas:
     """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread.
 
-    Attributes: on_isr_progress: called with a partition whose in-sync set may change.
+    Attributes:
+        on_isr_progress: called with a partition whose in-sync set may change.
+        may_lead: returns whether this broker is unfenced in its present session.
     """
 
     def __init__(
@@ -38,6 +40,13 @@ class Replicas:
         self._cleanup = cleanup
         self._slices = slices
         self.on_isr_progress: Callable[[Partition], None] = _ignore
+        self.may_lead: Callable[[], bool] = _always
+
+    def review_leaders(self) -> None:
+        """Begin or cease to lead what this broker is registered as leader of: see `may_lead`."""
+        for topic in self._topics:
+            for partition in topic.partitions:
+                partition.review_leader()
 
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic."""
@@ -86,6 +95,10 @@ def _open_leader(partition: Partition) -> SlicedWork[None]:
         if partition.is_leader and not partition.deleted:
             partition.log  # noqa: B018  opening it begins to lead
     yield None
+
+
+def _always() -> bool:
+    return True
 
 
 def _ignore(partition: Partition) -> None:

@@ -166,7 +166,7 @@ class Topics:
             topic = Topic(name, found.id, stored_config(self._config, name, found.configs))
             self._grow(topic, len(found.partitions))
             self._add(topic)
-            self._apply_partitions(topic, found, at_start=True)
+            self._apply_partitions(topic, found)
         self._metadata.observe(PREFIX, self._apply_all)
 
     def _read(self, name: str, record: bytes) -> TopicRegistration:
@@ -211,10 +211,10 @@ class Topics:
             topic.configure(stored_config(self._config, name, registration.configs))
             self._on_configured(topic)
 
-    def _apply_partitions(self, topic: Topic, registration: TopicRegistration, *, at_start: bool = False) -> None:
+    def _apply_partitions(self, topic: Topic, registration: TopicRegistration) -> None:
         if not self._host.cluster.is_alone:
             for partition, found in zip(topic.partitions, registration.partitions, strict=False):
-                partition.apply(found, at_start=at_start)
+                partition.apply(found)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self._topics.values()))

@@ -39,6 +39,7 @@ class Simulation:
         more_storages: other data folders, beside `storage`.
         seed: seeds the broker's random numbers.
         recovers: begin when all logs are recovered and groups loaded; False: run no job yet.
+        before_start: called with the broker before it starts.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Simulation:
         clock: ManualClock | None = None,
         seed: int = 0,
         recovers: bool = True,
+        before_start: Callable[[Broker], None] | None = None,
     ) -> None:
         self.settings = dict(settings or {})
         self.clock = clock or ManualClock()
@@ -74,6 +76,8 @@ class Simulation:
         self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
         self._calls: deque[Callable[[], None]] = deque()
         self.broker.wake = self._calls.append
+        if before_start is not None:
+            before_start(self.broker)
         self.broker.start()
         if recovers:
             self.settle()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from kqueue.base.promise import Promise
+from kqueue.broker.broker import Broker
 from kqueue.broker.partition import Partition
 from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import (
@@ -56,12 +57,27 @@ class Members:
         record = BrokerRegistration(node, epoch, f"life {epoch} of {node}", {}, fenced=fenced, rack=rack)
         self.store.commit({}, {f"{BROKERS_PREFIX}{node}": record.to_bytes()}, [])
 
-    def start(self, node: int, *, recovers: bool = True, **settings: object) -> Simulation:
-        """Start a broker that has stopped, or was killed, on its storage."""
+    def start(self, node: int, *, recovers: bool = True, may_lead: bool = True, **settings: object) -> Simulation:
+        """Start a broker that has stopped, or was killed, on its storage.
+
+        Args: may_lead: False: as one that is fenced; `let_lead` ends it.
+        """
+
+        def prepare(broker: Broker) -> None:
+            broker.replicas.may_lead = lambda: may_lead
+
         storage = self._storages.setdefault(node, MemoryStorage(self.clock))
         own: dict[str, object] = {"node.id": node, "kqueue.cluster.store": "sqlite:shared", **self.settings, **settings}
-        self.sims[node] = Simulation(own, storage=storage, store=self.store, clock=self.clock, recovers=recovers)
+        self.sims[node] = Simulation(
+            own, storage=storage, store=self.store, clock=self.clock, recovers=recovers, before_start=prepare
+        )
         return self.sims[node]
+
+    def let_lead(self, node: int, may_lead: bool = True) -> None:
+        """Unfence a broker, or fence it, as far as it knows."""
+        replicas = self.sims[node].broker.replicas
+        replicas.may_lead = lambda: may_lead
+        replicas.review_leaders()
 
     def kill(self, node: int) -> None:
         """End a broker without a stop; its disk keeps all that was written."""

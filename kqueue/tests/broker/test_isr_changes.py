@@ -235,9 +235,10 @@ def test_a_lost_session_changes_nothing() -> None:
 
 def test_a_fenced_leader_proposes_nothing() -> None:
     leader = Leader()
+    append(leader.partition, b"a")
     leader.members.register(1, fenced=True)
     leader.settle()
-    leader.behind(2)
+    leader.advance(16_000)
     assert leader.store.commits == []
 
 

@@ -187,6 +187,36 @@ def test_a_given_store_needs_the_setting_and_the_setting_a_store() -> None:
     asyncio.run(test())
 
 
+def test_a_member_leads_while_its_record_is_unfenced_and_of_its_session() -> None:
+    """Rules 2 and 9: whatever a registration of the partition says."""
+    members = Members(2)
+    members.result(members[1].broker.topics.create(NewTopic("t", assignments={0: [1, 2]})))
+    partition = members.partition(1)
+    member = Member(members[1].broker, members.store, random.Random(0))
+    member.controller.stop()
+    member.begin()
+    members.settle()
+    assert partition.is_leader
+
+    members.register(1, fenced=True)
+    members.settle()
+    assert not partition.is_leader
+    members.write(lambda old: old._replace(leader_epoch=5))
+    assert not partition.is_leader, "by one who does not know that it is fenced"
+    members.register(1)
+    members.settle()
+    assert (partition.is_leader, partition.leader_epoch) == (True, 5)
+
+    assert member.registration.session is not None
+    member.registration.session.end()
+    member.begin()
+    members.settle()
+    assert not partition.is_leader, "its record is that of the session before"
+    members.register(1, epoch=2)
+    members.settle()
+    assert partition.is_leader
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_without_controlled_shutdown_nothing_is_waited_for(enabled: bool) -> None:
     members = Members(2, {"controlled.shutdown.enable": enabled})

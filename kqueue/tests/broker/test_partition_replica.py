@@ -240,20 +240,36 @@ def test_a_follower_opens_with_the_checkpointed_high_watermark_not_with_its_log_
     assert (follower.high_watermark, follower.log_end_offset) == (1, 2)
 
 
-def test_a_broker_that_starts_does_not_lead_in_an_epoch_of_its_former_life() -> None:
+def test_a_broker_that_starts_leads_nothing_before_it_is_unfenced() -> None:
+    """Rule 9. Others may have elected it in its former life, or know of that only."""
     members = started(count=2)
     members.kill(1)
-    members.start(1)
+    members.start(1, may_lead=False)
     members.settle()
     leader = members.partition(1)
     assert (leader.leader, leader.is_leader) == (1, False)
     with pytest.raises(NotLeader):
         append(leader, b"a")
     members.write(lambda old: old._replace(isr=(1,)))
-    assert not leader.is_leader, "the same epoch still"
     elect(members, 1)
+    assert not leader.is_leader, "elected by one who knows of the former life"
+    members.let_lead(1)
     assert leader.is_leader
     append(leader, b"a")
+
+
+def test_a_leader_that_is_fenced_confirms_nothing_more() -> None:
+    members = started(count=2)
+    leader = members.partition(1)
+    append(leader, b"a")
+    members.let_lead(1, False)
+    with pytest.raises(NotLeader):
+        leader.is_committed(1)
+    with pytest.raises(NotLeader):
+        leader.follower_fetch(fetch_of(members.partition(2), 2), PLENTY)
+    members.let_lead(1)
+    assert leader.leadership is not None
+    assert leader.leadership.leso == 1, "it begins to lead anew"
 
 
 def test_an_answer_of_another_epoch_changes_nothing() -> None:

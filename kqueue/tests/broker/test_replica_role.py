@@ -33,14 +33,19 @@ def test_each_registration_says_what_it_changed_here() -> None:
         assert role.apply(found, 0.0) == change, number
 
 
-def test_a_former_life_does_not_lead_before_it_is_elected_anew() -> None:
+def test_a_fenced_broker_leads_in_no_epoch() -> None:
     role = ReplicaRole("t-0", SELF, 1)
-    assert role.apply(registration(3, SELF, 7, SELF, 2), 0.0, at_start=True) == Change()
-    with pytest.raises(NotLeader):
+    assert role.apply(registration(3, SELF, 7, SELF, 2), 0.0, may_lead=False) == Change(follows=True)
+    assert role.apply(registration(4, SELF, 7, SELF, 2), 0.0, may_lead=False) == Change()
+    assert role.apply(registration(5, SELF, 8, SELF, 2), 0.0, may_lead=False) == Change(follows=True)
+    with pytest.raises(NotLeader, match="broker 1 is registered as leader of t-0, but fenced"):
         role.leading_epoch()
-    role.apply(registration(4, NO_LEADER, 8, SELF, 2), 0.0)
-    assert role.apply(registration(5, SELF, 9, SELF, 2), 0.0) == Change(leads=True)
-    assert role.leading_epoch() == 9
+    assert role.review(True) == Change(leads=True)
+    assert role.review(True) == Change()
+    assert role.leading_epoch() == 8
+    assert role.review(False) == Change(follows=True)
+    assert role.review(False) == Change()
+    assert not role.is_leader
 
 
 def test_a_change_of_roles_is_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
