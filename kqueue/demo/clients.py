@@ -32,15 +32,22 @@ class DemoFailed(Exception):
     """The broker or a client did not do what the demo requires; the message is half a sentence."""
 
 
-def create_topic(bootstrap: str) -> None:
+def create_topic(bootstrap: str, replicas: int = 1, min_in_sync: int = 1) -> None:
     """Create the demo's topic. Raises: KafkaError."""
     from kafka import KafkaAdminClient
 
+    topic = {
+        "num_partitions": PARTITIONS,
+        "replication_factor": replicas,
+        "configs": {"min.insync.replicas": str(min_in_sync)},
+    }
     with KafkaAdminClient(bootstrap_servers=bootstrap) as client:
-        client.create_topics({TOPIC: {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
+        client.create_topics({TOPIC: topic}, wait_for_metadata=True)
 
 
-def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaProducer:
+def new_producer(
+    bootstrap: str, *, batch_bytes: int, linger_ms: int, request_timeout_ms: int = 30_000
+) -> KafkaProducer:
     """Return an idempotent kafka-python producer with acks=all. Raises: KafkaError."""
     from kafka import KafkaProducer
 
@@ -52,19 +59,35 @@ def new_producer(bootstrap: str, *, batch_bytes: int, linger_ms: int) -> KafkaPr
         batch_size=batch_bytes,
         linger_ms=linger_ms,
         metrics_enabled=False,
+        request_timeout_ms=request_timeout_ms,
     )
 
 
-def send(bootstrap: str, flights: Iterable[Flight], tracker: DeliveryTracker, progress: Progress) -> None:
+def send(
+    bootstrap: str,
+    flights: Iterable[Flight],
+    tracker: DeliveryTracker,
+    progress: Progress,
+    *,
+    confirmed: Callable[[int], None] | None = None,
+    request_timeout_ms: int = 30_000,
+) -> None:
     """Send all flights with kafka-python and wait for their confirmation.
 
+    Args:
+        confirmed: called with the partition of each confirmed flight, by the producer's thread.
+        request_timeout_ms: after which the producer asks another broker.
     Raises: DemoFailed: how many were not confirmed, and why.
     """
     failures: list[BaseException] = []
-    producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
+    producer = new_producer(
+        bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS, request_timeout_ms=request_timeout_ms
+    )
     try:
         for flight in flights:
-            producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)
+            sent = producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)
+            if confirmed is not None:
+                sent.add_callback(lambda stored: confirmed(stored.partition))
             tracker.note_sent(flight)
             if tracker.sent % SHOW_EVERY == 0:
                 progress(tracker.sent)

@@ -32,6 +32,7 @@ SERVES = re.compile(r"serves PLAINTEXT://(\S+?);")
 PROGRAM_OUTPUTS = {"b'two coffees'\n", "b'Alice: -5' b'Bob: +5'\n"}
 BY_TOX = "pip install tox && tox"
 DEMO = "pip install '.[demo]' && kqueue demo"
+CLUSTER_DEMO = "kqueue demo cluster"
 
 
 class Block(NamedTuple):
@@ -45,7 +46,7 @@ def blocks(language: str) -> list[str]:
     found = [
         Block(*match) for match in re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
     ]
-    assert {block.language for block in found} == {"sh", "python"}
+    assert {block.language for block in found} == {"sh", "python", "text"}
     return [block.text for block in found if block.language == language]
 
 
@@ -112,6 +113,33 @@ def test_the_demo(tmp_path: Path) -> None:
     assert DISK_STALLED.sub("", result.stderr) == ""
 
 
+def shape(text: str) -> list[str]:
+    """The lines without what differs from run to run: numbers, units, the widths of columns."""
+    text = (
+        re.sub(r"(?:< )?\d[\d,.]*(?: [kM]?B\b|/s)?", "#", text)
+        .replace("leaders", "leader")
+        .replace("partitions", "partition")
+    )
+    return [re.sub(r"[ ─]+", " ", line).strip() for line in text.splitlines()]
+
+
+def test_the_demo_of_a_cluster_prints_what_is_shown(tmp_path: Path) -> None:
+    """With fewer flights than the run that is shown, so in less time."""
+    assert CLUSTER_DEMO in commands()
+    (shown,) = blocks("text")
+    assert max(map(len, shown.splitlines())) <= 80
+    result = subprocess.run(
+        [*CLUSTER_DEMO.split(), "--flights", "20000"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(COLUMNS="80"),
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert shape(result.stdout) == shape(shown)
+
+
 def test_extras_exist() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
@@ -147,7 +175,7 @@ def test_every_other_command(served: str, tmp_path: Path) -> None:
     rest = [
         line
         for line in commands()
-        if line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
+        if line not in (DEMO, CLUSTER_DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
     ]
     assert len(rest) > 8
     for line in rest:

@@ -1,0 +1,77 @@
+"""`kqueue demo cluster`: flights through three brokers, of which one is killed and one paused."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from kqueue.cli.connect import explain, require
+from kqueue.cli.demo import NEEDED, temporary
+from kqueue.cli.signals import interrupt_on_signal
+
+INTERRUPTED = 130  # what a shell shows after Ctrl-C
+
+
+@click.command()
+@click.option(
+    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep the data in this folder (new or empty)."
+)
+@click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
+@click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
+def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
+    """Kill and pause brokers of three while flights arrive, and check that none is lost.
+
+    Starts three brokers in processes of their own and sends all flights that left New York in 2013
+    through kafka-python, with acks=all and idempotence, into a topic with three replicas of which
+    two must confirm. Meanwhile one broker is killed with SIGKILL and started again, and another one
+    is paused with SIGSTOP until the others lead its partitions. At the end two aiokafka consumers
+    must read every flight once, unchanged, and in order within its key, and the three logs must be
+    equal; otherwise the exit status is 1.
+
+    \b
+      kqueue demo cluster
+      kqueue demo cluster --folder flights-data
+      kqueue log verify --compare flights-data/broker-*/data
+    """
+    for module in NEEDED:
+        require(module, "demo")
+    if folder is not None and folder.is_dir() and any(folder.iterdir()):
+        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
+    try:
+        with interrupt_on_signal(), ExitStack() as stack:
+            place = folder or temporary(stack, keep)
+            place.mkdir(parents=True, exist_ok=True)
+            _play(place, limit)
+            if folder is not None or keep:
+                click.echo(f"The data is in {place}; each broker has a folder with its log lines and its data.")
+    except KeyboardInterrupt:
+        click.echo("Ended before all was done.", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _play(folder: Path, limit: int | None) -> None:
+    """Run the demo and print its result. Raises: ClickException: one sentence on the failure."""
+    from kafka.errors import KafkaError
+    from rich.console import Console
+
+    from kqueue.base.errors import KqueueError
+    from kqueue.demo.clients import DemoFailed
+    from kqueue.demo.cluster_demo import run
+    from kqueue.demo.progress_display import ProgressDisplay
+
+    display = ProgressDisplay(Console())
+    try:
+        with display:
+            result = run(folder, display, limit=limit)
+    except KafkaError as error:
+        raise click.ClickException(f"the demo failed: {explain(error)}.") from None
+    except (DemoFailed, KqueueError, OSError) as error:
+        raise click.ClickException(f"the demo failed: {error}.") from None
+    display.table("Flights through three brokers, two of which failed", result.rows())
+    differences = result.differences()
+    if differences:
+        raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
+    click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order, and three logs are equal.")
