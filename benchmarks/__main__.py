@@ -1,5 +1,5 @@
-"""`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), the log engine and
-the test kit.
+"""`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), a cluster of three,
+the log engine and the test kit.
 
 `--only spark` compares the readers and writers of Spark; it needs kqueue[spark,fast], Java, and
 Maven for Spark's own connector.
@@ -16,7 +16,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import beside, client, frames, hostile, kit, loads, log, partitions, rdkafka, spark
+from benchmarks import (
+    beside,
+    client,
+    cluster,
+    frames,
+    hostile,
+    kit,
+    loads,
+    log,
+    partitions,
+    rdkafka,
+    replication,
+    spark,
+)
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
@@ -25,7 +38,7 @@ Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
-BROKER, LOG, KIT, SPARK = "broker", "log", "kit", "spark"
+BROKER, CLUSTER, LOG, KIT, SPARK = "broker", "cluster", "log", "kit", "spark"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -64,6 +77,16 @@ def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
             report.rows.append(step())
 
 
+def _measure_cluster(report: Report, console: Console) -> None:
+    for name, rows in (
+        ("replication, flush=kafka", replication.rows("kafka")),
+        ("replication, flush=group", replication.rows("group")),
+        ("many replicated partitions", cluster.rows()),
+    ):
+        with console.status(name):
+            report.rows.extend(rows)
+
+
 def _drop_aims(report: Report) -> None:
     """Remove the targets, which are kqueue's, from the figures of another broker."""
     for figure in (figure for row in report.rows for figure in row.figures):
@@ -96,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
     parser.add_argument(
-        "--only", choices=(BROKER, LOG, KIT, SPARK), help="one of the groups; spark runs only if it is named"
+        "--only", choices=(BROKER, CLUSTER, LOG, KIT, SPARK), help="one of the groups; spark runs only if it is named"
     )
     parser.add_argument(
         "--quick", action="store_true", help="a small part of the sizes of log and spark, to see that they run"
@@ -112,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         if options.only in (None, BROKER):
             _measure_broker(report, console)
+        if options.only in (None, CLUSTER):
+            _measure_cluster(report, console)
         if options.only in (None, KIT):
             measure(report, console, kit.steps())
         if options.only in (None, LOG):

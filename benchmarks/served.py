@@ -122,6 +122,11 @@ class OwnBroker(Served):
         """What it has logged so far."""
         return (self.folder / "server.log").read_text()
 
+    def kill(self) -> None:
+        """End it as `kill -9` does; its data stay until `stop`."""
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
