@@ -1,9 +1,9 @@
 """kqueue: a message-queue broker that speaks the Apache Kafka protocol, inside your own Python
 process or served.
 
-`Broker` is the embedded broker, `open_log` reads a partition's folder without one, `partitioner`
-gives the producers of kafka-python and aiokafka one of kqueue's partitioners; everything else is
-reached through the command `kqueue` or the subpackages.
+`Broker` is the embedded broker, `Cluster` several of them, `open_log` reads a partition's folder
+without one, `partitioner` gives the producers of kafka-python and aiokafka one of kqueue's
+partitioners; everything else is reached through the command `kqueue` or the subpackages.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.version import __version__
 
-__all__ = ["Broker", "__version__", "open_log", "partitioner"]
+__all__ = ["Broker", "Cluster", "__version__", "open_log", "partitioner"]
 
 if TYPE_CHECKING:
-    from kqueue.embedded import Broker
+    from kqueue.embedded import Broker, Cluster
     from kqueue.log_tools import open_log
     from kqueue.records.partitioners import as_client_partitioner as partitioner
 
@@ -27,6 +27,10 @@ def __getattr__(name: str) -> object:
         from kqueue.embedded import Broker
 
         return Broker
+    if name == "Cluster":
+        from kqueue.embedded import Cluster
+
+        return Cluster
     if name == "open_log":
         from kqueue.log_tools import open_log
 

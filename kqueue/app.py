@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
-from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.base.text import counted
@@ -35,7 +34,7 @@ from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
 from kqueue.metadata.store import ClusterStore
-from kqueue.network.advance import advance_time
+from kqueue.network.advance import Advanced, advance_time
 from kqueue.network.client_log import ClientLog
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry, SessionLimits
@@ -45,12 +44,13 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listener import Listener, bind
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
-from kqueue.network.peer_connections import PeerConnections, peer_address, response_bytes_max
+from kqueue.network.peer_connections import PeerConnections, peer_address, peer_client_id, response_bytes_max
 from kqueue.network.rate_limiter import RateLimiter
 from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.executor import JobExecutor
+from kqueue.workers.job_steps import run_in_jobs
 from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -114,18 +114,19 @@ class Server:
         self.loop_driver: LoopDriver
         self.jobs: JobExecutor
 
-    async def start(self) -> None:
+    async def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Open the data and serve; returns once clients can connect.
 
         After a crash logs are recovered beside the clients: see `ready`. Blocks the loop while
         metadata are read.
 
+        Args: loop: used in place of the running loop for callbacks, readers and writers.
         Raises: SettingError, FolderInUse (another broker has a data folder), ListenFailed,
             StorageFailed.
         """
         began = time.monotonic()
         with self._cleanup as cleanup:
-            self._build(cleanup)
+            self._build(loop or asyncio.get_running_loop(), cleanup)
             for listener in self._listeners.values():
                 listener.start()
             self._cleanup = cleanup.pop_all()
@@ -179,6 +180,24 @@ class Server:
             self.broker.stop()
         logger.info("stopped")
 
+    def kill(self) -> None:
+        """End as a process does that gets SIGKILL: nothing more is handled, sent, flushed or
+        written, and others learn it by the end of connections and of the session.
+
+        The given `loop` must run nothing of this server any more. Blocks for the jobs under way.
+        """
+        self._stopping = True
+        self.close_descriptors()
+        self.connections.sessions.clear()
+        self.jobs.cancel_cpu()
+        self.jobs.stop(drop=True)
+        self.broker.metadata.stop()
+        self.broker.configs.loggers.restore()
+        self.broker.logs.abandon()
+        if self._member is not None:
+            self._member.abandon()
+        self._cleanup.close()
+
     @property
     def listener_names(self) -> list[str]:
         """The names of the listeners, in the order of the settings."""
@@ -229,44 +248,19 @@ class Server:
             raise RuntimeError("the clock of this server can't be advanced: it is the machine's")
         if self._stopping:
             raise RuntimeError("the broker is stopping")
-        advance_time(ms, self.clock, self.broker.timers, self.loop_driver, self.jobs, self._watchdog.suspended)
+        advance_time(ms, self.clock, [self.advanced], self._watchdog.suspended)
+
+    @property
+    def advanced(self) -> Advanced:
+        """What moves with the server's time."""
+        return Advanced(self.broker.timers, self.loop_driver, self.jobs)
 
     async def snapshot(self, folder: str) -> None:
         """Copy all data into `folder`; see `snapshots.take_snapshot`. Clients are served meanwhile.
 
         Raises: SnapshotRefused, StorageFailed.
         """
-        work = take_snapshot(self.broker, folder)
-        with contextlib.closing(work):
-            try:
-                step = next(work)
-                while True:
-                    if not callable(step):
-                        step = next(work)
-                        continue
-                    try:
-                        await self._in_job(step)
-                    except Exception as error:
-                        step = work.throw(error)
-                    else:
-                        step = work.send(None)
-            except StopIteration:
-                pass
-
-    async def _in_job(self, run: Callable[[], T]) -> T:
-        """Return what `run` returns in a thread; raise what it raises."""
-        ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def finish(result: T | None, error: BaseException | None) -> None:
-            if ended.cancelled():
-                return
-            if error is not None:
-                ended.set_exception(error)
-            else:
-                ended.set_result(result)  # type: ignore[arg-type]
-
-        self.jobs.submit(IoJob("copy for a snapshot", run, finish, "snapshots"))
-        return await ended
+        await run_in_jobs(take_snapshot(self.broker, folder), self.jobs, "copy for a snapshot", "snapshots")
 
     def close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a process that was forked from the
@@ -282,13 +276,13 @@ class Server:
 
     # --- start
 
-    def _build(self, cleanup: ExitStack) -> None:
+    def _build(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
         config = self.config
         cleanup.enter_context(plugins.register_plugins(config, self._objects))
         plans = parse_listeners(config)
         self._bind(plans, cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
-        loop = self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self.jobs = JobExecutor(loop, config[THREADS])
         config.observe([THREADS], lambda: self.jobs.resize(config[THREADS]))
         cleanup.callback(self.jobs.stop)
@@ -322,7 +316,7 @@ class Server:
             broker.timers,
             self.jobs,
             lambda node_id: peer_address(cluster, node_id),
-            client_id=f"broker-{broker.node_id}",
+            client_id=peer_client_id(broker.node_id),
             response_bytes_max=response_bytes_max(self.config),
             rng=random.Random(),
         )

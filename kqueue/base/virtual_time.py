@@ -4,14 +4,36 @@ broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 from kqueue.base.clock import VirtualClock
 from kqueue.base.timers import Timers
 
 
+class AllTimers:
+    """The timers of several owners, which are advanced together."""
+
+    def __init__(self, parts: Sequence[Timers]) -> None:
+        self._parts = parts
+
+    def next_deadline_ms(self) -> float | None:
+        """See `Timers.next_deadline_ms`."""
+        deadlines = (timers.next_deadline_ms() for timers in self._parts)
+        return min((deadline_ms for deadline_ms in deadlines if deadline_ms is not None), default=None)
+
+    def coalesce_until(self, target_ms: float | None, parts: int = 1) -> None:
+        """See `Timers.coalesce_until`."""
+        for timers in self._parts:
+            timers.coalesce_until(target_ms, parts)
+
+    def run_due(self, now_ms: float) -> None:
+        """Run the timers that are due at `now_ms`."""
+        for timers in self._parts:
+            timers.run_due(now_ms)
+
+
 def advance_in_steps(
-    timers: Timers,
+    timers: Timers | AllTimers,
     clock: VirtualClock,
     ms: float,
     *,

@@ -89,6 +89,10 @@ class Membership(Protocol):
         """Change nothing more in the cluster."""
         ...
 
+    def abandon(self) -> None:
+        """Give no more signs of life, and leave the session to its timeout."""
+        ...
+
 
 class SingleBroker:
     """Implements `Cluster` for a broker that is in none.

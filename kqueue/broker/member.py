@@ -110,6 +110,12 @@ class Member:
         """End the session; a second call does nothing. Blocks."""
         self.registration.end()
 
+    def abandon(self) -> None:
+        """Give no more signs of life, and leave the session to its timeout; `stop` does nothing
+        any more.
+        """
+        self.registration.abandon()
+
     def _listeners(self) -> Mapping[str, Endpoint]:
         return self._broker.listeners
 

@@ -199,6 +199,12 @@ class Registration:
             except (StorageFailed, SessionLost) as error:
                 logger.warning("the session with the cluster ends by its timeout: %s", error)
 
+    def abandon(self) -> None:
+        """Give no more signs of life. The session ends by its timeout."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.session = None
+
     # --- signs of life
 
     def _register(self) -> Session:

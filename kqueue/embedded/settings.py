@@ -24,9 +24,13 @@ fewer partitions.
 
 
 def setting_values(
-    path: str | os.PathLike[str] | None, port: int, settings: Mapping[str, object], keywords: Mapping[str, object]
+    path: str | os.PathLike[str] | None,
+    port: int,
+    settings: Mapping[str, object],
+    keywords: Mapping[str, object],
+    defaults: Mapping[str, object] = DEFAULTS,
 ) -> dict[str, SourcedValue]:
-    """Return the settings that these arguments ask for, over the defaults.
+    """Return the settings that these arguments ask for, over `defaults`.
 
     Raises: SettingError: two arguments set the same thing.
     """
@@ -36,7 +40,7 @@ def setting_values(
         if name in given:
             raise SettingError(f"{name} is given twice: in settings and as the keyword {keyword}")
         given[name] = SourcedValue(value, f"keyword {keyword}")
-    own = {name: SourcedValue(value, "defaults") for name, value in DEFAULTS.items()}
+    own = {name: SourcedValue(value, "defaults") for name, value in defaults.items()}
     own.update(_data_folder(path, given))
     own.update(_listener(port, given))
     return own | given
@@ -46,8 +50,12 @@ def with_bound_ports(config: Config, server: Server) -> Config:
     """Return `config` with the real ports of `server` in place of port 0."""
     listeners = [parse_listener_address(text, "listeners") for text in config["listeners"]]
     bound = [str(address._replace(port=server.bound(address.name)[1])) for address in listeners]
-    values = {name: config[name] for name in config if config.is_set(name)}
-    return Config(config.catalog, values | {"listeners": bound})
+    return with_values(config, {"listeners": bound})
+
+
+def with_values(config: Config, values: Mapping[str, object]) -> Config:
+    """Return `config` with these settings in place of its own."""
+    return Config(config.catalog, {**{name: config[name] for name in config if config.is_set(name)}, **values})
 
 
 def _data_folder(path: str | os.PathLike[str] | None, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:

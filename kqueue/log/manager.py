@@ -135,7 +135,7 @@ class LogManager:
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition has a folder."""
-        return self._folder_of((topic, partition)) is not None
+        return self._folders.of((topic, partition)) is not None
 
     def may_have_batches(self, topic: str, partition: int) -> bool:
         """Whether the partition's folder holds a batch; True where that is unknown.
@@ -143,7 +143,7 @@ class LogManager:
         Lists the folder, unless it is new. Blocks.
         """
         key = (topic, partition)
-        folder = self._folder_of(key)
+        folder = self._folders.of(key)
         if folder is None or key in folder.new:
             return False
         try:
@@ -153,7 +153,7 @@ class LogManager:
 
     def location_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
         """Return the storage and path of the partition's folder; None: there is none."""
-        folder = self._folder_of((topic, partition))
+        folder = self._folders.of((topic, partition))
         return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
 
     def highest_epoch(self) -> int:
@@ -223,16 +223,13 @@ class LogManager:
             return log
         self._folders.check(key)
         try:
-            log = self._find_and_open(key, topic_id, config)
+            folder, found = self._find(key, topic_id)
+            log = self._open(folder, key, found, topic_id, config)
         except FileNotFoundError as error:
             raise StorageFailed(f"{topic}-{partition}: a file was there and is gone: {error}") from error
         self._logs[key] = log
         self._unrecovered.discard(key)
         return log
-
-    def _find_and_open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        folder, found = self._find(key, topic_id)
-        return self._open(folder, key, found, topic_id, config)
 
     def _find(self, key: TopicPartition, topic_id: bytes) -> tuple[DataFolder, PartitionFolder]:
         folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
@@ -303,7 +300,7 @@ class LogManager:
         The next checkpoints have it, so a crash before the log is opened costs no second recovery
         below them.
         """
-        folder = self._folder_of(key)
+        folder = self._folders.of(key)
         assert folder is not None, f"{key} is there until it is recovered"
         self._unrecovered.discard(key)
         self._recovered[key] = log
@@ -343,7 +340,7 @@ class LogManager:
         Durability: a crash may bring the old name back. Raises: StorageFailed.
         """
         key = (topic, partition)
-        folder = self._folder_of(key)
+        folder = self._folders.of(key)
         assert folder is not None, f"{topic}-{partition} is not there"
         log = self._forget(key)
         if log is not None:
@@ -357,9 +354,6 @@ class LogManager:
         if log is not None:
             self._producer_limit.unwatch(log.producers)
         return log
-
-    def _folder_of(self, key: TopicPartition) -> DataFolder | None:
-        return self._folders.of(key)
 
     # --- checkpoints
 
@@ -450,6 +444,14 @@ class LogManager:
         yield partial(copier.finish, properties, self._clock.wall_ms(), self.broker_epoch)
 
     # --- the end
+
+    def abandon(self) -> None:
+        """Unlock the folders and leave them as they are, as a killed process does. `close` then
+        does nothing, and this after it.
+        """
+        closed, self._closed = self._closed, True
+        for folder in () if closed else self._folders:
+            folder.close(clean=False, broker_epoch=-1)
 
     def close(self) -> None:
         """Flush and close all logs, write the checkpoints, mark the stop as clean, unlock. Blocks.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from typing import NamedTuple
 
 from kqueue.base.clock import OffsetClock
 from kqueue.base.timers import Timers
-from kqueue.base.virtual_time import advance_in_steps
+from kqueue.base.virtual_time import AllTimers, advance_in_steps
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.workers.executor import JobExecutor
 
@@ -21,15 +22,22 @@ in 8 days, depending on its period at the end.
 WARN_AFTER_S = 10.0
 
 
+class Advanced(NamedTuple):
+    """What of a server moves with its time."""
+
+    timers: Timers
+    driver: LoopDriver
+    jobs: JobExecutor
+
+
 def advance_time(
     ms: float,
     clock: OffsetClock,
-    timers: Timers,
-    driver: LoopDriver,
-    jobs: JobExecutor,
+    servers: Sequence[Advanced],
     suspended: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Advance `clock` by `ms` milliseconds (>= 0), and return when everything due by then is done.
+    """Advance `clock` by `ms` milliseconds (>= 0), and return when everything due by then is done
+    in the servers that share it.
 
     Blocks the loop: no client is served between two steps, so the result depends only on the state
     at the start. To a client the broker seems to have paused, and its clock to have jumped.
@@ -43,23 +51,32 @@ def advance_time(
             whole may hold the loop for long, but no single timer may.
     """
     began_s = time.monotonic()
+    timers = AllTimers([server.timers for server in servers])
+
+    def run_due(now_ms: float) -> None:
+        for server in servers:
+            server.driver.run_due(now_ms)
+
     try:
-        with (
-            clock.frozen(),
-            closing(advance_in_steps(timers, clock, ms, run_due=driver.run_due, parts=PARTS)) as moments,
-        ):
+        with clock.frozen(), closing(advance_in_steps(timers, clock, ms, run_due=run_due, parts=PARTS)) as moments:
             for _ in moments:
                 with suspended():
-                    _finish_work(driver, jobs)
+                    _finish_work(servers)
     finally:
-        driver.rearm()
+        for server in servers:
+            server.driver.rearm()
     logger.info("time was advanced by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
 
 
-def _finish_work(driver: LoopDriver, jobs: JobExecutor) -> None:
+def _finish_work(servers: Sequence[Advanced]) -> None:
     """Run ready operations and jobs until none is left."""
-    driver.run_ready()
-    while driver.has_ready or jobs.under_way:
-        if not driver.has_ready and not jobs.finish_next(WARN_AFTER_S):
-            logger.warning("time cannot advance before these jobs end: %s", ", ".join(jobs.names))
-        driver.run_ready()
+    has_run = True
+    while has_run:
+        has_run = False
+        for _, driver, jobs in servers:
+            driver.run_ready()
+            while driver.has_ready or jobs.under_way:
+                has_run = True
+                if not driver.has_ready and not jobs.finish_next(WARN_AFTER_S):
+                    logger.warning("time cannot advance before these jobs end: %s", ", ".join(jobs.names))
+                driver.run_ready()

@@ -39,9 +39,11 @@ class RequestObserver:
 
 
 class RequestRecorder(Protocol):
-    """Records each request before its body is decoded. `frame` is valid during the call only."""
+    """Records each request before its body is decoded. `frame` is valid during the call only. None:
+    it is not of interest.
+    """
 
-    def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver: ...
+    def __call__(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver | None: ...
 
 
 class InterceptedRequest:

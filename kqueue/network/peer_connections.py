@@ -36,6 +36,24 @@ RECEIVE_BYTES = 128 * KiB
 logger = logging.getLogger("kqueue.server")
 
 
+_CLIENT_ID = "kqueue-broker-"
+
+
+def peer_client_id(node_id: int) -> str:
+    """Return how the client ids of a broker's connections to others begin."""
+    return f"{_CLIENT_ID}{node_id}"
+
+
+def peer_of(client_id: str | None) -> int | None:
+    """Return the node id of the broker whose connections have this client id; None: it is a
+    client's.
+    """
+    if client_id is None or not client_id.startswith(_CLIENT_ID):
+        return None
+    number = client_id.removeprefix(_CLIENT_ID).partition("-")[0]
+    return int(number) if number.isdecimal() else None
+
+
 class PeerConnections:
     """The other brokers, as `Peers`.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from kqueue.api.errors import CodedError
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
+from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.network.contract import Connection
 from kqueue.network.interception import HeldRequest, InterceptedRequest
 from kqueue.storage.fault_injection import InjectedFailure
@@ -253,7 +254,7 @@ class NetworkPartition(HoldFault):
     ) -> None:
         clients = "all clients" if which.client_id is None else repr(which.client_id)
         super().__init__(f"partition_network of {clients}", which, rng, changed, on_owner)
-        self._suspended: dict[Connection, None] = {}
+        self._traffic = HeldTraffic()
 
     def heal(self) -> None:
         """Deliver the blocked traffic and end the fault; the same as `cancel`."""
@@ -267,21 +268,13 @@ class NetworkPartition(HoldFault):
         for connection in connections:
             call = connection.call
             if self.which.client_id is None or (call is not None and call.client_id == self.which.client_id):
-                self._suspend(connection)
+                self._traffic.suspend(connection)
 
     def apply(self, asked: InterceptedRequest) -> None:
-        self._hold(asked)
-        self._suspend(asked.connection)
-
-    def _suspend(self, connection: Connection) -> None:
-        self._suspended[connection] = None
-        connection.suspend_io()
+        self._traffic.hold(asked)
 
     def _release_all(self) -> None:
-        while self._suspended:
-            connection, _ = self._suspended.popitem()
-            connection.resume_io()
-        super()._release_all()
+        self._traffic.release()
 
 
 class StorageFault(Fault):

@@ -1,7 +1,9 @@
-"""The pytest plugin of kqueue: fixtures with a broker, and its requests in reports of failures.
+"""The pytest plugin of kqueue: fixtures with a broker or a cluster, and the requests of clients in
+reports of failures.
 
-pytest loads it automatically where kqueue is installed. The broker of `kafka_broker` starts on
-first use, once per process of a test run (pytest-xdist has several).
+pytest loads it automatically where kqueue is installed. The broker of `kafka_broker`, and the
+cluster of `kafka_cluster`, start on first use, once per process of a test run (pytest-xdist has
+several).
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kqueue.embedded import Broker
+    from kqueue.embedded import Broker, Cluster
+    from kqueue.embedded.node import Node
     from kqueue.testing.fault_injection import Faults
 
 TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
 REQUESTS_SHOWN = 20
 SECTION = "kqueue broker"
-BROKERS = pytest.StashKey["list[Broker]"]()
+BROKERS = pytest.StashKey["list[Node]"]()
 _NUMBERS = itertools.count(1)
 
 
@@ -69,7 +72,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
             report.sections.append((f"{SECTION} {report.when}", _request_section(broker)))
 
 
-def _request_section(broker: Broker) -> str:
+def _request_section(broker: Node) -> str:
     """Return the requests of the failed test; the broker's log is in pytest's own section."""
     from kqueue.base.text import counted
 
@@ -80,7 +83,7 @@ def _request_section(broker: Broker) -> str:
 
 
 class _BrokerFactory:
-    """Starts brokers, registers them for the report, and stops them at the end."""
+    """Starts brokers and clusters, registers them for the report, and stops them at the end."""
 
     def __init__(self, config: pytest.Config, stack: ExitStack) -> None:
         self._config = config
@@ -90,10 +93,22 @@ class _BrokerFactory:
         from kqueue.embedded import Broker
 
         broker = self._stack.enter_context(Broker(*args, **options))
+        self._report(broker)
+        return broker
+
+    def cluster(self, *args: Any, **options: Any) -> Cluster:
+        """Start a cluster, with the arguments of `kqueue.Cluster`."""
+        from kqueue.embedded import Cluster
+
+        cluster = self._stack.enter_context(Cluster(*args, **options))
+        for broker in cluster.brokers:
+            self._report(broker)
+        return cluster
+
+    def _report(self, broker: Node) -> None:
         brokers = self._config.stash[BROKERS]
         brokers.append(broker)
         self._stack.callback(brokers.remove, broker)
-        return broker
 
 
 @pytest.fixture(scope="session")
@@ -123,6 +138,43 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
     """
     with ExitStack() as stack:
         yield _BrokerFactory(request.config, stack)
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_options() -> Mapping[str, Any]:
+    """Return the arguments of `kafka_cluster`; default: none, three brokers in memory.
+
+    Override it in a conftest.py: ``return {"brokers": 5}``.
+    """
+    return {}
+
+
+@pytest.fixture(scope="session")
+def _kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: Mapping[str, Any]) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield _BrokerFactory(request.config, stack).cluster(**kafka_cluster_options)
+
+
+@pytest.fixture
+def kafka_cluster(_kafka_cluster: Cluster) -> Cluster:
+    """Return a running `kqueue.Cluster`, shared by all tests. Each test finds all brokers running,
+    connected and in sync, whatever the one before has stopped, killed, paused or parted.
+
+    ``KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap)`` connects to it.
+    """
+    _kafka_cluster.start()  # a test before this one may have stopped it
+    _kafka_cluster.restore()
+    return _kafka_cluster
+
+
+@pytest.fixture
+def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
+    """Return a function that starts a cluster for one test, with the arguments of `kqueue.Cluster`.
+
+    The clusters stop when the test ends.
+    """
+    with ExitStack() as stack:
+        yield _BrokerFactory(request.config, stack).cluster
 
 
 @pytest.fixture

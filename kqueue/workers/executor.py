@@ -150,10 +150,16 @@ class JobExecutor:
         self._next_pass = None
         self._finish_some()
 
-    def stop(self) -> None:
+    def stop(self, *, drop: bool = False) -> None:
         """End the threads after the jobs that were submitted; call `drain` first to get the
         results.
+
+        Args: drop: the jobs that have not begun never do.
         """
+        for queue in self._queues.values() if drop else ():
+            with contextlib.suppress(Empty):
+                while True:
+                    queue.todo.get_nowait()
         for queue in self._queues.values():
             for _ in queue.threads:
                 queue.todo.put(None)

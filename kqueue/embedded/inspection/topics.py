@@ -42,6 +42,8 @@ class Backlog(NamedTuple):
 class Topic:
     """One topic of a running broker. It holds no data: every call reads the present state.
 
+    In a cluster it shows the partitions of which the broker has a replica, as far as that is.
+
     Raises: NoSuchName (a KeyError): the topic was deleted. RuntimeError: the broker is not running.
     """
 
@@ -104,7 +106,7 @@ class Topic:
         """
 
         async def work(server: Server) -> dict[int, int]:
-            partitions = _find(server, self._name).partitions
+            partitions = _replicas(_find(server, self._name))
             await appended_visible(server, partitions)
             return {partition.index: partition.high_watermark for partition in partitions}
 
@@ -161,7 +163,8 @@ class Topic:
         """Yield the records of `records`, read in portions of about 1 MiB. Records appended after a
         partition was begun are left out.
         """
-        for index in range(self.partitions) if partition is None else (partition,):
+        own = self._look(lambda topic: [one.index for one in _replicas(topic)]) if partition is None else [partition]
+        for index in own:
             yield from scan(self._ask, self._name, index, start, stop, read_committed=read_committed)
 
     def produce(
@@ -238,7 +241,7 @@ class Topic:
         return self._ask(work)
 
     def _of_partitions(self, look: Callable[[Partition], int]) -> dict[int, int]:
-        return self._look(lambda topic: {partition.index: look(partition) for partition in topic.partitions})
+        return self._look(lambda topic: {partition.index: look(partition) for partition in _replicas(topic)})
 
 
 class Topics(Mapping[str, Topic]):
@@ -288,6 +291,10 @@ def _find(server: Server, name: str) -> broker_topics.Topic:
     if found is None:
         raise NoSuchName("topic", name, _listed(server))
     return found
+
+
+def _replicas(topic: broker_topics.Topic) -> list[Partition]:
+    return [partition for partition in topic.partitions if partition.has_replica]
 
 
 def _listed(server: Server) -> list[str]:

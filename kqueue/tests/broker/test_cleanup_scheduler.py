@@ -96,7 +96,7 @@ def test_files_wait_under_their_deleted_names_and_readers_are_undisturbed() -> N
     sim.advance(5000)
     assert names(sim, topic, suffix=".deleted") == []
     assert fetched.read() == before
-    assert sim.logs._folder_of(("t", 0)).log_starts == {("t", 0): 6}  # type: ignore[union-attr]
+    assert sim.logs._folders.of(("t", 0)).log_starts == {("t", 0): 6}  # type: ignore[union-attr]
 
 
 def test_a_topic_deleted_during_a_round_is_skipped(caplog: pytest.LogCaptureFixture) -> None:

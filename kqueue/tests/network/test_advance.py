@@ -14,7 +14,7 @@ from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network import advance as push_module
-from kqueue.network.advance import advance_time
+from kqueue.network.advance import Advanced, advance_time
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.tests.network.harness import serving, until
 from kqueue.workers.executor import JobExecutor
@@ -43,7 +43,7 @@ class AdvanceFixture:
         self.timers.at(self.start_ms + ms, run)
 
     def advance_time(self, ms: float) -> None:
-        advance_time(ms, self.clock, self.timers, self.loop_driver, self.jobs)
+        advance_time(ms, self.clock, [Advanced(self.timers, self.loop_driver, self.jobs)])
 
     def job(self, run: Callable[[], object], then: Callable[[], object]) -> None:
         self.jobs.submit(IoJob("a job", run, lambda result, error: then()))
@@ -204,7 +204,7 @@ def test_watchdog_excuses_waits_but_not_timers() -> None:
         said: list[tuple[str, bool]] = []
         room.after(1000, lambda: said.append(("timer", excused[-1])))
         room.after(1000, lambda: room.job(int, lambda: said.append(("job", excused[-1]))))
-        advance_time(2000, room.clock, room.timers, room.loop_driver, room.jobs, excuse)
+        advance_time(2000, room.clock, [Advanced(room.timers, room.loop_driver, room.jobs)], excuse)
         assert said == [("timer", False), ("job", True)]
         assert not excused[-1]
 

@@ -7,6 +7,7 @@ import pytest
 
 from kqueue.interbroker.contract import PeerAddress
 from kqueue.interbroker.errors import PeerUnavailable
+from kqueue.network.peer_connections import peer_client_id, peer_of
 from kqueue.tests.network.harness import serving, until
 from kqueue.tests.network.peer_harness import (
     FETCH,
@@ -171,3 +172,9 @@ def test_a_real_broker_answers() -> None:
             assert isinstance(offsets, ListOffsetsResponse)
 
     peered(test)
+
+
+def test_client_ids_tell_brokers_from_clients() -> None:
+    assert peer_of(f"{peer_client_id(12)}-fetch-0") == 12
+    for other in (None, "", "shop", "broker-1", "kqueue-broker-", "kqueue-broker-x-1"):
+        assert peer_of(other) is None

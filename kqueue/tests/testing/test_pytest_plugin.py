@@ -217,3 +217,55 @@ def test_an_unused_plugin_imports_no_broker(run) -> None:
             assert not any(name.startswith(unused) for name in sys.modules)
     """
     run(tests).assert_outcomes(passed=1)
+
+
+def test_each_test_finds_a_cluster_that_is_whole(run) -> None:
+    tests = """
+        from client import read, send
+
+        SEEN = []
+
+        def test_harm(kafka_cluster):
+            kafka_cluster.create_topic("orders", replicas={0: [2, 0, 1]})
+            kafka_cluster.pause(0)
+            kafka_cluster.kill(1)
+            kafka_cluster.partition({1}, {2})
+            SEEN.append(kafka_cluster)
+
+        def test_whole_again(kafka_cluster):
+            assert kafka_cluster is SEEN[0]
+            assert kafka_cluster.isr("orders") == [0, 1, 2]
+            send(kafka_cluster.bootstrap, "orders", b"tea")
+            assert read(kafka_cluster.bootstrap, "orders", 1) == [b"tea"]
+            kafka_cluster.stop()
+
+        def test_running_again(kafka_cluster):
+            assert kafka_cluster.is_running
+    """
+    conftest = """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_cluster_options():
+            return {"brokers": 3}
+    """
+    run(tests, conftest=conftest).assert_outcomes(passed=3)
+
+
+def test_clusters_of_one_test_and_their_requests_in_a_report(run) -> None:
+    tests = """
+        from client import send
+
+        MADE = []
+
+        def test_two(kafka_cluster_factory):
+            MADE.append(kafka_cluster_factory(brokers=2))
+            send(MADE[0].bootstrap, "orders", b"tea")
+            assert len(MADE[0].brokers) == 1
+
+        def test_none():
+            assert not MADE[0].is_running
+    """
+    result = run(tests)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*kqueue broker call*", "<broker 0 on 127.0.0.1:* had * request*"])

@@ -1,0 +1,308 @@
+"""One broker of a `kqueue.Cluster`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from kqueue.app import Server
+from kqueue.base.clock import OffsetClock
+from kqueue.base.errors import ListenFailed, SessionLost
+from kqueue.base.settings import Config
+from kqueue.broker.member import Member
+from kqueue.config.listeners import parse_listener_address
+from kqueue.config.plugins import PluginObjects
+from kqueue.embedded.clock import BrokerClock
+from kqueue.embedded.cluster_store import StoreAccess
+from kqueue.embedded.held_traffic import HeldTraffic
+from kqueue.embedded.loop_thread import LoopThread
+from kqueue.embedded.node import Node
+from kqueue.embedded.server_loop import ServerLoop
+from kqueue.embedded.settings import with_bound_ports
+from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
+from kqueue.network.listener import bind
+from kqueue.network.peer_connections import peer_of
+from kqueue.storage import MemoryStorage
+from kqueue.wire.headers import RequestHeader
+
+if TYPE_CHECKING:
+    from kqueue.network.contract import Connection
+
+T = TypeVar("T")
+POLL_S = 0.002
+
+
+class Host(Protocol):
+    """What a broker asks of its cluster."""
+
+    @property
+    def running_thread(self) -> LoopThread:
+        """The thread of all brokers. Raises RuntimeError: the cluster is not running."""
+        ...
+
+    @property
+    def clock(self) -> BrokerClock:
+        """The clock of all brokers."""
+        ...
+
+    def open_access(self) -> StoreAccess:
+        """Return a new access to the metadata store."""
+        ...
+
+
+class ClusterBroker(Node):
+    """One broker of a cluster, with the methods of `kqueue.Broker`: ``cluster[0]``.
+
+    Its port and its data stay when it is stopped or killed, data in memory too. `id` is its node
+    id, and its index. Thread: any but the brokers' own.
+    """
+
+    def __init__(self, host: Host, id: int, config: Config, time: OffsetClock) -> None:
+        super().__init__(time)
+        self.id = id
+        self._host = host
+        self._config = config
+        self._hooks = BrokerHooks(self._record)
+        self._storage: MemoryStorage | None = None
+        self._access: StoreAccess | None = None
+        self._loop_view: ServerLoop | None = None
+        self._ports: dict[str, socket.socket] = {}  # held while it does not run
+        self._unreachable: frozenset[int] = frozenset()
+        self._traffic = HeldTraffic()
+
+    def __repr__(self) -> str:
+        state = "that is paused" if self.is_paused else f"on {self.bootstrap}" if self.is_running else "that is stopped"
+        return f"<broker {self.id} {state}>"
+
+    @property
+    def clock(self) -> BrokerClock:
+        """The clock of all brokers of the cluster."""
+        return self._host.clock
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed; also while it is paused."""
+        return self._loop_view is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether `pause` stopped it from doing anything."""
+        return self._loop_view is not None and self._loop_view.is_paused
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is running, not paused, and reaches the metadata store."""
+        return self.is_running and not self.is_paused and self._access is not None and not self._access.is_cut
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether `Cluster.partition` keeps it from reaching a broker, or the metadata store."""
+        return bool(self._unreachable) or (self._access is not None and self._access.is_cut)
+
+    @property
+    def is_unfenced(self) -> bool:
+        """Whether it may lead, as it knows."""
+        member = self._server.broker.member
+        return member is not None and member.is_unfenced
+
+    def knows(self, topic: str, index: int, partition_epoch: int) -> bool:
+        """Whether it has this registration of a partition, or a newer one. Thread: the brokers'."""
+        found = self._server.broker.topics.find(topic)
+        if found is None or index >= len(found.partitions):
+            return False
+        return found.partitions[index].registration.partition_epoch >= partition_epoch
+
+    # --- its life
+
+    def start(self) -> None:
+        """Start it again, and return once it is unfenced. Does nothing if it is running.
+
+        After `kill` its session must have timed out first, which this waits for.
+        """
+        self._change(self._start)
+
+    def stop(self) -> None:
+        """Stop it as SIGTERM does: others take its leaderships, and its clients' requests are
+        finished. Does nothing if it is not running; one that is paused is resumed first.
+
+        Raises: StorageFailed: not everything could be written. It has stopped nevertheless.
+        """
+        self._change(self._stop)
+
+    def restart(self) -> None:
+        """Stop it, if it is running, and start it again."""
+        self._change(self._restart)
+
+    def kill(self) -> None:
+        """End it as SIGKILL does: nothing is flushed or written any more, and its connections are
+        closed. The others learn it when its session times out.
+        """
+        self._change(self._kill)
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does: it reads and answers nothing, and gives no signs of life, while
+        its connections stay open. When its session has timed out, others lead.
+        """
+        self._change(self._pause)
+
+    def resume(self) -> None:
+        """Let it continue after `pause`, as SIGCONT does. It may believe that it leads still, until
+        it has read what was changed meanwhile.
+        """
+        self._change(self._resume)
+
+    def _change(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        thread = self._host.running_thread
+        thread.check_not_own()
+        with self._lock:
+            thread.call(work)
+
+    # --- in the brokers' thread
+
+    async def _begin(self) -> None:
+        """Start it; it is registered, but maybe not unfenced."""
+        loop = asyncio.get_running_loop()
+        access = self._access = self._access or self._host.open_access()
+        while not access.is_cut and self.id in access.reached().sessions():
+            await asyncio.sleep(POLL_S)  # of a life before, which was killed
+        in_memory = self._config["kqueue.storage"] == "memory"
+        self._storage = self._storage or (MemoryStorage(self._time) if in_memory else None)
+        view = ServerLoop(loop)
+        ports, self._ports = self._ports, {}
+        self._server = Server(
+            self._config,
+            clock=self._time,
+            storages=None if self._storage is None else [self._storage],
+            hooks=self._hooks,
+            objects=PluginObjects(cluster=access),
+            sockets=ports,
+        )
+        try:
+            await self._server.start(cast(asyncio.AbstractEventLoop, view))
+        except BaseException:
+            self._hold_ports()
+            raise
+        self._loop_view = view
+        self._config = with_bound_ports(self._config, self._server)
+
+    async def _start(self) -> None:
+        if not self.is_running:
+            await self._begin()
+            await self._server.ready()
+
+    async def _stop(self) -> None:
+        if self.is_running:
+            await self._resume()
+            try:
+                await self._server.stop()
+            finally:
+                self._ended()
+
+    async def _restart(self) -> None:
+        await self._stop()
+        await self._start()
+
+    async def _kill(self) -> None:
+        if self._loop_view is not None:
+            self._loop_view.close()
+            try:
+                self._server.kill()
+            finally:
+                self._ended()
+
+    async def _pause(self) -> None:
+        self._check_running()
+        assert self._loop_view is not None
+        self._loop_view.pause()
+
+    async def _resume(self) -> None:
+        if self._loop_view is not None and self._loop_view.is_paused:
+            self._loop_view.resume()
+            self._server.loop_driver.rearm()  # the clock may have been advanced
+
+    def _ended(self) -> None:
+        self._loop_view = None
+        self._traffic = HeldTraffic()
+        self._hold_ports()
+
+    def _hold_ports(self) -> None:
+        """Keep others from taking the ports. Clients are refused, as nobody listens."""
+        for text in self._config["listeners"]:
+            address = parse_listener_address(text, "listeners")
+            with contextlib.suppress(ListenFailed):  # which the next start reports
+                self._ports[address.name] = bind(address, self._config)
+
+    def _forget(self) -> None:
+        """Drop what is in memory: the whole cluster has stopped."""
+        self._release_ports()
+        self._storage = self._access = None
+
+    def _release_ports(self) -> None:
+        while self._ports:
+            self._ports.popitem()[1].close()
+
+    def _close_descriptors(self) -> None:
+        """Close this process's copies of all sockets, in a forked child."""
+        if self.is_running:
+            self._server.close_descriptors()
+        self._release_ports()
+
+    # --- the network
+
+    def _cut_off(self, brokers: frozenset[int]) -> None:
+        """Let no traffic of these brokers pass; of others it passes again. Thread: the brokers'."""
+        if self._unreachable:
+            self._hooks.remove(self._hold_back, _no_failure)
+        self._unreachable = brokers
+        self._traffic.release()
+        if brokers:
+            self._hooks.add(self._hold_back, _no_failure)
+            for connection in list(self._server.connections.sessions) if self.is_running else ():
+                if _sender(connection) in brokers:
+                    self._traffic.suspend(connection)
+
+    def _cut_store(self, is_cut: bool) -> None:
+        if self._access is not None and is_cut:
+            self._access.cut()
+        elif self._access is not None:
+            self._access.heal()
+
+    def _keep_alive(self) -> None:
+        """Keep its session alive, if it would do so itself. Thread: the brokers'."""
+        member = self._server.broker.member if self.serves else None
+        if isinstance(member, Member) and member.registration.session is not None:
+            with contextlib.suppress(SessionLost):  # which it learns by itself
+                member.registration.session.keep_alive()
+
+    def _hold_back(self, asked: InterceptedRequest) -> None:
+        if peer_of(asked.call.client_id) in self._unreachable:
+            self._traffic.hold(asked)
+
+    def _record(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver | None:
+        return self.requests.record(frame, header, address) if peer_of(header.client_id) is None else None
+
+    # --- as `Node` needs it
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        thread = self._host.running_thread
+        thread.check_not_own()
+        with self._lock:
+            self._check_running()
+            if self.is_paused:
+                raise RuntimeError(f"broker {self.id} is paused, and does nothing before it is resumed")
+            return thread.call(work)
+
+    def _check_running(self) -> None:
+        if not self.is_running:
+            raise RuntimeError(f"broker {self.id} is not running: use cluster.start({self.id})")
+
+
+def _sender(connection: Connection) -> int | None:
+    return None if connection.call is None else peer_of(connection.call.client_id)
+
+
+def _no_failure(kind: str, path: str, size: int) -> None:
+    """No change of files fails."""
