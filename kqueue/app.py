@@ -232,11 +232,11 @@ class Server:
     async def result(self, promise: Promise[T]) -> T:
         """Wait for a promise. Returns its result; raises the error with which it fails."""
         if not promise.done:
-            settled = asyncio.get_running_loop().create_future()
+            settled = asyncio.Event()
             self.broker.purgatory.add(
-                DelayedOperation((promise,), None, lambda expired: promise.done or None), settled.set_result
+                DelayedOperation((promise,), None, lambda expired: promise.done or None), lambda done: settled.set()
             )
-            await settled
+            await settled.wait()
         return promise.result()
 
     async def advance(self, ms: float) -> None:

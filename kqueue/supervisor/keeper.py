@@ -48,7 +48,8 @@ class Keeper:
     async def run(self) -> None:
         """Return once it is stopped.
 
-        Raises: WorkerFailed: its first process can't serve, or its last one did not stop cleanly.
+        Raises: WorkerFailed: its first process can't serve or create its topics, or its last one
+            did not stop cleanly.
         """
         failures = 0
         while True:
@@ -63,7 +64,8 @@ class Keeper:
                 if failed is not None:
                     raise WorkerFailed(self._order.number, failed)
                 return
-            if not self.serves.is_set():
+            has_said_why = failed is not None and failed.kind != ""
+            if not self.serves.is_set() or (has_said_why and not self.is_ready.is_set()):
                 raise WorkerFailed(self._order.number, failed or Failure("", "stopped"))
             failures = 0 if time.monotonic() - began_s >= STEADY_S else failures + 1
             await self._pause(failures, "stopped" if failed is None else failed.text)
@@ -96,6 +98,7 @@ class Keeper:
             self.serves.set()
         if await process.said(process.is_ready):
             self.is_ready.set()
+            self._order = self._order._replace(topics={})  # those deleted later are not created again
         await process.gone.wait()
         if process.exit_status == 0 or (process.exit_status == -signal.SIGTERM and self._stopping.is_set()):
             return None  # the signal itself ends it only before it has opened anything

@@ -17,7 +17,7 @@ OPEN = "open"
 SERVES = "serves"
 """Its own sockets accept connections."""
 READY = "ready"
-"""Its logs are recovered, and it knows of all workers that they may lead."""
+"""Its logs are recovered, it knows of all workers that they may lead, and its topics are there."""
 FAILED = "failed"
 LINE_BYTES_MAX = 2**24
 """An order has the settings, whose file is bounded, and the topics."""
@@ -30,7 +30,7 @@ class WorkerOrder(NamedTuple):
         settings: value and origin by name.
         own, shared: descriptors of listening sockets, by listener; only it has the own ones.
         nodes: the node ids of all workers.
-        topics: to create once all workers serve; partitions by name, None: num.partitions.
+        topics: to create before it is ready; partitions by name, None: num.partitions.
         stop_s: after which it ends itself once the supervisor is gone.
     """
 

@@ -1,8 +1,8 @@
 """The process of one worker: `python -m kqueue.supervisor.worker DESCRIPTOR`, started by the
 supervisor only. The descriptor is its end of the socket pair; see `messages`.
 
-TERM stops it cleanly. Ctrl-C, which reaches all processes of a terminal, is left to the supervisor.
-If the supervisor dies the worker stops cleanly, and ends itself where that takes too long.
+TERM stops it cleanly. Ctrl-C is left to the supervisor. If the supervisor dies the worker stops
+cleanly, and ends itself where that takes too long.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Worker:
     async def _prepare(self) -> None:
         await self._server.ready()
         await all_serve(self._server, self._order.nodes)
-        self._tell(READY)
         await create_topics(self._server, self._order.topics)
+        self._tell(READY)
 
 
 def follow_supervisor(lines: IO[bytes], worker: Worker, stop_s: float) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.errors import FolderInUse, ListenFailed, SettingError, StorageFailed
+from kqueue.base.promise import Promise
 from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.records.batch import iter_batches, iter_records
@@ -326,3 +327,18 @@ def test_given_memory_storage_outlives_the_server() -> None:
 
     asyncio.run(test(True))
     asyncio.run(test(False))
+
+
+def test_a_result_that_nobody_waits_for_any_more_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with serving() as server:
+            promise: Promise[int] = Promise()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(server.result(promise), 0.01)
+            promise.resolve(1)
+            server.broker.purgatory.wake(promise)
+            server.loop_driver.run_now()
+            assert await server.result(promise) == 1
+
+    asyncio.run(run())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

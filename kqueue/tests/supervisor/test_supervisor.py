@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -150,3 +151,19 @@ def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
         assert not psutil.pid_exists(stuck.pid)
     assert "Error: worker 1: its process" in served.log[-1]
     assert "was ended by SIGKILL" in served.log[-1]
+
+
+def test_a_topic_that_cannot_be_created_stops_all(tmp_path: Path) -> None:
+    with serving(tmp_path, 2, "--topic", "orders:2", "--topic", "large:99999999") as served:
+        assert served.process.wait(30) == 1
+        served.join()
+    assert "Error: worker 0: topic large: " in served.log[-1], served.log
+    assert not [line for line in served.log if "started again" in line]
+
+
+def test_workers_get_no_signals_of_the_terminal(tmp_path: Path) -> None:
+    with serving(tmp_path, 2) as served:
+        assert served.bootstrap
+        own = os.getpgid(served.process.pid)
+        assert all(os.getpgid(worker.pid) != own for worker in served.workers().values())
+        assert served.end(signal.SIGINT) == 0
