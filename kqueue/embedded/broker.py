@@ -169,7 +169,10 @@ class Broker(Node):
         with self._lock:
             self._check_running()
             if self._config[CLUSTER_STORE] is not None:
-                raise RuntimeError("a member of a cluster can't be reset: the others have what it has")
+                raise RuntimeError(
+                    "a member of a cluster can't be reset: the others have what it has. Start another cluster, or "
+                    "delete its topics"
+                )
             in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
             if self._snapshot is not None and not in_memory:
                 raise RuntimeError(
