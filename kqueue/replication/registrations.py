@@ -122,12 +122,29 @@ class PartitionRegistration(NamedTuple):
 
     @classmethod
     def from_list(cls, fields: list[Any]) -> PartitionRegistration:
-        """Read `to_list`. Raises TypeError, ValueError, KeyError: it is something else."""
+        """Read `to_list`.
+
+        Raises: TypeError, ValueError, KeyError: it is something else, or names a node in sync, or
+            as leader, that has no replica: rules are about replicas.
+        """
         replicas, isr, leader, leader_epoch, partition_epoch, *more = fields
         rest: dict[str, Any] = dict(more[0]) if more else {}
         rest.update({name: tuple(map(int, rest[name])) for name in _OPTIONAL if name in rest})
         epochs = int(leader_epoch), int(partition_epoch)
-        return cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
+        found = cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
+        found._check_nodes()
+        return found
+
+    def _check_nodes(self) -> None:
+        known = set(self.replicas)
+        if len(known) < len(self.replicas):
+            raise ValueError(f"a node is twice in replicas {list(self.replicas)}")
+        for name in ("isr", "elr", "adding", "removing"):
+            strange = set(getattr(self, name)) - known
+            if strange:
+                raise ValueError(f"{name} names {sorted(strange)}, and the replicas are {list(self.replicas)}")
+        if self.leader != NO_LEADER and self.leader not in self.isr:
+            raise ValueError(f"leader {self.leader} is not in the in-sync set {list(self.isr)}")
 
 
 def sole_registration(node_id: int, leader_epoch: int) -> PartitionRegistration:

@@ -19,6 +19,7 @@ from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.topics import NewTopic
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replication import fetch
 from kqueue.tests.broker.test_partition import append
 
 
@@ -184,3 +185,22 @@ def test_an_in_sync_set_that_commits_alone_leaves_nobody_else_eligible(minimum: 
     assert members.registration().configs["min.insync.replicas"] == minimum
     assert members.registration().partitions[0].elr == eligible
     assert members.partition(1).registration.elr == members.partition(2).registration.elr == eligible
+
+
+def test_a_record_that_names_a_node_without_a_replica_in_sync_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    members = Members(2)
+    for name in ("t", "u"):
+        members.result(members[1].broker.topics.create(NewTopic(name, assignments={0: [1, 2]})))
+    before = members.partition(1).registration
+    found = members.registration("u")
+    later = found._replace(partitions=(found.partitions[0]._replace(isr=(1,), partition_epoch=1),))
+    damaged = members.registration("t")
+    damaged = damaged._replace(partitions=(before._replace(isr=(1, 2, 3), partition_epoch=1),))
+    with caplog.at_level(logging.ERROR):
+        members.store.commit({}, {"/topics/t": damaged.to_bytes(), "/topics/u": later.to_bytes()}, [])
+        members.settle()
+    assert [line for line in caplog.messages if line.startswith("topic t stays as it was: ")][:1]
+    assert members.partition(1).registration == before
+    assert members.partition(1, "u").isr == (1,), "others are taken over"
+    append(members.partition(1), b"a")
+    fetch(members, 2)

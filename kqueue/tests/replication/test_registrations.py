@@ -7,14 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
-from kqueue.replication.registrations import BrokerRegistration, Endpoint, PartitionRegistration, TopicRegistration
+from kqueue.replication.registrations import (
+    NO_LEADER,
+    BrokerRegistration,
+    Endpoint,
+    PartitionRegistration,
+    TopicRegistration,
+)
 
-nodes = st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=5).map(tuple)
 node = st.integers(-1, 2**31 - 1)
 epoch = st.integers(0, 2**31 - 1)
-partitions = st.builds(
-    PartitionRegistration, nodes, nodes, node, epoch, epoch, nodes, node, nodes, nodes, recovering=st.booleans()
-)
+
+
+@st.composite
+def partitions_of(draw: st.DrawFn) -> PartitionRegistration:
+    replicas = tuple(draw(st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=5)))
+    some = st.lists(st.sampled_from(replicas), unique=True).map(tuple) if replicas else st.just(())
+    isr = draw(some)
+    leader = draw(st.sampled_from((NO_LEADER, *isr)))
+    return PartitionRegistration(
+        replicas, isr, leader, draw(epoch), draw(epoch), draw(some), draw(node), draw(some), draw(some),
+        recovering=draw(st.booleans()),
+    )  # fmt: skip
+
+
+partitions = partitions_of()
 endpoints = st.dictionaries(st.text(max_size=9), st.builds(Endpoint, st.text(), st.integers(0, 65535), st.text()))
 brokers = st.builds(
     BrokerRegistration,
@@ -65,6 +82,25 @@ def test_a_number_of_partitions_stands_for_the_sole_replica() -> None:
 )
 def test_damaged_records_are_named(record: bytes) -> None:
     with pytest.raises(StorageFailed, match="/topics/orders can't be read"):
+        TopicRegistration.from_bytes("orders", record)
+
+
+@pytest.mark.parametrize(
+    ("partition", "why"),
+    [
+        (([1, 2], [1, 3], 1, 0, 0), r"isr names \[3\], and the replicas are \[1, 2\]"),
+        (([1, 2], [1], 2, 0, 0), r"leader 2 is not in the in-sync set \[1\]"),
+        (([1, 2, 1], [1], 1, 0, 0), r"a node is twice in replicas \[1, 2, 1\]"),
+        (([1, 2], [1], 1, 0, 0, {"elr": [3]}), r"elr names \[3\]"),
+        (([1, 2], [1], 1, 0, 0, {"adding": [3]}), r"adding names \[3\]"),
+        (([1, 2], [1], 1, 0, 0, {"removing": [3]}), r"removing names \[3\]"),
+    ],
+)
+def test_a_partition_whose_sets_name_other_nodes_than_its_replicas_is_refused(
+    partition: tuple[object, ...], why: str
+) -> None:
+    record = json.dumps({"id": "AAAAAAAAAAAAAAAAAAAAAQ", "configs": {}, "partitions": [partition]}).encode()
+    with pytest.raises(StorageFailed, match=f"/topics/orders can't be read: .*{why}"):
         TopicRegistration.from_bytes("orders", record)
 
 
