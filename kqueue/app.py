@@ -44,13 +44,19 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listener import Listener, bind
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
-from kqueue.network.peer_connections import PeerConnections, peer_address, peer_client_id, response_bytes_max
+from kqueue.network.peer_connections import (
+    PeerConnections,
+    is_leaving,
+    peer_address,
+    peer_client_id,
+    response_bytes_max,
+)
 from kqueue.network.rate_limiter import RateLimiter
 from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.executor import JobExecutor
-from kqueue.workers.job_steps import run_in_jobs
+from kqueue.workers.job_steps import run_in_job, run_in_jobs
 from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -178,6 +184,9 @@ class Server:
                 await self._finish_jobs()
             self._watchdog.stop()  # what follows may block the loop
             self.broker.stop()
+            self.loop_driver.stop()
+            if self._member is not None:  # no sign of life begins any more
+                await run_in_job(self._member.stop, self.jobs, "end the session", "cluster session")
         logger.info("stopped")
 
     def kill(self) -> None:
@@ -320,6 +329,7 @@ class Server:
             response_bytes_max=response_bytes_max(self.config),
             rng=random.Random(),
         )
+        peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
         cleanup.callback(peers.close)
         cluster.observe(lambda node_id: peers.refresh())
         connect_coordinators(broker, peers)

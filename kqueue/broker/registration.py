@@ -189,13 +189,15 @@ class Registration:
 
     def end(self) -> None:
         """End the session, so that others need not wait for its timeout. Blocks. Of a store that
-        is away it ends by its timeout.
+        is away it ends by its timeout. A second call does nothing. Thread: any, once the owner
+        thread changes nothing more.
         """
         if self._timer is not None:
             self._timer.cancel()
-        if self.session is not None:
+        session, self.session = self.session, None
+        if session is not None:
             try:
-                self.session.end()
+                session.end()
             except (StorageFailed, SessionLost) as error:
                 logger.warning("the session with the cluster ends by its timeout: %s", error)
 

@@ -83,6 +83,9 @@ class ChannelHost(Protocol):
     received: memoryview
     response_bytes_max: int
 
+    def is_leaving(self, node_id: int) -> bool:
+        """Whether a broker stops in order, so that the end of its connections is no surprise."""
+
     @property
     def release(self) -> Release:
         """Releases the bytes of a response whose memory was freed; see `ResponseBuffer`."""
@@ -98,6 +101,7 @@ class PeerChannel:
         self.address = address
         self._host = host
         self._client_id = client_id
+        self._node_id = node_id
         self._name = f"broker {node_id} at {address.host}:{address.port}"
         self.state = ChannelState.CLOSED
         self._waiting: deque[PeerRequest] = deque()
@@ -380,9 +384,8 @@ class PeerChannel:
         if reason is not None or failed:
             text = reason or "it ended the connection"
             if not self._failures:
-                self._host.log.log(
-                    logging.WARNING, f"{self.address.host}:{self.address.port}", "%s: %s", self._name, text
-                )
+                level = logging.INFO if self._host.is_leaving(self._node_id) else logging.WARNING
+                self._host.log.log(level, f"{self.address.host}:{self.address.port}", "%s: %s", self._name, text)
             self._back_off()
             for request in failed:
                 self._fail_soon(request, self._error(f"{self._name}: {text}", id(request) in sent, bad))

@@ -63,6 +63,9 @@ class PeerConnections:
             closed.
         client_id: begins the client id of all connections; the channel follows.
         response_bytes_max: limit on the length of a response.
+
+    Attributes: is_leaving: returns whether a broker stops in order; then the end of its connections
+        is logged as information only.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class PeerConnections:
         self.budget = RequestBudget(within_memory(RESPONSE_BYTES_OF_ALL, machine_bytes()))
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.response_bytes_max = response_bytes_max
+        self.is_leaving: Callable[[int], bool] = lambda node_id: False
         self._address_of = address_of
         self._client_id = client_id
         self._channels: dict[int, dict[str, PeerChannel]] = {}
@@ -148,6 +152,12 @@ def peer_address(cluster: ClusterBrokers, node_id: int) -> PeerAddress | None:
     """Return where other brokers reach a broker; None: no such broker or listener."""
     endpoint, broker = cluster.peer_endpoint(node_id), cluster.find(node_id)
     return None if endpoint is None or broker is None else PeerAddress(endpoint.host, endpoint.port, broker.epoch)
+
+
+def is_leaving(cluster: ClusterBrokers, node_id: int) -> bool:
+    """Whether a broker asked to be relieved of its leaderships, or is not registered any more."""
+    broker = cluster.find(node_id)
+    return broker is None or broker.shutting_down
 
 
 def response_bytes_max(config: Config) -> int:

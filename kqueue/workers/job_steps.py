@@ -27,7 +27,7 @@ async def run_in_jobs(work: SlicedWork[None], jobs: Jobs, name: str, queue: str)
                     step = next(work)
                     continue
                 try:
-                    await _in_job(step, jobs, name, queue)
+                    await run_in_job(step, jobs, name, queue)
                 except Exception as error:
                     step = work.throw(error)
                 else:
@@ -36,8 +36,8 @@ async def run_in_jobs(work: SlicedWork[None], jobs: Jobs, name: str, queue: str)
             pass
 
 
-async def _in_job(run: Callable[[], T], jobs: Jobs, name: str, queue: str) -> T:
-    """Return what `run` returns in a thread; raise what it raises."""
+async def run_in_job(run: Callable[[], T], jobs: Jobs, name: str, queue: str) -> T:
+    """Return what `run` returns in a job; raise what it raises."""
     ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def finish(result: T | None, error: BaseException | None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -93,6 +94,32 @@ def test_three_servers_elect_leaders_and_a_stopped_one_gives_its_leaderships_awa
                 assert {one.leader for one in again.broker.topics.get("t").partitions} == {2, 3}
 
     asyncio.run(test())
+
+
+def test_an_orderly_stop_warns_nobody_and_the_store_is_asked_beside_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store = MemoryStore()
+        servers = [server(number, store) for number in (1, 2, 3)]
+        async with serving(*servers):
+            first, second, _ = servers
+            await until(lambda: all(len(each.broker.cluster.brokers()) == 3 for each in servers))
+            await first.result(first.broker.topics.create(NewTopic("t", 3, 3)))
+            await until(lambda: all(each.broker.topics.find("t") for each in servers))
+            session = first.broker.member.registration.session  # type: ignore[union-attr]
+            ended_on: list[threading.Thread] = []
+            end = session.end
+            session.end = lambda: (ended_on.append(threading.current_thread()), end())
+            caplog.clear()
+            await first.stop()
+            await until(lambda: [one.id for one in second.broker.cluster.brokers()] == [2, 3])
+            await asyncio.sleep(0.3)
+            assert len(ended_on) == 1
+            assert ended_on[0] is not threading.main_thread()
+            assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+            caplog.clear()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(test())
 
 
 def test_a_second_server_of_the_node_id_does_not_start() -> None:
