@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import pytest
+
 from compat_tests.kafka.serving import Process
 from compat_tests.zookeeper.server import Ensemble
 from compat_tests.zookeeper.test_sessions import until
@@ -27,12 +29,12 @@ def unfenced(store: ZookeeperStore) -> set[int]:
     return {id for id, found in registrations(store).items() if not found.fenced}
 
 
-def broker(folder: Path, number: int, address: str) -> Process:
+def broker(folder: Path, number: int, address: str, timeout_ms: int = SESSION_TIMEOUT_MS) -> Process:
     settings = {
         "node.id": number,
         "kqueue.cluster.store": f"zookeeper:{address}/brokers",
-        "broker.session.timeout.ms": SESSION_TIMEOUT_MS,
-        "broker.heartbeat.interval.ms": SESSION_TIMEOUT_MS // 6,
+        "broker.session.timeout.ms": timeout_ms,
+        "broker.heartbeat.interval.ms": timeout_ms // 6,
     }
     names = {name.replace(".", "_"): value for name, value in settings.items()}
     return Process(folder / f"data-{number}", folder / f"broker-{number}.log", **names)
@@ -76,6 +78,23 @@ def test_brokers_outlive_their_controller_and_servers_of_zookeeper(ensemble: Ens
             process.__exit__(None, None, None)  # as TERM does
         assert store.sessions() == {}
         assert store.controller() is None
+
+
+def test_a_broker_that_crashed_can_be_started_at_once_and_a_second_one_is_refused(
+    ensemble: Ensemble, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(broker(tmp_path, 1, ensemble.address, 10_000))
+        store = stack.enter_context(closing(ZookeeperStore(f"{ensemble.address}/brokers")))
+        until("it is unfenced", lambda: unfenced(store) == {1})
+        epoch = registrations(store)[1].epoch
+        first.crash()  # ZooKeeper does not know yet
+        assert "until the session of broker 1's last process ends" in first.said()
+        until("it is unfenced again", lambda: unfenced(store) == {1} and registrations(store)[1].epoch > epoch)
+        second = broker(tmp_path / "second", 1, ensemble.address)
+        (tmp_path / "second").mkdir()
+        with pytest.raises(AssertionError, match="Error: node id 1 is in use"):
+            second.__enter__()
 
 
 def _answers(store: ZookeeperStore) -> bool:

@@ -23,9 +23,7 @@ class CorruptData(KqueueError):
 
 
 class MalformedMessage(CorruptData):
-    """A protocol message, or internal record, that can't be decoded: truncated, with a wrong
-    length, or with bytes left over.
-    """
+    """A protocol message, or internal record, that can't be decoded: truncated, or too long."""
 
 
 class CorruptBatch(CorruptData):
@@ -150,7 +148,9 @@ class SessionLost(KqueueError):
 
 
 class NodeIdInUse(KqueueError):
-    """Another broker that is alive has registered with the same node id."""
+    """A live session has the same node id. `may_have_ended`: its process; a timeout will tell."""
+
+    may_have_ended = False
 
 
 class AnswerNotExpected(KqueueError):

@@ -327,6 +327,7 @@ class Broker:
             self.cluster.apply(self.metadata.with_prefix(BROKERS_PREFIX))
             self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)
             record_forms.to_registrations(self.metadata, self.logs, self.node_id)
+            record_forms.check_topics_known(self.metadata, self.logs)
             return
         record_forms.to_numbers(self.metadata, self.node_id)
         folder_import.import_folders(self.metadata, self.logs, self.config)

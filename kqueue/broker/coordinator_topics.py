@@ -5,10 +5,15 @@ Source: Kafka's GroupCoordinatorService, TransactionCoordinator, ShareCoordinato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kqueue.base.errors import KqueueError
 from kqueue.base.settings import Config
+
+logger = logging.getLogger("kqueue.broker")
 
 
 class CoordinatorTopic(NamedTuple):
@@ -60,3 +65,25 @@ SHARE = CoordinatorTopic(
     "share.coordinator.state.topic.min.isr",
     {"retention.ms": "-1"},
 )
+
+
+class CreationLog:
+    """Logs why internal topics can't be created: clients ask again and again, each reason is one
+    line.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def of(self, name: str, row: CoordinatorTopic) -> Iterator[None]:
+        """Log what the block raises, unless it raised the same the last time."""
+        try:
+            yield
+        except KqueueError as error:
+            reason = str(error)
+            if self._reasons.get(name) != reason:
+                self._reasons[name] = reason
+                logger.warning("topic %s can't be created: %s; see %s", name, reason, row.replication_factor)
+            raise
+        self._reasons.pop(name, None)

@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.text import counted
-from kqueue.broker.folder_import import EPOCH_KEY, IMPORT_KEY, NO_LOG
+from kqueue.broker.deleted_topics import deleted_topics
+from kqueue.broker.folder_import import EPOCH_KEY, IMPORT_KEY, METADATA_TOPICS, NO_LOG
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topics import PREFIX
 from kqueue.log.folders.data_folder import is_meant
 from kqueue.log.manager import LogManager
+from kqueue.replication.config import CLUSTER_STORE, SQLITE_STORE
 from kqueue.replication.registrations import TopicRegistration, sole_registration
 
 logger = logging.getLogger("kqueue.broker")
@@ -85,6 +87,27 @@ def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) ->
             "took over %s of a single broker into the cluster: broker %d has their replicas",
             counted(len(found), "topic"),
             node_id,
+        )
+
+
+def check_topics_known(metadata: MetadataCache, logs: LogManager) -> None:
+    """Refuse the store of a cluster that has no topic, if this member has partitions: the store is
+    a new one, or that of others. Its partitions would become strays.
+
+    Raises: StorageFailed.
+    """
+    if metadata.with_prefix(PREFIX):
+        return
+    deleted = deleted_topics(metadata)
+    found = [folder for (name, _), folder in logs.found().items() if name not in METADATA_TOPICS]
+    unknown = sorted(folder.path for folder in found if folder.topic_id not in deleted)
+    if unknown:
+        from kqueue.metadata.sqlite import FILE_NAME  # on use: a broker in memory does not need it
+
+        raise StorageFailed(
+            f"the metadata store has no topics, and the data folders have {counted(len(unknown), 'partition')} "
+            f"({unknown[0]}, ...): check {CLUSTER_STORE}. To begin a cluster with the topics of a single broker, "
+            f"name the store of its own data folder ({SQLITE_STORE}FOLDER/{FILE_NAME})"
         )
 
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 import json
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kqueue.base.errors import Conflict, KqueueError, SessionLost, StorageFailed
+from kqueue.base.errors import Conflict, KqueueError, NodeIdInUse, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.timers import PeriodicTimer, Timers
@@ -39,6 +40,9 @@ FORMAT = 1
 """Of all records of a cluster. A broker refuses another one."""
 QUEUE = "cluster session"
 """Of jobs. Signs of life do not wait for commits."""
+GRACE_MS = 4000.0
+"""A store may end a session by this later than its timeout: two ticks of ZooKeeper."""
+POLL_S = 0.2
 logger = logging.getLogger("kqueue.broker")
 
 
@@ -167,9 +171,29 @@ class Registration:
     def begin(self) -> None:
         """Begin the first session. Blocks.
 
+        The session of the process before, if that crashed, may live on until its timeout: it is
+        waited for.
         Raises: NodeIdInUse: another broker of this node id is alive. StorageFailed.
         """
-        self._took(self._register())
+        wait_s = (self._settings.session_timeout_ms + GRACE_MS) / 1000
+        until_s = time.monotonic() + wait_s
+        is_told = False
+        while True:
+            try:
+                self._took(self._register())
+                return
+            except NodeIdInUse as error:
+                if not error.may_have_ended or time.monotonic() > until_s:
+                    raise
+                if not is_told:
+                    logger.warning(
+                        "waiting for up to %.0f s until the session of broker %d's last process ends: %s",
+                        wait_s,
+                        self._cluster.node_id,
+                        error,
+                    )
+                is_told = True
+            time.sleep(POLL_S)
 
     def start(self, timers: Timers) -> None:
         """Give signs of life from now on."""

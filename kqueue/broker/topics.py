@@ -152,6 +152,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._creating: dict[str, Promise[Topic]] = {}
+        self._creation_log = coordinator_topics.CreationLog()
         self._growing = 0
         self._partition_count = 0
 
@@ -324,7 +325,8 @@ class Topics:
         if creating is not None:
             return creating
         if name in COORDINATOR_TOPICS:
-            return self.create(self._coordinator_topic(name), internal=True)
+            with self._creation_log.of(name, _COORDINATOR_TOPICS[name]):
+                return self.create(self._coordinator_topic(name), internal=True)
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Promise[None]:

@@ -96,8 +96,9 @@ def open_cluster_store(config: Config, objects: plugins.PluginObjects) -> Cluste
     except ValueError as error:
         raise SettingError(f"{CLUSTER_STORE}={text}: {error}") from None
     except StorageFailed as error:
-        check = "that its folder exists and may be written" if text.startswith(SQLITE_STORE) else "that it runs there"
-        raise StorageFailed(f"{CLUSTER_STORE}={text} can't be used: {error}; check the address, and {check}") from error
+        is_file = text.startswith(SQLITE_STORE)  # ZooKeeper's error says what to check
+        check = "; check the path, and that its folder exists and may be written" if is_file else ""
+        raise StorageFailed(f"{CLUSTER_STORE}={text} can't be used: {error}{check}") from error
 
 
 def check_distinct(storages: Sequence[Storage]) -> None:

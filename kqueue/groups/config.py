@@ -144,7 +144,7 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.SHORT,
         3,
         _REPLICATION,
-        "Number of replicas of __consumer_offsets, at most the number of brokers.",
+        "Number of replicas of __consumer_offsets. A cluster creates the topic once it has as many brokers.",
     ),
     _row(
         "offsets.topic.segment.bytes",

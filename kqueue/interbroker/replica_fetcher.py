@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kqueue.base.errors import FencedLeaderEpoch, KqueueError, StorageFailed, StorageUnavailable
+from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, StorageFailed, StorageUnavailable
 from kqueue.base.timers import Timer
 from kqueue.broker.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
@@ -372,7 +372,7 @@ class ReplicaFetcher:
             logger.error("%s-%d is copied no more: %s", partition.topic, partition.index, error)
             self.remove(fetched.key)
             return
-        if not isinstance(error, FencedLeaderEpoch) and fetched.failed_code != -1:
+        if not isinstance(error, (FencedLeaderEpoch, LogRecovering)) and fetched.failed_code != -1:
             fetched.failed_code = -1
             logger.warning(
                 "%s-%d: copying from broker %d failed, trying again: %s",

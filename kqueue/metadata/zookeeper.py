@@ -365,7 +365,9 @@ class ZookeeperStore:
         for id, found, path in retry(deadline, lambda: self._live_sessions(deadline)):
             if id == node_id:
                 if found.incarnation != incarnation:
-                    raise node_id_in_use(node_id, found)
+                    error = node_id_in_use(node_id, found)
+                    error.may_have_ended = True
+                    raise error
                 replaced.append(path)
         if replaced:
             (names,) = self._ask(deadline, children(self._layout.controller))

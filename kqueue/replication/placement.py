@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidReplicationFactor
+from kqueue.base.text import counted
 from kqueue.replication.registrations import BrokerRegistration, PartitionRegistration
 
 Brokers = Mapping[int, BrokerRegistration]
@@ -37,7 +38,7 @@ def place_replicas(
         raise InvalidReplicationFactor(f"the replication factor is {factor}; expected a number from 1 to {FACTOR_MAX}")
     if factor > len(brokers):
         raise InvalidReplicationFactor(
-            f"the replication factor {factor} can't be reached: {len(brokers)} broker(s) are registered"
+            f"the replication factor {factor} can't be reached: the cluster has {counted(len(brokers), 'broker')}"
         )
     active = sorted(node for node, broker in brokers.items() if broker.is_active)
     rest = sorted(brokers.keys() - set(active))

@@ -89,14 +89,14 @@ SETTINGS: tuple[Setting, ...] = (
         "share.coordinator.state.topic.replication.factor",
         3,
         _REPLICATION,
-        "Number of replicas of __share_group_state, at most the number of brokers.",
+        "Number of replicas of __share_group_state. A cluster creates the topic once it has as many brokers.",
         SettingType.SHORT,
     ),
     _row(
         "share.coordinator.state.topic.min.isr",
         2,
         at_least(1),
-        "Number of replicas of __share_group_state that confirm a write, at most the number of brokers.",
+        "Number of in-sync replicas of __share_group_state without which nothing is written to it.",
         SettingType.SHORT,
     ),
     _row(

@@ -73,14 +73,14 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.SHORT,
         3,
         _REPLICATION,
-        "Number of replicas of __transaction_state, at most the number of brokers.",
+        "Number of replicas of __transaction_state. A cluster creates the topic once it has as many brokers.",
     ),
     _row(
         "transaction.state.log.min.isr",
         SettingType.INT,
         2,
         at_least(1),
-        "Number of replicas of __transaction_state that confirm a write, at most the number of brokers.",
+        "Number of in-sync replicas of __transaction_state without which nothing is written to it.",
     ),
     _row(
         "transaction.state.log.segment.bytes",

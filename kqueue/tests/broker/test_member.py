@@ -186,7 +186,7 @@ def test_a_clean_stop_is_known_at_the_next_start(tmp_path: Path, caplog: pytest.
     ("text", "words"),
     [
         ("sqlite:/no/such/folder/x.db", r"kqueue\.cluster\.store=sqlite:/no/such/folder/x\.db can't be used: .*check"),
-        ("zookeeper:127.0.0.1:1", r"zookeeper:127\.0\.0\.1:1 can't be used: .*that it runs there"),
+        ("zookeeper:127.0.0.1:1", r"can't be used: .*reach ZooKeeper at 127\.0\.0\.1:1 .*check that"),
     ],
 )
 def test_a_store_that_can_not_be_reached_is_named_with_what_to_check(

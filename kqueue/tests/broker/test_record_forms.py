@@ -64,3 +64,28 @@ def test_a_single_broker_refuses_a_cluster_with_other_replicas() -> None:
         StorageFailed, match=r"topic t has replicas on the brokers 1, 2: .*--workers 2\), or .*kqueue.cluster.store"
     ):
         Simulation({"node.id": 1}, store=members.store, storage=members[1].storage, clock=members.clock)
+
+
+def test_a_member_with_partitions_refuses_a_store_without_topics_and_keeps_its_folders() -> None:
+    """Another store than before, or one that was lost: its partitions would become strays."""
+    members = Members(1)
+    members.result(members[1].broker.topics.create(NewTopic("t", 2)))
+    append(members.partition(1), b"a")
+    members.settle()
+    members[1].stop()
+    with pytest.raises(
+        StorageFailed, match=r"the data folders have 2 partitions \(t-0, ...\): check kqueue.cluster.store"
+    ):
+        Members(1, store=MemoryStore(), storages={1: members[1].storage})
+    assert all(members[1].storage.exists(f"t-{index}") for index in (0, 1))
+
+
+def test_a_member_whose_last_topic_was_deleted_while_it_was_down_starts() -> None:
+    members = Members(2)
+    members.result(members[1].broker.topics.create(NewTopic("t", 1, 2)))
+    members[2].stop()
+    del members.sims[2]
+    members.result(members[1].broker.topics.delete("t"))
+    members.start(2)
+    members.settle()
+    assert members[2].logs.found() == {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from kqueue.base.errors import NodeIdInUse, StorageFailed
+from kqueue.broker import registration
 from kqueue.broker.registration import LogsFound, WrongCluster, join_cluster
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import Session, Term
@@ -156,6 +157,45 @@ def test_a_restarted_broker_takes_over_its_own_session_only_after_it_has_ended()
     again = world.member(2).start()
     assert again.record.epoch == 3
     assert again.registration.is_unfenced
+
+
+class LateStore(MemoryStore):
+    """Notices the end of a process by the timeout of its session, as ZooKeeper does."""
+
+    refusals = 0
+    refusals_max = 3
+
+    def register(self, node_id: int, incarnation: str, timeout_ms: int) -> Session:
+        if self.refusals < self.refusals_max:
+            self.refusals += 1
+            error = NodeIdInUse("node id 1 is in use")
+            error.may_have_ended = True
+            raise error
+        return super().register(node_id, incarnation, timeout_ms)
+
+
+def test_a_start_after_a_crash_waits_for_the_session_of_the_process_before(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "POLL_S", 0.01)
+    world = World()
+    world.store = LateStore(world.clock)
+    with caplog.at_level(logging.WARNING, "kqueue.broker"):
+        world.started(1)
+    assert world.broker(1).epoch == 1
+    assert caplog.messages == [
+        "waiting for up to 13 s until the session of broker 1's last process ends: node id 1 is in use"
+    ]
+
+
+def test_a_node_id_that_stays_in_use_is_refused_after_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "GRACE_MS", -8900)
+    world = World()
+    world.store = store = LateStore(world.clock)
+    store.refusals_max = 1000
+    with pytest.raises(NodeIdInUse):
+        world.started(1)
+    assert store.refusals > 1
 
 
 def test_while_the_store_is_away_nothing_changes_and_one_line_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -196,6 +196,21 @@ def test_a_partition_that_fails_backs_off_alone(fields: dict[str, Any], caplog: 
     assert sum("t-0" in record.message for record in caplog.records) == expected
 
 
+def test_a_log_that_is_being_recovered_is_copied_later_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    members = FetchingMembers(2)
+    members.topic("t", [1, 2])
+    append(members.partition(1), b"a")
+    members.settle()
+    members.kill(2)
+    append(members.partition(1), b"b")
+    members.start(2, recovers=False)
+    with caplog.at_level(logging.WARNING):
+        members.join(2)
+        members.advance(BACKOFF_MS * 3)
+    assert len(set(members.logs())) == 1
+    assert not [line for line in caplog.messages if "trying again" in line]
+
+
 def test_more_partitions_than_one_request_names() -> None:
     members = FetchingMembers(2, MEMORY)
     members.topic("t", *[[1, 2]] * (NAMED_MAX + 50))

@@ -74,8 +74,8 @@ def test_fenced_brokers_come_last_and_never_lead() -> None:
 @pytest.mark.parametrize(
     ("registered", "factor", "message"),
     [
-        (brokers(1, 2), 3, "the replication factor 3 can't be reached: 2 broker"),
-        ({}, 1, "0 broker"),
+        (brokers(1, 2), 3, "the replication factor 3 can't be reached: the cluster has 2 brokers"),
+        ({}, 1, "the cluster has 0 brokers"),
         ({5: broker(5, fenced=True)}, 1, "all brokers are fenced or shut down: 5"),
         (brokers(1), 0, "is 0; expected a number from 1"),
         (brokers(1), -1, "is -1"),

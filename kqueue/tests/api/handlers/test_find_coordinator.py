@@ -127,3 +127,17 @@ def test_a_topic_that_cannot_be_created_is_no_coordinator(version: int) -> None:
     found = response if version < 4 else response.coordinators[0]
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
     assert version == 0 or "kqueue.max.partitions=1" in found.error_message
+
+
+def test_a_factor_above_the_number_of_brokers_is_answered_each_time_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = ClusterClient({"offsets.topic.replication.factor": 9})
+    reason = "the replication factor 9 can't be reached: the cluster has 3 brokers"
+    for _ in range(3):
+        (found,) = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert reason in found.error_message
+    assert caplog.messages == [
+        f"topic __consumer_offsets can't be created: {reason}; see offsets.topic.replication.factor"
+    ]
