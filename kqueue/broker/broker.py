@@ -158,7 +158,7 @@ class Broker:
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
         )
         self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
-        self.replicas = Replicas(self.topics, logs, self.recovery, self.moves, self.cleanup, self._slices)
+        self.replicas = Replicas(self.topics, logs, self.recovery, self.moves, self.cleanup, self.purgatory, self.clock)
         self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
         self._share_log, self.share = self._new_share_groups()
         self.groups.share.states = self.share

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -37,7 +38,8 @@ SESSIONS_MAX = 256
 PARTITIONS_MAX = 250_000
 """Partitions of all sessions together; above it the same."""
 LOOKS_MAX = 500
-"""Partitions that one fetch looks at; the others stay due for the next."""
+LOOK_MS = 5.0
+"""Partitions that are looked at in one turn, and for how long: logs may have to be opened."""
 REGIONS_MAX = 64
 """Partitions with records in one response: each may hold a file descriptor until it is sent."""
 RECORD_PARTS = 4
@@ -69,7 +71,9 @@ class FollowerResult(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one fetch found. `is_urgent`: an error, or logs that differ: answer at once."""
+    """What one fetch found. `is_urgent`: an error, logs that differ, or more news than were looked
+    at: answer at once.
+    """
 
     results: list[FollowerResult]
     size: int
@@ -81,7 +85,9 @@ class FollowerSession:
     becomes due.
     """
 
-    def __init__(self, id: int, node_id: int, broker_epoch: int, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(
+        self, id: int, node_id: int, broker_epoch: int, topics: Topics, purgatory: Purgatory, clock: Clock
+    ) -> None:
         self.id = id
         self.node_id = node_id
         self.broker_epoch = broker_epoch
@@ -91,6 +97,7 @@ class FollowerSession:
         self.due: dict[Key, None] = {}
         self._topics = topics
         self._purgatory = purgatory
+        self._clock = clock
 
     def put(self, fetch: PartitionFetch) -> None:
         """Fetch a partition from now on, or from another offset."""
@@ -127,12 +134,18 @@ class FollowerSession:
     def look(self, max_bytes: int) -> Look:
         """Read what is due, within `max_bytes` but for the first batch. Raises no KqueueError.
 
-        A partition without news is due no more; `answered` does so for the others.
+        A partition without news is due no more; `answered` does so for the others. Where there is
+        too much to look at, the waiting fetch is woken for the rest in a later turn.
         """
         results: list[FollowerResult] = []
         size = regions = 0
         is_urgent = False
-        for key in list(self.due)[:LOOKS_MAX]:
+        due, until_ms = len(self.due), self._clock.monotonic_ms() + LOOK_MS
+        looked_at: list[Key] = []
+        for key in list(islice(self.due, LOOKS_MAX)):
+            if looked_at and self._clock.monotonic_ms() >= until_ms:
+                break
+            looked_at.append(key)
             followed = self.partitions[key]
             if followed.is_checking:
                 continue
@@ -151,7 +164,17 @@ class FollowerSession:
                     self._note_done(followed)
                     continue
             results.append(result)
+        if len(looked_at) < due:
+            is_urgent = is_urgent or bool(results)
+            self._go_on_behind(looked_at, made_progress=len(self.due) < due)
         return Look(results, size, is_urgent)
+
+    def _go_on_behind(self, looked_at: Iterable[Key], *, made_progress: bool) -> None:
+        for key in looked_at:
+            if key in self.due:
+                self.due[key] = self.due.pop(key)
+        if made_progress:
+            self._purgatory.wake_in_later_turn(self)
 
     def answered(self, results: Iterable[FollowerResult]) -> None:
         """Note that these results are sent."""
@@ -257,7 +280,7 @@ class FollowerSessions:
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
             self.close(session_id, node_id)
-            session = FollowerSession(0, node_id, broker_epoch, self._topics, self._purgatory)
+            session = FollowerSession(0, node_id, broker_epoch, self._topics, self._purgatory, self._clock)
             if epoch == EPOCH_FULL:
                 self._keep(session)
         else:

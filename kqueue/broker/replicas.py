@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 
+from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
-from kqueue.base.slice_queue import SliceQueue
-from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.partition import Partition
+from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topics
 from kqueue.log.manager import LogManager
+
+SLICE_MS = 5.0
+"""So long logs are opened in one turn."""
 
 
 class Replicas:
@@ -31,14 +35,17 @@ class Replicas:
         recovery: LogRecovery,
         moves: LogDirMoves,
         cleanup: CleanupScheduler,
-        slices: SliceQueue,
+        purgatory: Purgatory,
+        clock: Clock,
     ) -> None:
         self._topics = topics
         self._logs = logs
         self._recovery = recovery
         self._moves = moves
         self._cleanup = cleanup
-        self._slices = slices
+        self._purgatory = purgatory
+        self._clock = clock
+        self._to_open: deque[Partition] = deque()
         self.on_isr_progress: Callable[[Partition], None] = _ignore
         self.may_lead: Callable[[], bool] = _always
 
@@ -62,7 +69,20 @@ class Replicas:
 
     def open_soon(self, partition: Partition) -> None:
         """Open the log of a partition in a later turn, because this broker leads it now."""
-        self._slices.add(_open_leader(partition))
+        self._to_open.append(partition)
+        if len(self._to_open) == 1:
+            self._purgatory.run_in_later_turn(self._open_some)
+
+    def _open_some(self) -> None:
+        until_ms = self._clock.monotonic_ms() + SLICE_MS
+        while self._to_open:
+            partition = self._to_open.popleft()
+            with contextlib.suppress(KqueueError):  # its requests say why, or a recovery ends first
+                if partition.is_leader and not partition.deleted:
+                    partition.log  # noqa: B018  opening it begins to lead
+            if self._to_open and self._clock.monotonic_ms() >= until_ms:
+                self._purgatory.run_in_later_turn(self._open_some)
+                return
 
     def log_was_cut(self, partition: Partition) -> None:
         """Forget what is under way with the records of a follower's log."""
@@ -90,16 +110,9 @@ class Replicas:
             self._cleanup.forget(partition)
 
 
-def _open_leader(partition: Partition) -> SlicedWork[None]:
-    with contextlib.suppress(KqueueError):  # its requests say why, or a recovery ends first
-        if partition.is_leader and not partition.deleted:
-            partition.log  # noqa: B018  opening it begins to lead
-    yield None
+def _ignore(partition: Partition) -> None:
+    pass
 
 
 def _always() -> bool:
     return True
-
-
-def _ignore(partition: Partition) -> None:
-    pass

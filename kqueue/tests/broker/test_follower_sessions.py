@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from kqueue.base.errors import FetchSessionNotFound, InvalidFetchSessionEpoch, NotLeader, UnknownTopicId
 from kqueue.broker import follower_sessions
 from kqueue.broker.fetch_sessions import PartitionFetch
-from kqueue.broker.follower_sessions import FollowerSession, FollowerSessions
+from kqueue.broker.follower_sessions import LOOK_MS, FollowerSession, FollowerSessions
+from kqueue.broker.partition import Partition
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NewTopic
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replication import MEMORY, PLENTY, elect, started
@@ -123,6 +126,47 @@ def test_what_does_not_fit_stays_due() -> None:
     session.put(fetch(members, max_bytes=0))
     monkey = session.look(0)
     assert monkey.size > 1000
+
+
+def test_a_waiting_fetch_looks_at_many_partitions_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower_sessions, "LOOKS_MAX", 2)
+    members = Members(2)
+    members.result(members[1].broker.topics.create(NewTopic("t", assignments={index: [1, 2] for index in range(7)})))
+    session = opened(members)
+    for index in range(7):
+        session.put(fetch(members, index=index))
+    while session.due:  # the high watermark of each is news
+        session.answered(session.look(PLENTY).results)
+    append(members.partition(1, index=6), b"a")
+    for index in range(7):
+        session.put(fetch(members, index=index))
+    looks = [session.look(PLENTY)]
+    woken = DelayedOperation[None]((session,), None, lambda expired: looks.append(session.look(PLENTY)))
+    members[1].broker.purgatory.add(woken, lambda _: None)
+    members.settle()
+    assert [look.size > 0 for look in looks] == [False, False, False, True]
+    assert [len(look.results) for look in looks] == [0, 0, 0, 1]
+
+
+def test_a_look_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = Members(2)
+    members.result(members[1].broker.topics.create(NewTopic("t", assignments={index: [1, 2] for index in range(20)})))
+    session = opened(members)
+    for index in range(20):
+        session.put(fetch(members, index=index))
+    opening = Partition.follower_fetch
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        members.clock.advance(LOOK_MS / 2)
+        return opening(*arguments, **more)
+
+    monkeypatch.setattr(Partition, "follower_fetch", slow)
+    seen = []
+    while session.due:
+        look = session.look(PLENTY)
+        seen.append([result.followed.fetch.index for result in look.results])
+        session.answered(look.results)
+    assert seen == [[index, index + 1] for index in range(0, 20, 2)]
 
 
 def test_errors_are_urgent_and_told_once() -> None:

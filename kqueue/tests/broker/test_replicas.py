@@ -16,6 +16,7 @@ def test_many_logs_are_opened_for_their_leader_in_turns_of_their_own() -> None:
     members.let_lead(1)
     partitions = members[1].broker.topics.get("t").partitions
     assert all(partition.is_leader for partition in partitions)
+    assert not any(partition.is_open for partition in partitions)
     members[1].advance(100)
     assert all(partition.leadership is not None for partition in partitions)
 
