@@ -1,6 +1,7 @@
 """The brokers that the scenarios run against.
 
-kqueue in this process, in memory or on disk, or an external broker at ``--bootstrap``.
+kqueue in this process, in memory or on disk, or (``--cluster``) a cluster of three on disk, or an
+external broker at ``--bootstrap``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 
+import kqueue
+from compat_tests.clients.cluster import MEMBERS, ClusterInProcess, ClusterOfProcesses
 from compat_tests.kafka.node import free_ports
 from compat_tests.kafka.serving import Process
 
-MEMORY, DISK, EXTERNAL = "memory", "disk", "external"
+MEMORY, DISK, CLUSTER, EXTERNAL = "memory", "disk", "cluster", "external"
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
@@ -39,8 +42,13 @@ class RunningBroker:
     session_ms: int
     broker: Any = None
 
+    @property
+    def members(self) -> int:
+        """How many brokers the cluster has; 1 for an external one."""
+        return MEMBERS if self.storage == CLUSTER else 1
+
     def restart(self) -> None:
-        """Restart the broker on the same address; its stored data is kept."""
+        """Restart the broker, or all of the cluster, on the same address; stored data is kept."""
         if self.broker is None:
             pytest.skip("an external broker cannot be restarted")
         self.broker.restart()
@@ -51,16 +59,26 @@ class RunningBroker:
 def serving(
     storage: str, folder: Path, session_ms: int, settings: Mapping[str, object] = SETTINGS
 ) -> Iterator[RunningBroker]:
-    """Run kqueue in a thread of this process, on a free port."""
-    import kqueue
-
+    """Run kqueue in this process, on free ports."""
+    if storage == CLUSTER:
+        with ClusterInProcess(folder, {**SETTINGS, **settings}) as cluster:
+            yield RunningBroker(storage, cluster.bootstrap, session_ms, cluster)
+        return
     with kqueue.Broker(folder if storage == DISK else None, settings={**SETTINGS, **settings}) as broker:
         yield RunningBroker(storage, broker.bootstrap, session_ms, broker)
 
 
 @contextmanager
-def killable(folder: Path) -> Iterator[Process]:
-    """Run kqueue in a process of its own, on a port that it keeps after a crash."""
+def killable(storage: str, folder: Path) -> Iterator[Process | ClusterOfProcesses]:
+    """Run the broker in a process of its own, or those of a cluster in one each; after a crash they
+    have the same ports.
+    """
+    if storage == MEMORY:
+        pytest.skip("a broker that is killed keeps nothing in memory")
+    if storage == CLUSTER:
+        with ClusterOfProcesses(folder, SETTINGS) as cluster:
+            yield cluster
+        return
     settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
     address = f"PLAINTEXT://127.0.0.1:{free_ports(1)[0]}"
     with Process(folder / "data", folder / "broker.log", listeners=address, **settings) as process:

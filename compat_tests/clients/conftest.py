@@ -26,10 +26,11 @@ from compat_tests.clients.adapters.contract import (
     Producer,
     ProducerOptions,
 )
-from compat_tests.clients.brokers import DISK, EXTERNAL, MEMORY, RunningBroker, serving
+from compat_tests.clients.brokers import CLUSTER, DISK, EXTERNAL, MEMORY, RunningBroker, serving
 from compat_tests.report import FEATURE
 
 pytest_plugins = ["compat_tests.report"]
+pytest.register_assert_rewrite("compat_tests.clients.calls")
 SESSION_MS = 2_000
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
@@ -46,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
     )
+    group.addoption("--cluster", action="store_true", help="run kqueue as a cluster of three, with three replicas")
     group.addoption("--transfer-seconds", type=int, default=8, help="how long the money-transfer test kills processes")
     group.addoption("--exactly-once-seeds", type=int, default=1, help="how many runs the exactly-once tests make")
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
@@ -53,7 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "storage" in metafunc.fixturenames:
-        storages = [EXTERNAL] if metafunc.config.getoption("bootstrap") else [MEMORY, DISK]
+        storages = [MEMORY, DISK]
+        if metafunc.config.getoption("bootstrap"):
+            storages = [EXTERNAL]
+        elif metafunc.config.getoption("cluster"):
+            storages = [CLUSTER]
         metafunc.parametrize("storage", storages, scope="session")
 
 

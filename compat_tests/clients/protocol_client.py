@@ -5,7 +5,7 @@ This module depends on none of the tested clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from compat_tests.clients.adapters.contract import BrokerError, Place
@@ -36,7 +36,18 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mappi
     Raises: BrokerError: the broker rejected the topic.
     """
     with asking(bootstrap) as client:
-        client.create_topics([NewTopic(name, partitions, 1, settings or {})])
+        client.create_topics([NewTopic(name, partitions, -1, settings or {})])
+
+
+def committed(bootstrap: str, group: str, places: Sequence[Place]) -> list[int]:
+    """Return the committed offset of each partition, 0 where there is none.
+
+    A consumer that is no member of the group may miss that its coordinator moved (aiokafka).
+    """
+    wanted = [TopicPartition(*place) for place in places]
+    with asking(bootstrap) as client:
+        found = client.committed(group, wanted, stable=False)
+    return [0 if (offset := found.get(one)) is None else offset.offset for one in wanted]
 
 
 def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:

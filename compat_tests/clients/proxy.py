@@ -1,6 +1,6 @@
 """A TCP proxy that drops replies and cuts connections when a test requests it.
 
-It forwards bytes unchanged, with one exception: it replaces the broker's port in responses that
+It forwards bytes unchanged, with one exception: it replaces the brokers' ports in responses that
 contain broker addresses. Clients therefore stay behind the proxy.
 """
 
@@ -14,33 +14,38 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from types import TracebackType
 
-from kqueue.base.addresses import parse_addresses
+from kqueue.base.addresses import Address, parse_addresses
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 0, 1, 3, 10, 60
 FRAME_BYTES_MAX = 64 * 2**20
+LOOPBACK = "127.0.0.1"
 TELL_ADDRESS = (METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER)
 
 
 class Proxy:
-    """Listens on a free loopback port and forwards to one broker.
+    """Listens on a free loopback port for each broker, and forwards to it.
 
     `requests` counts the forwarded requests by API key; `dropped` counts the dropped replies.
     """
 
     def __init__(self, bootstrap: str) -> None:
-        self.target = parse_addresses(bootstrap)[0]
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listeners = {broker: socket.create_server((LOOPBACK, 0)) for broker in parse_addresses(bootstrap)}
+        ports = {broker: listener.getsockname()[1] for broker, listener in self._listeners.items()}
         self._lock = threading.Lock()
         self._links: set[_Link] = set()
         self._replies: Counter[int] = Counter()
         self._drops: defaultdict[int, set[int]] = defaultdict(set)
         self._closed = False
-        self.port: int = self._listener.getsockname()[1]
-        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.bootstrap = ",".join(f"{LOOPBACK}:{port}" for port in ports.values())
+        self.shown = {_told(broker.port): _told(port) for broker, port in ports.items()}
         self.requests: Counter[int] = Counter()
         self.dropped = 0
-        self._accepter = threading.Thread(target=self._accept, name="proxy", daemon=True)
-        self._accepter.start()
+        self._accepters = [
+            threading.Thread(target=self._accept, args=one, name="proxy", daemon=True)
+            for one in self._listeners.items()
+        ]
+        for accepter in self._accepters:
+            accepter.start()
 
     def __enter__(self) -> Proxy:
         return self
@@ -50,10 +55,11 @@ class Proxy:
     ) -> None:
         self._closed = True
         # Closing the socket does not unblock accept(); one last connection does.
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-            pass
-        self._accepter.join(5)
-        self._listener.close()
+        for accepter, listener in zip(self._accepters, self._listeners.values(), strict=True):
+            with contextlib.suppress(OSError), socket.create_connection(listener.getsockname(), timeout=1):
+                pass
+            accepter.join(5)
+            listener.close()
         self.cut()
 
     def drop_reply(self, api_key: int, after: int = 0) -> None:
@@ -72,14 +78,14 @@ class Proxy:
             link.cut()
         return len(links)
 
-    def _accept(self) -> None:
+    def _accept(self, target: Address, listener: socket.socket) -> None:
         while True:
-            client, _ = self._listener.accept()
+            client, _ = listener.accept()
             if self._closed:
                 client.close()
                 return
             try:
-                broker = socket.create_connection(self.target, timeout=5)
+                broker = socket.create_connection(target, timeout=5)
             except OSError:
                 client.close()
                 continue
@@ -146,16 +152,19 @@ class _Link:
             self._broker.sendall(frame)
 
     def _down(self) -> None:
-        told = b"127.0.0.1"
-        from_broker = told + struct.pack(">i", self._proxy.target[1])
-        from_proxy = told + struct.pack(">i", self._proxy.port)
         while (frame := _read_frame(self._broker)) is not None:
             api_key = self._api_keys.pop(struct.unpack_from(">i", frame, 4)[0])
             if self._proxy.is_to_drop(api_key):
                 return
             if api_key in TELL_ADDRESS:
-                frame = frame.replace(from_broker, from_proxy)
+                for broker, shown in self._proxy.shown.items():
+                    frame = frame.replace(broker, shown)
             self._client.sendall(frame)
+
+
+def _told(port: int) -> bytes:
+    """Return a loopback address as it is in responses."""
+    return LOOPBACK.encode() + struct.pack(">i", port)
 
 
 def _read_frame(sock: socket.socket) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Every public call of the clients is served that needs no second broker and no security."""
+"""Every public call of the clients is served that needs no security."""
 
 from __future__ import annotations
 

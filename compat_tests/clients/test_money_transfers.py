@@ -19,7 +19,8 @@ import pytest
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import RECONNECTING_TRANSACTIONS, TRANSACTIONS, Client, Place, Record
-from compat_tests.clients.brokers import DISK, EXTERNAL, killable
+from compat_tests.clients.brokers import EXTERNAL, killable
+from compat_tests.clients.cluster import ClusterOfProcesses
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.group_members import eventually
 from compat_tests.kafka.serving import Process
@@ -30,6 +31,7 @@ ORDERS_PER_S = 25
 PAUSE_S = (0.3, 1.5)
 DRAIN_S = 60
 Name = Callable[[str], str]
+Crashing = Process | ClusterOfProcesses
 
 
 class Teller:
@@ -54,20 +56,18 @@ class Teller:
 
 
 @pytest.fixture
-def bank(storage: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[tuple[str, int, Process | None]]:
+def bank(storage: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[tuple[str, int, Crashing | None]]:
     """Yield the address, the shortest session, and the process of the broker that may be killed."""
     if storage == EXTERNAL:
         session_ms = pytestconfig.getoption("session_ms") or 6_000
         yield pytestconfig.getoption("bootstrap"), session_ms, None
         return
-    if storage != DISK:
-        pytest.skip("a broker that is killed keeps nothing in memory")
-    with killable(tmp_path) as process:
+    with killable(storage, tmp_path) as process:
         yield process.bootstrap, 2_000, process
 
 
 def test_money_transfers(
-    bank: tuple[str, int, Process | None],
+    bank: tuple[str, int, Crashing | None],
     client: Client,
     connect: ClientFactory,
     name: Name,

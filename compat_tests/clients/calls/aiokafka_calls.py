@@ -216,7 +216,7 @@ class Admin(Calls):
         run(self.admin.start())
 
     def call_describe_cluster(self) -> None:
-        assert len(run(self.admin.describe_cluster())["brokers"]) == 1
+        assert len(run(self.admin.describe_cluster())["brokers"]) == self.members
 
     def call_create_topics(self) -> None:
         response = run(self.admin.create_topics([NewTopic(self.topic, 1, 1)]))

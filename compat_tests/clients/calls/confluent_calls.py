@@ -381,7 +381,7 @@ class Admin(Calls):
         self.admin.cluster_id(timeout=WAIT_S)
 
     def call_describe_cluster(self) -> None:
-        assert len(self.admin.describe_cluster(request_timeout=WAIT_S).result(WAIT_S).nodes) == 1
+        assert len(self.admin.describe_cluster(request_timeout=WAIT_S).result(WAIT_S).nodes) == self.members
 
     def call_create_topics(self) -> None:
         only(self.admin.create_topics([NewTopic(self.topic, 1, 1)]))

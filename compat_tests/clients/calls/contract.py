@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from kqueue.base.addresses import parse_addresses
+
 CALL = "call_"
 SECURITY = "needs security, which is not served yet"
 NO_REQUEST = "sends no request"
@@ -14,8 +16,9 @@ NO_REQUEST = "sends no request"
 class Calls:
     """The calls of one class of a client.
 
-    `CLIENT` is that class, `LEFT_OUT` maps the methods that are not called to the reason. A
-    subclass makes the client in `__init__` and closes it in `close`.
+    `CLIENT` is that class, `LEFT_OUT` maps the methods that are not called to the reason.
+    `members`: how many brokers the cluster has; `bootstrap` names them all. A subclass makes the
+    client in `__init__` and closes it in `close`.
     """
 
     CLIENT: type
@@ -24,6 +27,7 @@ class Calls:
     def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
         self.bootstrap = bootstrap
         self.name = name
+        self.members = len(parse_addresses(bootstrap))
 
     def close(self) -> None: ...
 

@@ -211,8 +211,9 @@ class Admin(Calls):
         assert self.admin.api_versions()
 
     def call_describe_cluster(self) -> None:
-        (broker,) = self.admin.describe_cluster()["brokers"]
-        self.node = broker["broker_id"]
+        brokers = self.admin.describe_cluster()["brokers"]
+        assert len(brokers) == self.members
+        self.node = brokers[0]["broker_id"]
 
     def call_get_broker_version_data(self) -> None:
         assert self.admin.get_broker_version_data(self.node)
@@ -280,7 +281,13 @@ class Admin(Calls):
         assert self.admin.delete_records({self.first: 2})[self.first]["low_watermark"] == 2
 
     def call_describe_log_dirs(self) -> None:
-        ((folder,),) = [broker["log_dirs"] for broker in self.admin.describe_log_dirs({self.topic: [0]})]
+        folders = {
+            broker["broker"]: folder
+            for broker in self.admin.describe_log_dirs({self.topic: [0]})
+            for folder in broker["log_dirs"]
+            if folder["topics"]
+        }
+        ((self.node, folder),) = folders.items()
         self.folder = folder["log_dir"]
         assert folder["topics"][0]["partitions"][0]["partition_size"] > 0
 
