@@ -29,9 +29,10 @@ from kqueue.base.errors import ListenFailed
 from kqueue.config.listeners import ListenerAddress
 from kqueue.config.properties import SourcedValue
 from kqueue.network.listener import bind
+from kqueue.supervisor.former_workers import check_former_workers
 from kqueue.supervisor.keeper import Keeper
 from kqueue.supervisor.messages import WorkerOrder
-from kqueue.supervisor.worker_plan import Plan, WorkerPlan, check_former_workers, plan_workers
+from kqueue.supervisor.worker_plan import Plan, WorkerPlan, plan_workers
 
 OPEN_AFTER_S = 10.0
 DISK_S = 60.0

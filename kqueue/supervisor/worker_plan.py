@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +15,8 @@ from kqueue.config.data_folders import data_folders, metadata_folder
 from kqueue.config.listeners import ListenerAddress, ListenerConfig, parse_listeners
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import SourcedValue, make_config
-from kqueue.metadata.sqlite import FILE_NAME, SqliteStore
+from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.replication.config import CLUSTER_STORE, GIVEN_STORE, SQLITE_STORE
-from kqueue.replication.registrations import TOPICS_PREFIX, TopicRegistration, sole_registration
 
 WORKERS_FOLDER = "workers"
 """In a data folder. It has no number at its end, as folders of partitions have."""
@@ -93,38 +91,6 @@ def plan_workers(given: Mapping[str, SourcedValue], count: int) -> Plan:
         listeners = {plan.bind.name: _shifted(plan.bind, number) for plan in bootstrap.values()}
         workers.append(WorkerPlan(number, first + number, own, listeners))
     return Plan(config, bootstrap, tuple(workers), store)
-
-
-def check_former_workers(plan: Plan) -> None:
-    """Check that each partition of the store in the data folder has its replicas on the workers.
-    Blocks.
-
-    Raises: SettingError: one of a former run's workers is missing. StorageFailed.
-    """
-    if plan.store is None or not plan.store.exists():
-        return
-    store = SqliteStore(plan.store)
-    try:
-        records = store.read(TOPICS_PREFIX)
-    finally:
-        store.close()
-    first, count = plan.workers[0].node_id, len(plan.workers)
-    held: dict[int, list[str]] = defaultdict(list)
-    for key, entry in records.items():
-        name = key.removeprefix(TOPICS_PREFIX)
-        topic = TopicRegistration.from_bytes(name, entry.value, sole_registration(first, 0))
-        for index, partition in enumerate(topic.partitions):
-            for node in partition.replicas:
-                held[node].append(f"{name}-{index}")
-    missing = sorted(node for node in held if node >= first + count)
-    if missing:
-        node = missing[-1]
-        number = node - first
-        raise SettingError(
-            f"worker {number} (node {node}) of a former run has {counted(len(held[node]), 'partition')} "
-            f"({held[node][0]}, ...): start with --workers {number + 1}; to have fewer workers, move what the others "
-            "have to them with `kqueue cluster reassign` first"
-        )
 
 
 def _check_stores(config: Config) -> None:

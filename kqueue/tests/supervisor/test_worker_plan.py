@@ -6,9 +6,8 @@ import pytest
 
 from kqueue.base.errors import SettingError
 from kqueue.config.properties import SourcedValue, make_config
-from kqueue.metadata.sqlite import FILE_NAME, SqliteStore
-from kqueue.replication.registrations import PartitionRegistration, TopicRegistration
-from kqueue.supervisor.worker_plan import check_former_workers, plan_workers
+from kqueue.metadata.sqlite import FILE_NAME
+from kqueue.supervisor.worker_plan import plan_workers
 
 
 def given(**settings: object) -> dict[str, SourcedValue]:
@@ -92,22 +91,3 @@ def test_a_store_that_is_given_stays_with_its_factors(tmp_path: Path) -> None:
 def test_what_does_not_go_with_workers_is_said(settings: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         plan_workers(given(**settings), 2)
-
-
-def test_workers_of_a_former_run_that_hold_partitions_must_start(tmp_path: Path) -> None:
-    def check(count: int) -> None:
-        check_former_workers(plan_workers(given(log_dirs=tmp_path), count))
-
-    check(1)
-    assert list(tmp_path.iterdir()) == []
-    partitions = tuple(PartitionRegistration((node,), (node,), node) for node in (1, 3, 3))
-    store = SqliteStore(tmp_path / FILE_NAME)
-    store.commit({}, {"/topics/orders": TopicRegistration(bytes(16), {}, partitions).to_bytes()}, ())
-    store.commit({}, {"/topics/old": TopicRegistration(bytes(16), {}, partitions).to_number_bytes()}, ())
-    store.close()
-    check(3)
-    words = (
-        r"worker 2 \(node 3\) of a former run has 2 partitions \(orders-1, ...\): start with --workers 3; .*reassign"
-    )
-    with pytest.raises(SettingError, match=words):
-        check(2)
