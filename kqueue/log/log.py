@@ -204,13 +204,11 @@ class Log(FailableLog):
         offset = last_offset - header.last_offset_delta  # of a follower maybe above the log end
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, offset)
-        if marker is not None and marker.kind == ABORT:
-            active.txnindex.prepare()
-        active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
+        is_abort = marker is not None and marker.kind == ABORT
+        aborted = self.producers.aborted_by(header.producer_id, offset) if is_abort else None
+        self.segments.append(buf, last_offset, max_timestamp, config, aborted)
         if header.producer_id >= 0:
-            aborted = self.producers.apply(header, marker, offset, self._clock.wall_ms())
-            if aborted is not None:
-                self.segments.index_aborted_txn(aborted)
+            self.producers.apply(header, marker, offset, self._clock.wall_ms())
         self.end_offset = last_offset + 1
 
     # --- rolling

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from kqueue.base.errors import DiskFull, StorageFailed
+from kqueue.base.errors import StorageUnavailable
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.model import SegmentGroup
+from kqueue.log.config import LogConfig
 from kqueue.log.deletion import DeletedSegments
 from kqueue.log.flusher import Flusher
 from kqueue.log.formats.filenames import DELETED, LOG, TXNINDEX, file_name
@@ -117,16 +118,30 @@ class LogSegments:
             flusher.add(file)
             flusher.folder_changed()
 
-    def index_aborted_txn(self, aborted: AbortedTxn) -> None:
-        """Index an aborted transaction whose end marker was just appended.
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        last_offset: int,
+        max_timestamp: int,
+        config: LogConfig,
+        aborted: AbortedTxn | None,
+    ) -> None:
+        """Append a batch to the active segment.
 
-        Raises: StorageFailed: for lack of room too. The marker is written already, so readers would
-            get aborted records.
+        Args: aborted: the transaction that this batch aborts. It is indexed first, and taken out if
+            the batch is not written: a marker without its entry, for lack of room, would give
+            readers aborted records.
+        Raises: as `Segment.append`.
         """
+        active = self.active
+        if aborted is not None:
+            active.txnindex.append(aborted)
         try:
-            self.active.txnindex.append(aborted)
-        except DiskFull as error:
-            raise StorageFailed(f"an aborted transaction can't be indexed: {error}") from error
+            active.append(batch, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
+        except StorageUnavailable:
+            if aborted is not None:
+                active.txnindex.remove_last()
+            raise
 
     def keeps_producers(self, offset: int, producers: ProducerStateManager, flusher: Flusher) -> bool:
         """Whether the producers of the records below `offset`, where a segment begins, survive a

@@ -284,19 +284,28 @@ class ProducerStateManager:
             if self.on_change is not None:
                 self.on_change(1)
         first = producer.transaction_offset
+        aborted = self.aborted_by(header.producer_id, offset) if marker.kind == ABORT else None
         producer.set_epoch(header.producer_epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
         producer.seen_ms = seen_ms
         producer.transaction_offset = NONE
         self.end_offset = offset + 1
-        if first < 0:
+        if first >= 0:
+            self._open.pop(first, None)
+            self._decided.append((first, offset))
+        return aborted
+
+    def aborted_by(self, producer_id: int, offset: int) -> AbortedTxn | None:
+        """Return the transaction that a marker of this producer at `offset`, not applied yet, would
+        abort, with the last stable offset after it; None: the producer has none open.
+        """
+        producer = self.by_id.get(producer_id)
+        if producer is None or producer.transaction_offset < 0:
             return None
-        self._open.pop(first, None)
-        self._decided.append((first, offset))
-        if marker.kind == COMMIT:
-            return None
-        return AbortedTxn(header.producer_id, first, offset, min(self.first_open(), offset + 1))
+        first = producer.transaction_offset
+        first_open = next((other for other in self._open if other != first), offset + 1)
+        return AbortedTxn(producer_id, first, offset, min(first_open, offset + 1))
 
     def first_open(self) -> int:
         """Return the first offset of the oldest open transaction; 2**63 - 1: none is open."""

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kqueue.base.errors import CorruptIndex
+from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed, StorageUnavailable
 from kqueue.storage import File, Storage
 
 ENTRY = struct.Struct(">hqqqq")
@@ -101,28 +101,35 @@ class TransactionIndex:
             raise CorruptIndex(f"{self._path} was cut: expected {size} bytes more, found {len(data)}")
         return list(decode_aborted(data))
 
-    def prepare(self) -> None:
-        """Open the file, so that the next `append` needs no file descriptor.
-
-        Raises:
-            TooManyOpenFiles: no file descriptor is free.
-            StorageFailed: the file cannot be opened or read.
-        """
-        if self.file is None:
-            self.file = self._storage.open(self._path, create=True)
-        self.file.read_at(0, 1)
-
     def append(self, aborted: AbortedTxn) -> None:
         """Add an entry.
 
         Durability: a crash loses it unless the log was flushed since; recovery rebuilds it.
 
         Raises:
+            StorageUnavailable: the file has no more entries than before.
             StorageFailed: the file cannot be written.
         """
         if self.file is None:
             self.file = self._storage.open(self._path, create=True)
-        self.file.append(ENTRY.pack(VERSION, *aborted))
+        size = self.file.size
+        try:
+            self.file.append(ENTRY.pack(VERSION, *aborted))
+        except DiskFull:
+            self.file.truncate(size)
+            raise
+
+    def remove_last(self) -> None:
+        """Remove the newest entry.
+
+        Raises:
+            StorageFailed: the file cannot be truncated.
+        """
+        assert self.file is not None, "an index without a file has no entries"
+        try:
+            self.file.truncate(self.file.size - ENTRY.size)
+        except StorageUnavailable as error:
+            raise StorageFailed(f"the last entry of {self._path} can't be removed: {error}") from error
 
     def truncate_to(self, offset: int) -> None:
         """Remove the transactions that end at `offset` or later.

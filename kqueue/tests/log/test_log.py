@@ -358,6 +358,44 @@ def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
     assert refused > 100
 
 
+def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
+    """With every amount of room in turn, as above: the log stays writable, and once there is room
+    the transactions end as if nothing had been.
+    """
+    whole = FaultyStorage()
+    fill_with_transactions(open_log(whole), 0)
+    size = sum(entry.size for entry in whole.list("t-0"))
+    refused_by_index = refused_by_log = 0
+    for room in range(size):
+        storage = FaultyStorage(capacity_bytes=room)
+        log = open_log(storage)
+        with pytest.raises(DiskFull) as full:
+            fill_with_transactions(log, 0)
+        refused_by_index += "txnindex" in str(full.value)
+        refused_by_log += "txnindex" not in str(full.value) and log.end_offset % 2 == 1
+        assert log.state is LogState.ONLINE
+        assert len(log.segments.active.txnindex.read()) == log.end_offset // 2
+        storage.capacity_bytes = None
+        fill_with_transactions(log, log.end_offset)
+        assert log.reader.aborted(0, TRANSACTIONS * 2) == [
+            AbortedTxn(1, offset, offset + 1, offset + 2) for offset in range(0, TRANSACTIONS * 2, 2)
+        ]
+        flush(log)
+        check_log(log)
+    assert min(refused_by_index, refused_by_log) > 10
+
+
+TRANSACTIONS = 4
+
+
+def fill_with_transactions(log: Log, first: int) -> None:
+    for offset in range(first, 2 * TRANSACTIONS):
+        if offset % 2:
+            end_transaction(log, ABORT, 1)
+        else:
+            append(log, b"a", producer_id=1, epoch=0, base_sequence=offset // 2, transactional=True)
+
+
 def fill_with_rolls(log: Log, first: int) -> None:
     for number in range(first, APPENDED):
         append(log, b"%03d" % number * 20, producer_id=1, epoch=0, base_sequence=number)

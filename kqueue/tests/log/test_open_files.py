@@ -207,7 +207,7 @@ def test_an_abort_marker_is_written_with_its_index_entry_or_not_at_all(kind: str
     storage = FaultyStorage()
     log = open_log(storage)
     append(log, b"a", producer_id=1, epoch=0, base_sequence=0, transactional=True)
-    storage.fail(kind if kind == "create" else "read", lambda path: path.endswith(".txnindex"), number=errno.EMFILE)
+    storage.fail(kind, lambda path: path.endswith(".txnindex"), number=errno.EMFILE)
     with pytest.raises(TooManyOpenFiles):
         end_transaction(log, ABORT, 1)
     assert (log.end_offset, stable_end(log), log.offline) == (1, 0, None)
