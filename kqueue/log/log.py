@@ -202,11 +202,11 @@ class Log(FailableLog):
             else:
                 self.roll_due = True
         offset = last_offset - header.last_offset_delta  # of a follower maybe above the log end
-        if leader_epoch != self.epochs.latest:
-            self.epochs.assign(leader_epoch, offset)
         is_abort = marker is not None and marker.kind == ABORT
         aborted = self.producers.aborted_by(header.producer_id, offset) if is_abort else None
         self.segments.append(buf, last_offset, max_timestamp, config, aborted)
+        if leader_epoch != self.epochs.latest:  # not before the write: a failed one leaves no epoch
+            self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:
             self.producers.apply(header, marker, offset, self._clock.wall_ms())
         self.end_offset = last_offset + 1
@@ -337,7 +337,7 @@ class Log(FailableLog):
     def truncate_to(self, offset: int) -> None:
         """Remove everything from `offset` on; a batch that holds `offset` goes whole.
 
-        No effect where `offset` is at or above the log end. Blocks.
+        Where `offset` is at or above the log end, only epochs without a batch go. Blocks.
         Durability: durable on return; a crash before leaves any end between the two.
         Raises: OffsetOutOfRange: below the log start. StorageFailed.
         """
@@ -346,7 +346,7 @@ class Log(FailableLog):
         if offset < self.start_offset:
             raise OffsetOutOfRange(f"{self.folder}: can't truncate to {offset}, the log starts at {self.start_offset}")
         if offset >= self.end_offset:
-            return
+            return self.epochs.truncate_from_end(self.end_offset)
         if self.on_truncate is not None:
             self.on_truncate(offset)
         try:

@@ -267,6 +267,15 @@ def test_the_recovery_point_is_lowered_before_anything_is_cut() -> None:
     assert heard == [(1, 0)]
 
 
+def test_truncation_at_the_log_end_removes_epochs_without_a_batch() -> None:
+    """Else a follower would name such an epoch in each fetch, and be told to truncate each time."""
+    log = open_log()
+    append(log, b"a", leader_epoch=1)
+    log.epochs.assign(2, 1)
+    log.truncate_to(1)
+    assert (log.end_offset, log.epochs.entries()) == (1, [(1, 0)])
+
+
 def test_truncation_below_the_start_is_refused() -> None:
     log = open_log()
     append(log, b"a")
@@ -344,9 +353,10 @@ def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
         assert log.state is LogState.ONLINE
         end = log.end_offset
         refused += 1
+        epochs = log.epochs.entries()
         with pytest.raises(DiskFull):
-            append(log, b"y" * 1000, producer_id=1, epoch=0, base_sequence=end)
-        assert log.end_offset == end
+            append(log, b"y" * 1000, producer_id=1, epoch=0, base_sequence=end, leader_epoch=9)
+        assert (log.end_offset, log.epochs.entries()) == (end, epochs)
         storage.capacity_bytes = None
         fill_with_rolls(log, end)
         flush(log)
