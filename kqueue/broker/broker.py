@@ -25,7 +25,7 @@ from kqueue.broker.append_queue import AppendScheduler
 from kqueue.broker.backlog import Backlogs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.client_telemetry import open_telemetry
-from kqueue.broker.cluster import Cluster, ClusterBrokers, Membership, SingleBroker
+from kqueue.broker.cluster import BROKERS_CHANGED, Cluster, ClusterBrokers, Membership, SingleBroker
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
@@ -326,6 +326,7 @@ class Broker:
             self.logs.checkpoints.are_sole_replicas = False
             self.cluster.apply(self.metadata.with_prefix(BROKERS_PREFIX))
             self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)
+            self.cluster.observe(lambda node_id: self.purgatory.wake(BROKERS_CHANGED))
             record_forms.to_registrations(self.metadata, self.logs, self.node_id)
             record_forms.check_topics_known(self.metadata, self.logs)
             return

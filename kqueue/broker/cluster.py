@@ -9,6 +9,8 @@ from kqueue.base.version import __version__
 from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint
 
 BrokerChanged = Callable[[int], None]
+BROKERS_CHANGED = "brokers changed"
+"""Key of the purgatory, woken after a broker registered, changed or was removed."""
 
 
 class Cluster(Protocol):

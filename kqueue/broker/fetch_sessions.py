@@ -42,8 +42,8 @@ class PartitionFetch:
     """One partition of a fetch. Source: Kafka's CachedPartition.
 
     `topic`: name, or 16-byte id. Epochs are -1 if the client names none. `high_watermark`,
-    `log_start_offset`: last values sent to the session's client; -1: none. `partition`: cached by
-    `fetch_reader.find_partition`.
+    `log_start_offset`: last values sent to the session's client; -1: none. `replica_start`: log
+    start of a follower; -1: of a consumer. `partition`: cached by `fetch_reader.find_partition`.
     """
 
     topic: str | bytes
@@ -55,6 +55,7 @@ class PartitionFetch:
     high_watermark: int = -1
     log_start_offset: int = -1
     partition: Partition | None = None
+    replica_start: int = -1
 
     @property
     def key(self) -> Key:

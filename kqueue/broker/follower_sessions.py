@@ -206,7 +206,12 @@ class FollowerSession:
             is_unknown_id = isinstance(fetch.topic, bytes) and self._topics.find_by_id(fetch.topic) is None
             return FollowerResult(followed, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
         of_replica = ReplicaFetch(
-            self.node_id, self.broker_epoch, fetch.leader_epoch, fetch.offset, fetch.last_fetched_epoch
+            self.node_id,
+            self.broker_epoch,
+            fetch.leader_epoch,
+            fetch.offset,
+            fetch.last_fetched_epoch,
+            fetch.replica_start,
         )
         try:
             found = partition.follower_fetch(

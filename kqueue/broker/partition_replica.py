@@ -246,6 +246,24 @@ class PartitionReplica:
         if self._role is not None:
             self._role.check_in_sync()
 
+    @property
+    def low_watermark(self) -> int:
+        """What lies below is deleted at all replicas whose brokers are alive; -1: one of them has not
+        told its log start yet. The purgatory wakes `leadership` when a follower's log start moves.
+
+        Raises: StorageFailed. NotLeader.
+        """
+        self.check_leader()
+        start, leadership = self.log.start_offset, self.leadership
+        if leadership is None:
+            return start
+
+        def is_alive(node: int) -> bool:
+            broker = self._host.cluster.find(node)
+            return broker is not None and not broker.fenced
+
+        return leadership.low_watermark(start, is_alive)
+
     def follower_fetch(
         self, fetch: ReplicaFetch, max_bytes: int, *, min_one_batch: bool = True
     ) -> PartitionRead | EpochEndOffset:
@@ -268,9 +286,13 @@ class PartitionReplica:
             raise OffsetOutOfRange(
                 f"{self._topic}-{self.index} starts at {start}, broker {fetch.node_id} fetches {fetch.offset}"
             )
+        known = leadership.followers.get(fetch.node_id)
+        has_new_start = known is not None and known.log_start != fetch.log_start
         diverging = leadership.fetched(fetch, self.epoch_end, log.end_offset, self._host.clock.monotonic_ms())
         if diverging is not None:
             return EpochEndOffset(*diverging)
+        if has_new_start:
+            self._host.purgatory.wake(leadership)
         self._own_end_moved(log)
         self._host.replicas.isr_may_change(self)
         fetched = log.read(fetch.offset, max_bytes, end_offset=log.end_offset, min_one_batch=min_one_batch)

@@ -300,7 +300,10 @@ class ReplicaFetcher:
         if not (data.error_code or data.diverging_epoch.epoch >= 0 or data.records):
             # the fetch stays outstanding: the leader's session keeps its offset
             if fetch.leader_epoch == fetched.follower.leader_epoch:
+                start = log.start_offset
                 self._take_over(partition, data, epoch)
+                if log.start_offset != start:  # the leader waits for it
+                    self._to_name[key] = None
             return
         if not fetched.follower.accepts(fetch, log.end_offset, log.epochs.latest):
             fetched.fetch = None

@@ -35,6 +35,7 @@ class ReplicaFetch(NamedTuple):
         leader_epoch: in which it fetches.
         offset: its log end.
         last_epoch: the newest of its log's epoch cache; -1: it has none.
+        log_start: of its log; -1: not told.
     """
 
     node_id: int
@@ -42,6 +43,7 @@ class ReplicaFetch(NamedTuple):
     leader_epoch: int
     offset: int
     last_epoch: int = UNKNOWN
+    log_start: int = UNKNOWN
 
 
 class IsrProposal(NamedTuple):
@@ -61,12 +63,15 @@ class IsrProposal(NamedTuple):
 
 
 class FollowerState:
-    """A follower, as its fetches show it. `leo`: -1: it has not fetched in this leader epoch."""
+    """A follower, as its fetches show it. `leo`, `log_start`: -1: it has not fetched in this leader
+    epoch.
+    """
 
-    __slots__ = ("broker_epoch", "fetched_end", "fetched_ms", "last_caught_up_ms", "leo")
+    __slots__ = ("broker_epoch", "fetched_end", "fetched_ms", "last_caught_up_ms", "leo", "log_start")
 
     def __init__(self, last_caught_up_ms: float) -> None:
         self.leo = UNKNOWN
+        self.log_start = UNKNOWN
         self.broker_epoch = UNKNOWN
         self.last_caught_up_ms = last_caught_up_ms
         self.fetched_ms = NEVER
@@ -78,7 +83,7 @@ class FollowerState:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch.offset >= self.fetched_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.fetched_ms)
-        self.leo, self.broker_epoch = fetch.offset, fetch.broker_epoch
+        self.leo, self.broker_epoch, self.log_start = fetch.offset, fetch.broker_epoch, fetch.log_start
         self.fetched_ms, self.fetched_end = now_ms, log_end
 
 
@@ -229,6 +234,15 @@ class LeaderReplica:
             return False
         self.high_watermark = end
         return True
+
+    def low_watermark(self, own_start: int, is_alive: Callable[[int], bool]) -> int:
+        """Return the smallest log start of this broker and all followers that are alive; -1: one has
+        not fetched yet. What lies below is deleted everywhere.
+
+        Source: KIP-107, Kafka's Partition.lowWatermarkIfLeader.
+        """
+        starts = [follower.log_start for node, follower in self.followers.items() if is_alive(node)]
+        return min([own_start, *starts])
 
     # --- the in-sync set
 

@@ -97,6 +97,7 @@ def _fetches(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
             partition.partition_max_bytes,
             partition.current_leader_epoch,
             partition.last_fetched_epoch,
+            replica_start=partition.log_start_offset,
         )
         for topic in request.topics
         for partition in topic.partitions

@@ -9,6 +9,9 @@ from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.fetch_client import fetch, one, request, values, want
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replication import elect
+from kqueue.tests.broker.test_partition import append
+from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -199,3 +202,49 @@ def test_what_followers_lack_is_not_deleted() -> None:
         for topic, offset in (("t", 1), ("t", -1), ("single", -1))
     ]
     assert outcomes == [[(ErrorCode.OFFSET_OUT_OF_RANGE, -1)], [(ErrorCode.NONE, 0)], [(ErrorCode.NONE, 2)]]
+
+
+def replicated() -> FetchingMembers:
+    """Brokers 1, 2 and 3; 1 leads a partition with two records that all have."""
+    members = FetchingMembers(3)
+    members.topic("t", [1, 2, 3])
+    append(members.partition(1), b"a", b"b")
+    members.advance(1000)
+    return members
+
+
+def test_a_replicated_deletion_waits_until_all_replicas_have_made_it() -> None:
+    members = replicated()
+    started = members.clients[1].start(deletion_request(2), 2)
+    members.settle()
+    assert waits(started)
+    members.advance(1000)
+    assert codes_and_starts(started.response) == [(0, 2)]
+    assert [members.partition(node).log_start_offset for node in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_a_replica_that_does_not_delete_in_time_is_a_timeout_until_its_broker_is_fenced() -> None:
+    members = replicated()
+    members.peers[3].down.add(1)
+    started = members.clients[1].start(deletion_request(2, timeout_ms=5000), 2)
+    members.advance(4500)
+    assert waits(started)
+    members.advance(1000)
+    assert codes_and_starts(started.response) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
+    assert members.partition(1).log_start_offset == 2, "here it is made"
+
+    started = members.clients[1].start(deletion_request(2, timeout_ms=60_000), 2)
+    members.advance(1000)
+    assert waits(started)
+    members.register(3, fenced=True)
+    members.settle()
+    assert codes_and_starts(started.response) == [(0, 2)]
+
+
+def test_a_leader_that_is_replaced_while_it_waits_says_so() -> None:
+    members = replicated()
+    members.peers[3].down.add(1)
+    started = members.clients[1].start(deletion_request(2, timeout_ms=60_000), 2)
+    members.advance(1000)
+    elect(members, 2)
+    assert codes_and_starts(started.response) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
