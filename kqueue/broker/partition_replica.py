@@ -248,8 +248,8 @@ class PartitionReplica:
 
     @property
     def low_watermark(self) -> int:
-        """What lies below is deleted at all replicas whose brokers are alive; -1: one of them has not
-        told its log start yet. The purgatory wakes `leadership` when a follower's log start moves.
+        """What lies below is deleted at all replicas whose brokers are alive; -1: one has not told
+        its log start yet. The purgatory wakes `leadership` when a follower's log start moves.
 
         Raises: StorageFailed. NotLeader.
         """

@@ -204,7 +204,7 @@ def _settle_topic(
             and active.issuperset(partition.isr)
             and not partition.adding
             and not partition.removing
-            and (not partition.elr or brokers.lost.isdisjoint(partition.elr))
+            and not partition.elr
         ):
             continue  # nearly all, nearly always
         if min_isr is None:
@@ -226,7 +226,7 @@ def _settle(partition: PartitionRegistration, brokers: _Brokers, min_isr: int, u
     if any(node in brokers.active for node in isr):  # controlled shutdown: where others remain
         isr = [node for node in isr if node in brokers.active]
     after = partition
-    if len(isr) < len(partition.isr) or not brokers.lost.isdisjoint(partition.elr):
+    if len(isr) < len(partition.isr) or partition.elr:  # whose minimum may be lower now
         after = with_isr(partition, isr, min_isr, brokers.lost)
     if after.leader not in after.isr or (
         after.leader not in brokers.active and not brokers.active.isdisjoint(after.isr)

@@ -236,8 +236,8 @@ class LeaderReplica:
         return True
 
     def low_watermark(self, own_start: int, is_alive: Callable[[int], bool]) -> int:
-        """Return the smallest log start of this broker and all followers that are alive; -1: one has
-        not fetched yet. What lies below is deleted everywhere.
+        """Return the smallest log start of this broker and all followers that are alive: what lies
+        below is deleted everywhere. -1: one has not fetched yet.
 
         Source: KIP-107, Kafka's Partition.lowWatermarkIfLeader.
         """

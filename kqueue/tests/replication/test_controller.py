@@ -262,3 +262,20 @@ def test_ten_thousand_partitions_of_two_hundred_brokers() -> None:
 def _spread(first: int) -> PartitionRegistration:
     replicas = tuple((first + j) % 200 for j in range(3))
     return P(replicas, replicas, replicas[0])
+
+
+@pytest.mark.parametrize(("min_isr", "elr"), [(3, (2, 3)), (2, (2, 3)), (1, ())])
+def test_rule_6_a_lower_minimum_of_the_cluster_leaves_nobody_eligible(min_isr: int, elr: tuple[int, ...]) -> None:
+    """As Kafka: the in-sync set is enough now, and commits without them."""
+    partition = P((1, 2, 3), (1,), 1, 4, 9, elr=(2, 3))
+    decision, after = decided(partition, brokers(1, 2, 3), options=DecisionOptions(min_isr=min_isr))
+    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((1,), elr, 1, 4)
+    assert bool(decision) == (min_isr == 1)
+    own, _ = decided(partition, brokers(1, 2, 3), options=DecisionOptions(min_isr=1), min_insync_replicas="2")
+    assert not own, "the topic has a minimum of its own"
+
+
+def test_a_lower_minimum_elects_an_eligible_replica_before_it_forgets_it() -> None:
+    partition = P((1, 2, 3), (), NO_LEADER, 4, 9, elr=(2, 3), last_known_leader=1)
+    _, after = decided(partition, brokers(2), {2: 1}, DecisionOptions(min_isr=1))
+    assert (after.leader, after.isr, after.elr, after.recovering) == (2, (2,), (), False)
