@@ -210,11 +210,7 @@ class Cluster(ClusterTopicsMixin):
             raise ValueError(f"expected brokers 0 to {len(self.brokers) - 1}, each in one side, found {sides}")
 
         async def work() -> None:
-            for broker in self.brokers:
-                own = next((part for part in parts if broker.id in part), None)
-                others = [part for part in parts if part is not own]
-                broker._cut_off(frozenset().union(*others) if own is not None else frozenset())
-                broker._cut_store(broker.id in cut)
+            self._part(parts, cut)
 
         self._call(work)
 
@@ -272,6 +268,7 @@ class Cluster(ClusterTopicsMixin):
             raise
 
     async def _end(self) -> None:
+        self._part((), frozenset())  # what is cut off could not stop in order
         try:
             await asyncio.gather(*(broker._stop() for broker in self.brokers))
         finally:
@@ -279,6 +276,13 @@ class Cluster(ClusterTopicsMixin):
                 broker._forget()
             self._watchdog.stop()
             self._store.close()
+
+    def _part(self, parts: Sequence[frozenset[int]], without_store: frozenset[int]) -> None:
+        for broker in self.brokers:
+            own = next((part for part in parts if broker.id in part), None)
+            others = [part for part in parts if part is not own]
+            broker._cut_off(frozenset().union(*others) if own is not None else frozenset())
+            broker._cut_store(broker.id in without_store)
 
     def _open_store(self) -> ClusterStore:
         if self._path is None:

@@ -1,0 +1,244 @@
+"""What clients see of a cluster of which a broker fails: records that were confirmed are there,
+once and in order, and producers wait no longer than promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, KafkaProducer
+
+import kqueue
+from kqueue.embedded import Cluster
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""kafka-python does not close the socket of a connection that is refused (3.0.12)."""
+TOPIC = "orders"
+WITHIN_S = 30.0
+REQUEST_TIMEOUT_MS = 1000
+UNAVAILABLE_MAX_S = 2.0
+
+
+@dataclass
+class Flow:
+    """What a producer has sent so far: each record was confirmed before the next."""
+
+    confirmed: list[bytes] = field(default_factory=list)
+    gap_s: float = 0.0
+    stop: threading.Event = field(default_factory=threading.Event)
+    _last_s: float = 0.0
+
+    def next(self) -> bytes:
+        return str(len(self.confirmed)).encode()
+
+    def was_confirmed(self, value: bytes) -> None:
+        now_s = time.monotonic()
+        if self.confirmed:
+            self.gap_s = max(self.gap_s, now_s - self._last_s)
+        self._last_s = now_s
+        self.confirmed.append(value)
+
+    def wait_for_more(self, count: int = 20) -> None:
+        """Wait until so many more records have been confirmed."""
+        target, deadline_s = len(self.confirmed) + count, time.monotonic() + WITHIN_S
+        while len(self.confirmed) < target:
+            assert time.monotonic() < deadline_s, f"{len(self.confirmed)} records were confirmed, then none"
+            time.sleep(0.002)
+
+
+def kafka_python_produce(bootstrap: str, flow: Flow) -> None:
+    with KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        enable_idempotence=True,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        retry_backoff_ms=20,
+    ) as producer:
+        while not flow.stop.is_set():
+            value = flow.next()
+            producer.send(TOPIC, value).get(WITHIN_S)
+            flow.was_confirmed(value)
+
+
+def kafka_python_consume(bootstrap: str, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    consumer = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, group_id="mail", auto_offset_reset="earliest")
+    try:
+        while len(found) < count:
+            for records in consumer.poll(timeout_ms=5000).values():
+                found += [record.value for record in records]
+    finally:
+        consumer.close()
+    return found
+
+
+def aiokafka_produce(bootstrap: str, flow: Flow) -> None:
+    async def produce() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            enable_idempotence=True,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            retry_backoff_ms=20,
+        ) as producer:
+            while not flow.stop.is_set():
+                value = flow.next()
+                await producer.send_and_wait(TOPIC, value)
+                flow.was_confirmed(value)
+
+    asyncio.run(produce())
+
+
+def aiokafka_consume(bootstrap: str, count: int) -> list[bytes]:
+    async def consume() -> list[bytes]:
+        options = {"group_id": "mail", "auto_offset_reset": "earliest"}
+        async with AIOKafkaConsumer(TOPIC, bootstrap_servers=bootstrap, **options) as consumer:
+            return [(await consumer.getone()).value for _ in range(count)]
+
+    return asyncio.run(asyncio.wait_for(consume(), WITHIN_S))
+
+
+def confluent_produce(bootstrap: str, flow: Flow) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "socket.timeout.ms": REQUEST_TIMEOUT_MS,
+            "request.timeout.ms": REQUEST_TIMEOUT_MS,
+            "retry.backoff.ms": 20,
+            "retry.backoff.max.ms": 100,
+            "topic.metadata.refresh.interval.ms": 200,  # else it looks for a new leader once a second
+            "log_level": 0,
+        }
+    )
+    failures: list[object] = []
+    while not flow.stop.is_set():
+        value = flow.next()
+        producer.produce(TOPIC, value, on_delivery=lambda error, message: failures.append(error) if error else None)
+        assert producer.flush(WITHIN_S) == 0
+        assert failures == []
+        flow.was_confirmed(value)
+
+
+def confluent_consume(bootstrap: str, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    options = {"bootstrap.servers": bootstrap, "group.id": "mail", "auto.offset.reset": "earliest", "log_level": 0}
+    consumer = Consumer(options)
+    try:
+        consumer.subscribe([TOPIC])
+        while len(found) < count:
+            for message in consumer.consume(500, timeout=5):
+                if message.error() is None:
+                    value = message.value()
+                    assert value is not None
+                    found.append(value)
+    finally:
+        consumer.close()
+    return found
+
+
+@dataclass(frozen=True)
+class Client:
+    name: str
+    produce: Callable[[str, Flow], None]
+    consume: Callable[[str, int], list[bytes]]
+
+
+CLIENTS = [
+    Client("kafka-python", kafka_python_produce, kafka_python_consume),
+    Client("aiokafka", aiokafka_produce, aiokafka_consume),
+    Client("confluent-kafka", confluent_produce, confluent_consume),
+]
+HARMS: dict[str, Callable[[Cluster], None]] = {
+    "stop": lambda cluster: cluster.stop(0),
+    "kill": lambda cluster: cluster.kill(0),
+    "pause": lambda cluster: cluster.pause(0),
+    "cut off": lambda cluster: cluster.partition({0}, {1, 2}, without_store={0}),
+    "follower cut off": lambda cluster: cluster.partition({0, 1}, {2}),
+}
+CASES = [
+    pytest.param(client, harm, id=f"{client.name}-{harm}")
+    for client in CLIENTS
+    for harm in HARMS
+    # librdkafka would go on asking the broker that is cut off: it has no other open connection
+    if (client.name, harm) != ("confluent-kafka", "cut off")
+]
+
+
+@contextmanager
+def producing(cluster: Cluster, client: Client) -> Iterator[Flow]:
+    """Send records until the end of the `with`. Raises: what the client raised."""
+    flow, failures = Flow(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            client.produce(cluster.bootstrap, flow)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield flow
+    finally:
+        flow.stop.set()
+        thread.join(2 * WITHIN_S)
+        assert not failures, failures
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with kqueue.Cluster(brokers=3) as running:
+        running.create_topic(TOPIC, replicas={0: [0, 1, 2]}, min_insync_replicas=2)
+        yield running
+    gc.collect()  # while its warnings are ignored
+
+
+@pytest.mark.parametrize(("client", "harm"), CASES)
+def test_what_was_confirmed_is_there_once_and_in_order(cluster: Cluster, client: Client, harm: str) -> None:
+    with producing(cluster, client) as flow:
+        flow.wait_for_more()
+        HARMS[harm](cluster)
+        cluster.wait_leader(TOPIC, other_than=2 if harm == "follower cut off" else 0)
+        flow.wait_for_more()
+        cluster.restore()
+        cluster.elect(TOPIC, leader=0)
+        flow.wait_for_more()
+    assert client.consume(cluster.bootstrap, len(flow.confirmed)) == flow.confirmed
+    cluster.wait_in_sync()
+    for broker in cluster.brokers:
+        broker.assert_produced(TOPIC, flow.confirmed, within_s=5)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])
+def test_after_a_kill_producers_wait_less_than_two_seconds(cluster: Cluster, client: Client) -> None:
+    gaps_s: list[float] = []
+    while not gaps_s or (min(gaps_s) >= UNAVAILABLE_MAX_S and len(gaps_s) < 3):  # the machine may be busy
+        with producing(cluster, client) as flow:
+            flow.wait_for_more()
+            cluster.kill(0)
+            cluster.wait_leader(TOPIC, other_than=0)
+            flow.wait_for_more()
+        gaps_s.append(flow.gap_s)
+        cluster.restore()
+        cluster.elect(TOPIC, leader=0)
+    assert min(gaps_s) < UNAVAILABLE_MAX_S, gaps_s
+
+
+def test_three_brokers_start_in_less_than_half_a_second() -> None:
+    took_s: list[float] = []
+    while not took_s or (min(took_s) >= 0.5 and len(took_s) < 3):
+        began_s = time.perf_counter()
+        with kqueue.Cluster(brokers=3):
+            took_s.append(time.perf_counter() - began_s)
+    assert min(took_s) < 0.5, took_s
