@@ -9,6 +9,7 @@ import click
 
 from kqueue.api.api_table import HEAD, api_rows
 from kqueue.cli.cluster_state import brokers, describe
+from kqueue.cli.cluster_wait import wait
 from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require, require_client
 from kqueue.cli.elect_leaders import elect, unregister
 from kqueue.cli.output import columns, output_option, print_json, table_console
@@ -33,11 +34,12 @@ def cluster() -> None:
       kqueue cluster brokers
       kqueue cluster elect --all
       kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
+      kqueue cluster wait --brokers 3
       kqueue cluster apis
     """
 
 
-for _command in (describe, brokers, elect, reassign, unregister):
+for _command in (describe, brokers, elect, reassign, unregister, wait):
     cluster.add_command(_command)
 
 

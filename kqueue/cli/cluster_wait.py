@@ -1,0 +1,69 @@
+"""`kqueue cluster wait`: the step between two brokers of a rolling restart."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from kqueue.base.text import counted
+from kqueue.cli.connect import bootstrap_option, own_client
+
+TIMEOUT_S = 60.0
+POLL_S = 0.2
+
+
+@click.command()
+@click.option(
+    "--brokers", "count", type=click.IntRange(min=1), help="Wait for so many brokers. Default: all that are registered."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this time; 0 looks once.",
+)
+@bootstrap_option
+def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
+    """Wait until all brokers serve, and all replicas are in sync.
+
+    \b
+      kqueue cluster wait --brokers 3
+      kqueue cluster wait --timeout 600
+
+    Then one broker can be stopped. The exit status is 1 if that takes too long.
+    """
+    until_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            missing, found = _look(bootstrap, count)
+        except click.ClickException as error:
+            missing, found = [error.message], ""
+        if not missing:
+            click.echo(found)
+            return
+        if time.monotonic() >= until_s:
+            raise click.ClickException(f"after {timeout_s:g} s: {'; '.join(missing)}")
+        time.sleep(POLL_S)
+
+
+def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
+    """Return what is missing, and what there is."""
+    with own_client(bootstrap) as client:
+        cluster = client.describe_cluster()
+        metadata = client.metadata()
+    partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
+    serving = len(cluster.brokers) - len(cluster.fenced)
+    lagging = sum(not set(partition.replicas) <= set(partition.in_sync) for partition in partitions)
+    missing = []
+    if serving < (count or len(cluster.brokers)):
+        missing.append(f"brokers that serve: {serving} of {count or len(cluster.brokers)}")
+    if cluster.fenced and count is None:
+        missing.append("fenced: " + ", ".join(map(str, sorted(cluster.fenced))))
+    if lagging:
+        missing.append(f"partitions that lack replicas in sync: {lagging:,} of {len(partitions):,}")
+    found = f"brokers that serve: {serving}; all replicas of {counted(len(partitions), 'partition')} are in sync."
+    return missing, found
