@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.api.cluster_view import BrokerAddress, ClusterView, address_of
-from kqueue.base.errors import KqueueError, RequestTimedOut
+from kqueue.base.errors import CoordinatorNotAvailable, KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
@@ -89,6 +89,32 @@ def wait_for(
             After the deadline it is called with `promise.done` False.
     """
     return wait_for_all((promise,), lambda: respond(promise), deadline_ms)
+
+
+def wait_for_write(
+    promise: Promise[T],
+    respond: Callable[[Promise[T]], R | DelayedOperation[R]],
+    context: RequestContext,
+    timeout_ms: int | None = None,
+) -> R | DelayedOperation[R]:
+    """Return the response that depends on what a coordinator writes, as `wait_for`.
+
+    What is not replicated in time is COORDINATOR_NOT_AVAILABLE: the client asks again. The
+    coordinator goes on to wait, as its records may be committed later. Source: Kafka's
+    CoordinatorRuntime, TransactionStateManager.appendTransactionToLog.
+
+    Args: timeout_ms: None: `offsets.commit.timeout.ms`, which all of the group coordinator have.
+    """
+
+    def answer(promise: Promise[T]) -> R | DelayedOperation[R]:
+        if not promise.done:
+            promise = Promise()
+            promise.fail(CoordinatorNotAvailable("the coordinator's record was not replicated in time"))
+        return respond(promise)
+
+    if timeout_ms is None:
+        timeout_ms = context.broker.groups.config.commit_timeout_ms
+    return wait_for(promise, answer, context.deadline_ms(timeout_ms))
 
 
 def wait_for_all(

@@ -113,7 +113,7 @@ class GroupCoordinator:
         self.limits = GroupLimits(self.config, clock)
         self._clock = clock
         self._wake = wake
-        self._writer = GroupWriter(log)
+        self._writer = GroupWriter(log, timers, clock, lambda: self.config.commit_timeout_ms)
         self._groups: PartitionedTable[str, Group] = PartitionedTable(self._writer.of)
         self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
         save = self._save

@@ -125,6 +125,17 @@ class TransactionCoordinator:
             InitRequest(transactional_id, NO_TIMEOUT_MS if two_phase else timeout_ms, expected)
         )
 
+    def write_timeout_ms(self, transactional_id: str) -> int:
+        """Return how long a client waits for what this coordinator writes: as in Kafka the timeout
+        of its transactions; of an unknown id the longest.
+        """
+        try:
+            found = self._store.find(transactional_id)
+        except KqueueError:
+            found = None
+        timeout_ms = NO_TIMEOUT_MS if found is None else found.metadata.timeout_ms
+        return self.config.timeout_max_ms if timeout_ms == NO_TIMEOUT_MS else timeout_ms
+
     def _check_init(self, transactional_id: str, timeout_ms: int, *, two_phase: bool, keep_prepared: bool) -> None:
         _check_id(transactional_id)
         if two_phase and not self.config.two_phase_enabled:

@@ -13,7 +13,7 @@ Producers of transactions V2 do not send it: TxnOffsetCommit adds the partition.
 
 from __future__ import annotations
 
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
@@ -36,7 +36,8 @@ def handle(
         [(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))],
         transaction_version=0,
     )
-    return wait_for(promise, lambda promise: _respond(promise, version))
+    timeout_ms = broker.transactions.write_timeout_ms(request.transactional_id)
+    return wait_for_write(promise, lambda promise: _respond(promise, version), context, timeout_ms)
 
 
 def _respond(promise: Promise[None], version: int) -> AddOffsetsToTxnResponse:

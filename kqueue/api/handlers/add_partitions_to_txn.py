@@ -21,7 +21,13 @@ from kqueue.api.errors import CodedError, code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import in_slices
 from kqueue.api.transaction_errors import transaction_code
-from kqueue.base.errors import KqueueError, OperationNotAttempted, TransactionAbortable, UnknownTopicOrPartition
+from kqueue.base.errors import (
+    CoordinatorNotAvailable,
+    KqueueError,
+    OperationNotAttempted,
+    TransactionAbortable,
+    UnknownTopicOrPartition,
+)
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
@@ -127,7 +133,9 @@ def _handle_sliced(
         added.append(one)
         yield None
     promises = tuple(one.promise for one in added if one.promise is not None)
-    return wait_for_all(promises, lambda: in_slices(context, _respond(added, context)))
+    ids = [one.requested.transactional_id for one in added]
+    timeout_ms = max(map(context.broker.transactions.write_timeout_ms, ids), default=0)
+    return wait_for_all(promises, lambda: in_slices(context, _respond(added, context)), context.deadline_ms(timeout_ms))
 
 
 def _add(requested: RequestedTransaction, broker: Broker) -> SlicedWork[AddedPartitions]:
@@ -187,6 +195,8 @@ def _error(added: AddedPartitions, partition: TopicPartition, broker: Broker) ->
     if added.promise is None:
         default = OperationNotAttempted("another partition of the transaction was refused") if added.refused else None
         return added.refused.get(partition, default)
+    if not added.promise.done:
+        return CoordinatorNotAvailable("the partitions were not replicated in time")
     error = added.promise.error
     if isinstance(error, TransactionAbortable):  # only the missing partitions
         return None if partition in broker.transactions.describe(added.requested.transactional_id).partitions else error

@@ -9,7 +9,7 @@ Versions 0 to 1:
 from __future__ import annotations
 
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import GROUP_VERSION
@@ -36,7 +36,7 @@ def handle(
         promise = context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
     except KqueueError as error:
         return error_response(request, context.api_version, error)
-    return wait_for(promise, lambda promise: _respond(request, context.api_version, promise))
+    return wait_for_write(promise, lambda promise: _respond(request, context.api_version, promise), context)
 
 
 def check_served(context: RequestContext) -> None:

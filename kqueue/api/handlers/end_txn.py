@@ -13,7 +13,7 @@ Responds when the decision is in the log, and normally when every partition has 
 
 from __future__ import annotations
 
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
@@ -35,7 +35,8 @@ def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | 
         request.committed,
         transaction_version=2 if version >= VERSION_EPOCH_BUMP else 0,
     )
-    return wait_for(promise, lambda promise: _respond(promise, version))
+    timeout_ms = context.broker.transactions.write_timeout_ms(request.transactional_id)
+    return wait_for_write(promise, lambda promise: _respond(promise, version), context, timeout_ms)
 
 
 def _respond(promise: Promise[ProducerIdAndEpoch], version: int) -> EndTxnResponse:

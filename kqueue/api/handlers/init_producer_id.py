@@ -15,7 +15,7 @@ Kafka 4.3.
 
 from __future__ import annotations
 
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
@@ -48,7 +48,10 @@ def handle(
         two_phase=request.enable2_pc,
         keep_prepared=request.keep_prepared_txn,
     )
-    return wait_for(promise, lambda promise: _respond(request, promise, version))
+    timeout_ms = (
+        context.broker.transactions.config.timeout_max_ms if request.enable2_pc else request.transaction_timeout_ms
+    )
+    return wait_for_write(promise, lambda promise: _respond(request, promise, version), context, timeout_ms)
 
 
 def error_response(request: InitProducerIdRequest, version: int, error: BaseException) -> InitProducerIdResponse:

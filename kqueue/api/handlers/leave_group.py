@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kqueue.api.errors import code_of
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
@@ -42,7 +42,7 @@ def handle(
         promise = context.broker.groups.leave(request.group_id, leaving)
     except KqueueError as error:
         return LeaveGroupResponse(error_code=code_of(error))
-    return wait_for(promise, lambda promise: _respond(leaving, promise, several=several))
+    return wait_for_write(promise, lambda promise: _respond(leaving, promise, several=several), context)
 
 
 def _respond(leaving: Sequence[LeavingMember], promise: Promise[Outcomes], *, several: bool) -> LeaveGroupResponse:

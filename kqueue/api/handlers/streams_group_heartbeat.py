@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import STREAMS_VERSION
@@ -45,7 +45,7 @@ def handle(
         promise = context.broker.groups.streams.heartbeat(_heartbeat(request, context))
     except KqueueError as error:
         return error_response(request, context.api_version, error)
-    return wait_for(promise, lambda promise: _respond(request, context, promise))
+    return wait_for_write(promise, lambda promise: _respond(request, context, promise), context)
 
 
 def check_served(context: RequestContext) -> None:

@@ -138,7 +138,7 @@ def test_a_second_return_before_the_first_is_written_rebalances() -> None:
 
 
 def test_a_return_that_took_long_to_write_is_watched_again() -> None:
-    world = World()
+    world = World(offsets_commit_timeout_ms=60_000)
     leader, _ = stable_static(world, session_ms=10_000)
     world.log.hold = True
     back = world.join(instance_id="j", session_ms=10_000)

@@ -3,16 +3,20 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import GroupIdNotFound, KqueueError, NotCoordinator, StorageFailed
+from kqueue.base.timers import Timers
 from kqueue.groups.log.group_writer import GroupWriter
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.write_queue import BYTES_PER_APPEND, RECORDS_PER_APPEND, WriteQueue
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.groups.support import HeldLog
 
 
 class Fixture:
     def __init__(self) -> None:
         self.log = HeldLog(1)
-        self.queue = WriteQueue(GroupWriter(self.log), lambda promise: None)
+        clock = ManualClock()
+        writer = GroupWriter(self.log, Timers(clock), clock, lambda: 5000)
+        self.queue = WriteQueue(writer, lambda promise: None)
         self.memory: list[int] = []
 
     def put(self, *numbers: int, size: int = 1, error: KqueueError | None = None) -> object:
