@@ -71,7 +71,7 @@ class IsrChanges:
         self._registration = registration
         self._timers = timers
         self._clock = clock
-        self._led: set[Partition] = set()  # with followers
+        self._led: dict[Partition, None] = {}  # with followers, in an order that a simulation repeats
         self._wanted: dict[str, dict[Partition, None]] = {}  # by topic
         self._alone: set[str] = set()  # topics whose last commit with others was refused
         self._committing: set[str] = set()
@@ -89,13 +89,13 @@ class IsrChanges:
     def became_leader(self, partition: Partition) -> None:
         self.became_follower(partition)
         if len(partition.replicas) > 1:
-            self._led.add(partition)
+            self._led[partition] = None
 
     def became_follower(self, partition: Partition) -> None:
-        self._led.discard(partition)
+        self._led.pop(partition, None)
 
     def removed(self, partition: Partition) -> None:
-        self._led.discard(partition)
+        self._led.pop(partition, None)
 
     def consider(self, partition: Partition) -> None:
         """Propose what may be due now: a follower's fetch was recorded (rule 25), or this broker
