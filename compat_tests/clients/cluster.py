@@ -17,9 +17,10 @@ from kqueue.base.errors import KqueueError
 from kqueue.client import TopicPartition
 from kqueue.client.metadata import NO_LEADER, PartitionMetadata
 from kqueue.metadata.memory import MemoryStore
+from kqueue.replication.config import RACK_AWARE_SELECTOR
 
 MEMBERS = 3
-SESSION_MS = 1000
+SESSION_MS = 1500
 
 SETTINGS: Mapping[str, object] = {
     "default.replication.factor": MEMBERS,
@@ -27,15 +28,16 @@ SETTINGS: Mapping[str, object] = {
     "replica.lag.time.max.ms": 1000,
     "replica.fetch.wait.max.ms": 200,
     "replica.fetch.backoff.ms": 50,
+    "replica.selector.class": RACK_AWARE_SELECTOR,
 }
 
 
-def wait_in_sync(addresses: Sequence[str], members: int = MEMBERS) -> None:
-    """Return once each of these brokers shows all members, and all partitions with a leader and all
+def wait_in_sync(addresses: Sequence[str]) -> None:
+    """Return once each of these brokers shows all of them, and of all partitions a leader and all
     replicas in sync: each has a view of its own.
     """
     for address in addresses:
-        eventually(lambda address=address: _is_in_sync(address, members), f"{address} shows all in sync")  # type: ignore[misc]
+        eventually(lambda address=address: _is_in_sync(address, len(addresses)), f"{address} shows all in sync")  # type: ignore[misc]
 
 
 def _is_in_sync(address: str, members: int) -> bool:
@@ -44,10 +46,11 @@ def _is_in_sync(address: str, members: int) -> bool:
             metadata = client.metadata()
     except KqueueError:
         return False
+    if len(metadata.brokers) != members:
+        return False
     rows = [row for topic in metadata.topics.values() for row in topic.partitions.values()]
-    return len(metadata.brokers) == members and all(
-        row.leader >= 0 and len(row.in_sync) == len(row.replicas) for row in rows
-    )
+    alive = [metadata.brokers.keys() & row.replicas for row in rows]
+    return all(row.leader in live == set(row.in_sync) for row, live in zip(rows, alive, strict=True) if live)
 
 
 class ClusterInProcess:
@@ -135,13 +138,24 @@ class ClusterOfProcesses:
         self.processes[node].__exit__()
 
     def start(self, node: int) -> None:
-        """Start a broker again; return once all replicas are in sync."""
+        """Start a broker again; return once it shows all replicas of running brokers in sync."""
         self.processes[node].__enter__()
-        self.wait()
+        eventually(lambda: _is_in_sync(self._addresses[node], self._running), f"broker {node} is in sync")
 
-    def wait(self) -> None:
-        """Return once all replicas are in sync; all brokers run."""
+    @property
+    def _running(self) -> int:
+        return sum(process.is_running for process in self.processes)
+
+    def restore(self) -> None:
+        """Start the brokers that do not run; return once all replicas are in sync."""
+        for process in self.processes:
+            if not process.is_running:
+                process.__enter__()
         wait_in_sync(self._addresses)
+
+    def address(self, node: int) -> str:
+        """Return the address of one broker."""
+        return self._addresses[node]
 
     def crash(self) -> None:
         """Kill the next broker, and start it once others lead its partitions; return when all

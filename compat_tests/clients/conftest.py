@@ -53,6 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what is about a cluster where there is none."""
+    return True if collection_path.name == "test_cluster.py" and not config.getoption("cluster") else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "storage" in metafunc.fixturenames:
         storages = [MEMORY, DISK]

@@ -13,8 +13,9 @@ from kqueue.base.addresses import parse_addresses
 from kqueue.client import Client, ClientOptions, NewTopic, TopicPartition
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
-from kqueue.client.errors import BrokerRefused
-from kqueue.records.batch import iter_batches
+from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.records.batch import Record, iter_batches
+from kqueue.records.builder import build_batch
 
 CALL_TIMEOUT_MS = 20_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -48,6 +49,17 @@ def committed(bootstrap: str, group: str, places: Sequence[Place]) -> list[int]:
     with asking(bootstrap) as client:
         found = client.committed(group, wanted, stable=False)
     return [0 if (offset := found.get(one)) is None else offset.offset for one in wanted]
+
+
+def refusal_of_produce(bootstrap: str, place: Place) -> str:
+    """Try for a second to write a record with acks=all; return the error that prevents it."""
+    wanted = TopicPartition(*place)
+    with Client(bootstrap, client_id="compat_tests", timeout_ms=1_000) as client:
+        try:
+            client.produce({wanted: bytes(build_batch([Record(0, 0, None, b"refused")]))})
+        except ClientError as error:
+            return str(error)
+    raise AssertionError(f"{place} was written")
 
 
 def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:

@@ -80,6 +80,11 @@ class Process:
                 self._process.wait(START_TIMEOUT_S)
         self.kill()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended."""
+        return self._process is not None
+
     def kill(self) -> None:
         """End it as kill -9 does."""
         if self._process is not None:

@@ -150,6 +150,8 @@ class _Consumer:
             settings["partition_assignment_strategy"] = [ASSIGNORS[options.assignor]]
         if options.instance_id is not None:
             settings["group_instance_id"] = options.instance_id
+        if options.rack is not None:
+            settings["client_rack"] = options.rack
 
         async def opening() -> AIOKafkaConsumer:
             consumer = AIOKafkaConsumer(

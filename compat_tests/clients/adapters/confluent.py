@@ -158,6 +158,8 @@ class _Consumer:
             settings["partition.assignment.strategy"] = options.assignor
         if options.instance_id is not None:
             settings["group.instance.id"] = options.instance_id
+        if options.rack is not None:
+            settings["client.rack"] = options.rack
         self._batch = options.poll_records_max
         self._held_back: deque[Any] = deque()
         self._assigned: set[Place] = set()

@@ -136,7 +136,8 @@ class ConsumerOptions:
     """Options of a consumer.
 
     `group` None: no group. `reset`: earliest or latest. `auto_commit_ms` None: manual commits only.
-    `assignor`: one of the adapter's `assignors`; None is the client's default.
+    `assignor`: one of the adapter's `assignors`; None is the client's default. `rack`: only clients
+    of `tox -m cluster` have it.
     """
 
     group: str | None = None
@@ -151,6 +152,7 @@ class ConsumerOptions:
     partition_bytes_max: int = 1_048_576
     metadata_age_ms: int = 300_000
     poll_records_max: int = 500
+    rack: str | None = None
 
 
 class PendingSend(Protocol):

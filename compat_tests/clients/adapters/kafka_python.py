@@ -89,6 +89,8 @@ class _Producer:
         settings: dict[str, Any] = {}
         if options.idempotent or VERSION >= (3,):
             settings["enable_idempotence"] = options.idempotent or options.transactional_id is not None
+        if VERSION < (3,):
+            settings["retries"] = 20  # 2.0.2 does not retry by default
         if options.transactional_id is not None:
             settings["transactional_id"] = options.transactional_id
             settings["transaction_timeout_ms"] = options.transaction_timeout_ms
@@ -101,7 +103,6 @@ class _Producer:
             max_request_size=options.request_bytes_max,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             max_block_ms=REQUEST_TIMEOUT_MS,
-            retries=20,  # 2.0.2 does not retry by default
             reconnect_backoff_max_ms=500,
             **settings,
         )
@@ -159,6 +160,8 @@ class _Consumer:
             settings["partition_assignment_strategy"] = [ASSIGNORS[options.assignor]]
         if options.instance_id is not None:
             settings["group_instance_id"] = options.instance_id
+        if options.rack is not None:
+            settings["client_rack"] = options.rack
         if options.read_committed:
             settings["isolation_level"] = "read_committed"
         self._consumer = KafkaConsumer(
