@@ -125,7 +125,7 @@ class Broker:
         self.cluster: Cluster = self._open_cluster()
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
         self.metadata = self._open_metadata(store)
-        self.features = Features(self.metadata)
+        self.features = Features(self.metadata, self.cluster)
         self._stopping = False
         self._slices = SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from kqueue.base.errors import InvalidUpdateVersion, KqueueError, StorageFailed
 from kqueue.base.promise import Promise
+from kqueue.broker.cluster import Cluster
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.replication.registrations import BrokerRegistration
 
 KEY = "/features"
 METADATA_VERSION = "metadata.version"
@@ -74,8 +76,9 @@ class FeatureLevels(NamedTuple):
 class Features:
     """The levels of one cluster, kept in its metadata."""
 
-    def __init__(self, metadata: MetadataCache) -> None:
+    def __init__(self, metadata: MetadataCache, cluster: Cluster) -> None:
         self._metadata = metadata
+        self._cluster = cluster
         self._supported = {feature.name: feature for feature in FEATURES}
         self._stored: dict[str, int] = {}
         self._change_count = 0
@@ -115,7 +118,16 @@ class Features:
         """Check `updates`, each after those before it. Raises InvalidUpdateVersion: the first that
         is refused, and why.
         """
-        levels_after(self._levels, updates)
+        self._levels_after(updates)
+
+    def _levels_after(self, updates: Sequence[FeatureUpdate]) -> dict[str, int]:
+        levels = levels_after(self._levels, updates)
+        for update in updates:
+            for broker in self._cluster.all():  # those that are fenced too: they will be back
+                reason = _unsupported(update, broker)
+                if reason is not None:
+                    raise InvalidUpdateVersion(f"{PREFIX}{_invalid(update)}{reason}")
+        return levels
 
     def update(self, updates: Sequence[FeatureUpdate]) -> Promise[None]:
         """Apply all of `updates` or none. Raises as `check`; the promise: StorageFailed, Conflict.
@@ -123,7 +135,7 @@ class Features:
         Durability: on disk when the promise is done. A crash before keeps the old levels, or has
         all of the new ones.
         """
-        levels = levels_after(self._levels, updates)
+        levels = self._levels_after(updates)
         promise: Promise[None] = Promise()
         stored = {**self._stored, **{update.name: levels[update.name] for update in updates}}
         if stored == self._stored:
@@ -164,7 +176,7 @@ def levels_after(levels: FeatureLevels, updates: Sequence[FeatureUpdate]) -> dic
 
 def _refusal(update: FeatureUpdate, feature: Feature | None, current: int) -> str | None:
     """Why `update` is refused, in the order of Kafka's checks; None: it is not."""
-    invalid = f"Invalid update version {update.level} for feature {update.name}. "
+    invalid = _invalid(update)
     if update.upgrade_type not in tuple(UpgradeType):
         return f"{invalid}Upgrade type {update.upgrade_type} is unknown."
     if update.level < 0:
@@ -180,6 +192,24 @@ def _refusal(update: FeatureUpdate, feature: Feature | None, current: int) -> st
     if update.level < current and update.name == METADATA_VERSION:
         return f"{invalid}The level is {current}; the metadata can't be written in an older format."
     return None
+
+
+def _invalid(update: FeatureUpdate) -> str:
+    return f"Invalid update version {update.level} for feature {update.name}. "
+
+
+def _unsupported(update: FeatureUpdate, broker: BrokerRegistration) -> str | None:
+    """Why a broker of the cluster can't be at the level; None: it can, or does not say. Source:
+    Kafka's QuorumFeatures.
+    """
+    if not broker.features:
+        return None
+    lowest, highest = broker.features.get(update.name, (0, 0))
+    if lowest <= update.level <= highest:
+        return None
+    if highest == 0:
+        return f"Broker {broker.id} does not support this feature."
+    return f"Broker {broker.id} only supports versions {lowest}-{highest}."
 
 
 def _supports(feature: Feature, level: int) -> bool:

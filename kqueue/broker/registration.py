@@ -31,6 +31,7 @@ from kqueue.base.timers import PeriodicTimer, Timers
 from kqueue.base.version import __version__
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
+from kqueue.broker.features import FEATURES
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
 from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration, Endpoint
@@ -305,6 +306,7 @@ class Registration:
             rack=self._rack,
             release=__version__,
             directories=self._logs.directories,
+            features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
         )
 
     def _settled(self, error: KqueueError | None) -> None:

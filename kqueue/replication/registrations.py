@@ -46,6 +46,8 @@ class BrokerRegistration(NamedTuple):
         endpoints: by name of the listener.
         release: version of kqueue.
         directories: ids of the data folders that it can use.
+        features: the lowest and highest level that it supports, by feature; one that is not named
+            it does not support. Empty: it does not say.
     """
 
     id: int
@@ -58,6 +60,7 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     release: str = ""
     directories: tuple[str, ...] = ()
+    features: Mapping[str, tuple[int, int]] = {}
 
     @property
     def is_active(self) -> bool:
@@ -77,6 +80,8 @@ class BrokerRegistration(NamedTuple):
             values = json.loads(record)
             values["endpoints"] = {name: Endpoint(*where) for name, where in values["endpoints"].items()}
             values["directories"] = tuple(values.get("directories", ()))
+            features = values.get("features", {})
+            values["features"] = {name: (int(lowest), int(highest)) for name, (lowest, highest) in features.items()}
             return cls(id=id, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _damaged(f"{BROKERS_PREFIX}{id}", error) from error

@@ -8,8 +8,10 @@ from kqueue.base.errors import InvalidUpdateVersion, StorageFailed
 from kqueue.broker import features
 from kqueue.broker.features import FEATURES, FeatureUpdate, UpgradeType
 from kqueue.metadata.memory import MemoryStore
+from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.broker.members import Members
 
 UP, SAFE, UNSAFE = UpgradeType
 METADATA, TRANSACTION = features.METADATA_VERSION, features.TRANSACTION_VERSION
@@ -152,3 +154,30 @@ def test_a_build_with_a_higher_default_has_a_higher_epoch(monkeypatch: pytest.Mo
     epoch = Simulation().broker.features.levels.epoch
     monkeypatch.setattr(features, "FEATURES", (*FEATURES, features.Feature("new.version", 0, 1, 1)))
     assert Simulation().broker.features.levels.epoch > epoch
+
+
+def test_all_brokers_of_a_cluster_must_support_a_level() -> None:
+    """Those that are fenced too, as in Kafka: they will be back."""
+    members = Members(3)
+
+    def register(node: int, *, fenced: bool = False, **supported: tuple[int, int]) -> None:
+        levels = {name.replace("_", "."): range for name, range in supported.items()}
+        record = BrokerRegistration(node, 1, f"life 1 of {node}", {}, fenced=fenced, features=levels)
+        members.store.commit({}, {f"{BROKERS_PREFIX}{node}": record.to_bytes()}, [])
+        members.settle()
+
+    for node in (1, 2, 3):
+        register(node, transaction_version=(0, 2))
+    levels = members[1].broker.features
+    members.result(levels.update([FeatureUpdate(TRANSACTION, 0, SAFE)]))
+    register(2, fenced=True, transaction_version=(0, 1))
+    with pytest.raises(InvalidUpdateVersion, match=r"version 2 for feature .* Broker 2 only supports versions 0-1\."):
+        levels.update([FeatureUpdate(TRANSACTION, 2, UP)])
+    with pytest.raises(InvalidUpdateVersion, match=r"Broker 2 only supports"):
+        levels.check([FeatureUpdate(TRANSACTION, 2, UP)])
+    register(3, group_version=(0, 1))
+    with pytest.raises(InvalidUpdateVersion, match=r"Broker 3 does not support this feature\."):
+        levels.update([FeatureUpdate(TRANSACTION, 1, UP)])
+    register(3, transaction_version=(0, 2))
+    members.result(levels.update([FeatureUpdate(TRANSACTION, 1, UP)]))
+    assert [members[node].broker.features.level(TRANSACTION) for node in (1, 2, 3)] == [1, 1, 1]

@@ -307,3 +307,9 @@ def test_a_broker_that_lost_its_session_while_leaving_still_leaves() -> None:
     world.advance(3000)
     assert member.record.epoch == 3
     assert member.record.shutting_down
+
+
+def test_a_record_says_which_feature_levels_the_broker_supports() -> None:
+    world = World()
+    (member,) = world.started(1)
+    assert member.record.features["transaction.version"] == (0, 2)

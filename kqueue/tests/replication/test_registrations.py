@@ -44,6 +44,7 @@ brokers = st.builds(
     clean=st.booleans(),
     rack=st.none() | st.text(),
     release=st.text(),
+    features=st.dictionaries(st.text(), st.tuples(epoch, epoch), max_size=2),
 )
 
 
@@ -104,7 +105,15 @@ def test_a_partition_whose_sets_name_other_nodes_than_its_replicas_is_refused(
         TopicRegistration.from_bytes("orders", record)
 
 
-@pytest.mark.parametrize("record", [b"", b"{}", b'{"epoch": 1, "incarnation": "", "endpoints": {"A": 1}}'])
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"",
+        b"{}",
+        b'{"epoch": 1, "incarnation": "", "endpoints": {"A": 1}}',
+        b'{"epoch": 1, "incarnation": "", "endpoints": {}, "features": {"x": 1}}',
+    ],
+)
 def test_damaged_brokers_are_named(record: bytes) -> None:
     with pytest.raises(StorageFailed, match="/brokers/3 can't be read"):
         BrokerRegistration.from_bytes(3, record)
