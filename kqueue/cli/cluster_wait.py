@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from kqueue.base.text import counted
-from kqueue.cli.connect import bootstrap_option, own_client
+from kqueue.cli.connect import PROBE_TIMEOUT_S, bootstrap_option, own_client
+
+if TYPE_CHECKING:
+    from kqueue.client.metadata import Node
 
 TIMEOUT_S = 60.0
 POLL_S = 0.2
@@ -57,13 +62,25 @@ def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
         metadata = client.metadata()
     partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     serving = len(cluster.brokers) - len(cluster.fenced)
+    silent = [id for id, node in cluster.brokers.items() if id not in cluster.fenced and not _answers(node)]
     lagging = sum(not set(partition.replicas) <= set(partition.in_sync) for partition in partitions)
     missing = []
     if serving < (count or len(cluster.brokers)):
         missing.append(f"brokers that serve: {serving} of {count or len(cluster.brokers)}")
     if cluster.fenced and count is None:
         missing.append("fenced: " + ", ".join(map(str, sorted(cluster.fenced))))
+    if silent:  # stopped, and nobody has noticed yet
+        missing.append("not reachable: " + ", ".join(map(str, sorted(silent))))
     if lagging:
         missing.append(f"partitions that lack replicas in sync: {lagging:,} of {len(partitions):,}")
     found = f"brokers that serve: {serving}; all replicas of {counted(len(partitions), 'partition')} are in sync."
     return missing, found
+
+
+def _answers(node: Node) -> bool:
+    """Whether a broker accepts connections."""
+    try:
+        socket.create_connection((node.host, node.port), timeout=PROBE_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from click.testing import Result
 
+import kqueue
 from kqueue.tests.served_cluster import bootstrap, served_cluster
 
 Kq = Callable[..., Result]
@@ -32,6 +33,15 @@ def test_it_returns_once_all_brokers_serve_and_all_replicas_are_in_sync(kq: Kq, 
             assert kq("cluster", "wait", "-b", where).stdout == whole.stdout
         finally:
             later.join()
+
+
+def test_a_broker_that_was_killed_is_missed_before_its_session_has_ended(kq: Kq) -> None:
+    with kqueue.Cluster(3) as cluster:
+        cluster.create_topic("t", 1, replication_factor=3)
+        cluster.wait_in_sync()
+        cluster.kill(1)
+        less = kq("cluster", "wait", "--timeout", "0", "-b", cluster.bootstrap)
+    assert (less.exit_code, less.stderr) == (1, "Error: after 0 s: not reachable: 1\n")
 
 
 def test_without_a_broker_it_says_so(kq: Kq) -> None:
