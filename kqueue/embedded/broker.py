@@ -170,8 +170,8 @@ class Broker(Node):
             self._check_running()
             if self._config[CLUSTER_STORE] is not None:
                 raise RuntimeError(
-                    "a member of a cluster can't be reset: the others have what it has. Start another cluster, or "
-                    "delete its topics"
+                    "a member of a cluster can't be reset: the others have what it has. Use kqueue.Cluster, which "
+                    "resets all its brokers, or start another cluster, or delete its topics"
                 )
             in_memory = self._plugins.storages is None and self._config["kqueue.storage"] == "memory"
             if self._snapshot is not None and not in_memory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, TypeVar
 from kqueue.base.clock import OffsetClock
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.settings import Config
+from kqueue.broker import producer_ids
+from kqueue.broker.registration import CLUSTER_KEY
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.clock import BrokerClock
@@ -46,6 +49,8 @@ STORE_FILE = "cluster.db"
 OWN_SETTINGS = ("node.id", "broker.id", "broker.rack", CLUSTER_STORE)
 WATCHDOG = "kqueue.watchdog.ms"
 SETTLE_S = 5.0
+KEPT_KEYS = (CLUSTER_KEY, producer_ids.KEY)
+"""What a reset leaves in the metadata store."""
 
 
 class Cluster(ClusterTopicsMixin):
@@ -230,6 +235,24 @@ class Cluster(ClusterTopicsMixin):
         self.start()
         self.wait_in_sync()
 
+    def reset(self) -> None:
+        """Reset it to the state after its first start, for the next test: no topics, records,
+        groups, offsets and changed settings, the machine's time, and all brokers run and reach each
+        other.
+
+        Requests are forgotten, and all faults are cancelled. Ports and producer ids stay. The
+        brokers are killed and start again, so connections of clients close, and clients connect
+        again.
+
+        Durability: with a `path` the brokers' folders are deleted. A crash in between leaves topics
+            without records.
+        Raises: StorageFailed: not everything could be deleted; OSError: as `shutil.rmtree`. The
+            brokers that have not been started again stay down.
+        """
+        for broker in self.brokers:
+            broker._hooks.cancel_all()
+        self._call(self._reset)
+
     def __enter__(self) -> Cluster:
         return self.start()
 
@@ -266,6 +289,27 @@ class Cluster(ClusterTopicsMixin):
             with contextlib.suppress(StorageFailed):
                 await self._end()
             raise
+
+    async def _reset(self) -> None:
+        self._part((), frozenset())
+        for broker in self.brokers:
+            await broker._freeze()  # so that none reports the end of the others
+        for broker in self.brokers:
+            await broker._kill()
+            broker._drop_data()
+        self._session_time.skip(self._session_ms + 1.0)  # nobody waits for the sessions of the killed
+        await asyncio.to_thread(self._erase)
+        self._time.reset()
+        for broker in self.brokers:
+            await broker._begin()
+        await self._until(self._is_complete)
+
+    def _erase(self) -> None:
+        entries = self._store.read("/")
+        erased = [key for key in entries if key not in KEPT_KEYS]
+        self._store.commit({}, {}, erased)
+        for broker in self.brokers if self._path is not None else ():
+            shutil.rmtree(self._folder_of(broker.id))
 
     async def _end(self) -> None:
         self._part((), frozenset())  # what is cut off could not stop in order
@@ -360,5 +404,9 @@ class Cluster(ClusterTopicsMixin):
         if racks is not None and racks[id] is not None:
             own["broker.rack"] = racks[id]
         if self._path is not None:
-            own["log.dirs"] = [str(self._path / f"broker-{id}")]
+            own["log.dirs"] = [str(self._folder_of(id))]
         return with_values(config, own)
+
+    def _folder_of(self, id: int) -> Path:
+        assert self._path is not None
+        return self._path / f"broker-{id}"

@@ -215,8 +215,11 @@ class ClusterBroker(Node):
 
     async def _pause(self) -> None:
         self._check_running()
-        assert self._loop_view is not None
-        self._loop_view.pause()
+        await self._freeze()
+
+    async def _freeze(self) -> None:
+        if self._loop_view is not None:
+            self._loop_view.pause()
 
     async def _resume(self) -> None:
         if self._loop_view is not None and self._loop_view.is_paused:
@@ -236,9 +239,14 @@ class ClusterBroker(Node):
                 self._ports[address.name] = bind(address, self._config)
 
     def _forget(self) -> None:
-        """Drop what is in memory: the whole cluster has stopped."""
+        """Drop all but its settings: the whole cluster has stopped."""
         self._release_ports()
         self._storage = self._access = None
+
+    def _drop_data(self) -> None:
+        """Drop the data in memory and the log of requests, for a reset."""
+        self._storage = None
+        self.requests.clear()
 
     def _release_ports(self) -> None:
         while self._ports:

@@ -157,13 +157,13 @@ def _kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: Mappin
 
 @pytest.fixture
 def kafka_cluster(_kafka_cluster: Cluster) -> Cluster:
-    """Return a running `kqueue.Cluster`, shared by all tests. Each test finds all brokers running,
-    connected and in sync, whatever the one before has stopped, killed, paused or parted.
+    """Return a running `kqueue.Cluster`, shared by all tests. Each test finds it as new: see
+    `Cluster.reset`.
 
     ``KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap)`` connects to it.
     """
     _kafka_cluster.start()  # a test before this one may have stopped it
-    _kafka_cluster.restore()
+    _kafka_cluster.reset()
     return _kafka_cluster
 
 

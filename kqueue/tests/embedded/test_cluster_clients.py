@@ -86,7 +86,7 @@ def aiokafka_produce(bootstrap: str, flow: Flow) -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=bootstrap,
             enable_idempotence=True,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            request_timeout_ms=3 * REQUEST_TIMEOUT_MS,  # also how long it keeps a record without a leader
             retry_backoff_ms=20,
         ) as producer:
             while not flow.stop.is_set():
