@@ -173,8 +173,8 @@ class Server:
 class Ensemble:
     """Three servers. `with ensemble:` starts them, and kills them at the end."""
 
-    def __init__(self, folder: Path, size: int = 3) -> None:
-        self.servers = [Server(folder / f"server-{number}", number) for number in range(1, size + 1)]
+    def __init__(self, folder: Path, size: int = 3, settings: Sequence[str] = ()) -> None:
+        self.servers = [Server(folder / f"server-{number}", number, settings) for number in range(1, size + 1)]
         for server in self.servers:
             server.members = self.servers
 

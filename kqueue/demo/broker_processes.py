@@ -165,7 +165,7 @@ class ClusterOfProcesses:
 
     def client(self) -> Client:
         """Return a client for short requests."""
-        return Client(self.bootstrap, timeout_ms=2_000, request_timeout_ms=500)
+        return Client(self.bootstrap, timeout_ms=4_000, request_timeout_ms=500, connect_timeout_ms=500)
 
     def await_brokers(self, ids: Collection[int]) -> None:
         """Return once the brokers that are not fenced are these. Raises: BrokerFailed."""

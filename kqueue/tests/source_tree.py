@@ -13,8 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
-SOURCES = ("kqueue", "compat_tests", "plugins", "benchmarks", "examples", "pyspark_kqueue")
-DOCUMENTS = ("*.md", "docs/**/*.md", "compat_tests/**/*.md", "plugins/**/*.md", "examples/*.md")
+SOURCES = ("kqueue", "compat_tests", "cluster_tests", "plugins", "benchmarks", "examples", "pyspark_kqueue")
+DOCUMENTS = (
+    "*.md",
+    "docs/**/*.md",
+    "compat_tests/**/*.md",
+    "cluster_tests/**/*.md",
+    "plugins/**/*.md",
+    "examples/*.md",
+)
 HANDLER_FUNCTIONS = ("handle", "error_response")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -36,7 +43,12 @@ class SourceFile:
 
     @property
     def is_test(self) -> bool:
-        return "tests" in self.path.parts or self.path.parts[0] in ("compat_tests", "benchmarks", "examples")
+        return "tests" in self.path.parts or self.path.parts[0] in (
+            "compat_tests",
+            "cluster_tests",
+            "benchmarks",
+            "examples",
+        )
 
     @property
     def module(self) -> str:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
-FOLDER = re.compile(r"`((?:kqueue|compat_tests|plugins|benchmarks|examples|docs)(?:/[\w.-]+)*)/`")
+FOLDER = re.compile(r"`((?:kqueue|compat_tests|cluster_tests|plugins|benchmarks|examples|docs)(?:/[\w.-]+)*)/`")
 INTERNALS = (
     "durability", "glossary", "limits", "log-format", "membership", "plugins", "recovery", "replication", "spark",
     "testing", "threads-and-waiting", "transactions",

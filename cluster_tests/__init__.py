@@ -1,0 +1,1 @@
+"""Real processes: brokers that are killed, paused and parted under load, every record counted."""

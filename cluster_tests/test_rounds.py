@@ -1,0 +1,59 @@
+"""The short rounds: each fault once, over SQLite or ZooKeeper; a kill at the default settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster_tests.cluster import FAST, new_ensemble
+from cluster_tests.faults import FAULTS, ZOOKEEPER_FAULTS
+from cluster_tests.round import RoundResult, limit_s, play
+from compat_tests.zookeeper import server
+from compat_tests.zookeeper.server import Ensemble
+
+LIMIT_S = 2.0
+"""How long clients may wait after a kill at the test settings."""
+BY_STORE = ["kill", "pause"]
+"""What depends on the store, so is played over both."""
+LONG_ONLY = {"blink", "part-one-way", "kill-again"}
+"""In the long round."""
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Ensemble:
+    reason = server.missing()
+    if reason:
+        pytest.skip(f"skipped, because {reason}")
+    return new_ensemble(tmp_path / "zookeeper")
+
+
+def test_brokers_of_one_machine_fail(tmp_path: Path) -> None:
+    names = [name for name in FAULTS if name not in LONG_ONLY]
+    result = play(tmp_path / "brokers", names, settings=FAST)
+    check(result, LIMIT_S)
+
+
+def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) -> None:
+    with ensemble:
+        result = play(tmp_path / "brokers", [*BY_STORE, *ZOOKEEPER_FAULTS], ensemble=ensemble, settings=FAST)
+    check(result, LIMIT_S)
+
+
+def test_clients_wait_for_a_session_at_most_at_the_default_settings(tmp_path: Path, ensemble: Ensemble) -> None:
+    with ensemble:
+        result = play(tmp_path / "brokers", ["kill"], ensemble=ensemble, settings={})
+    check(result, limit_s({}))
+
+
+def check(result: RoundResult, wait_s: float) -> None:
+    print(result.counts, result.waits_s)
+    assert result.violations == []
+    assert result.logged == []
+    assert result.counts["log"]["acknowledged"] > 0
+    assert result.counts["log"]["commits"] > 0
+    assert result.counts["bank"]["committed"] > 0
+    assert result.counts["bank"]["aborted"] > 0
+    assert result.counts["table"]["acknowledged"] > 0
+    assert result.waits_s
+    assert max(result.waits_s.values()) < wait_s
