@@ -147,7 +147,9 @@ class Registration:
         self._incarnation = incarnation
         self._listeners = listeners
         self._logs: LogsFound | None = None  # once they are recovered
-        self._beating = self._committing = False
+        self._beating = self._committing = self._is_unwritable = False
+        self._failed_beat: StorageFailed | None = None
+        metadata.observe_refresh(self._report_unwritable)
         self._timer: PeriodicTimer | None = None
         self._on_session: list[Callable[[Session], None]] = []
         self.session: Session | None = None
@@ -261,15 +263,30 @@ class Registration:
         self._beating = False
         if session is None:
             if isinstance(error, StorageFailed):
+                self._failed_beat = error
                 self._metadata.refresh()  # which reports that the store is away, once
             else:
                 logger.error("the broker can't register with the cluster: %s", error)
             return
+        self._failed_beat = None
+        if self._is_unwritable:
+            self._is_unwritable = False
+            logger.warning("the metadata store takes signs of life again")
         if session is not self.session:
             logger.warning("the session with the cluster was lost; registered again, broker epoch %d", session.epoch)
             self._took(session)
             self._metadata.refresh()
         self._settle()
+
+    def _report_unwritable(self) -> None:
+        """Report once that the store, which was read just now, takes no signs of life: a process
+        that is stopped in a commit to SQLite locks out the others.
+        """
+        if self._failed_beat is not None and not self._is_unwritable:
+            self._is_unwritable = True
+            logger.error(
+                "the metadata store takes no sign of life, serving on with what is known: %s", self._failed_beat
+            )
 
     # --- the record
 

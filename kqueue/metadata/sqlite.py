@@ -14,7 +14,8 @@ only, upgrades it in one transaction.
 Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any
 point leaves it complete or absent. What keeps a session alive is not synced: sessions end with the
 machine. A process that is stopped (SIGSTOP) in the few milliseconds of a commit holds up the
-commits of all others until it goes on: theirs raise StorageFailed after ten seconds. Reads go on.
+commits of all others until it goes on, or dies: theirs raise StorageFailed after ten seconds, and
+sessions end by their timeouts. Reads go on; one beside a commit of the same store waits for it.
 """
 
 from __future__ import annotations

@@ -17,8 +17,11 @@ from kqueue.broker.registration import WrongCluster
 from kqueue.broker.topics import NewTopic
 from kqueue.config.plugins import PluginObjects
 from kqueue.config.properties import SourcedValue, make_config
+from kqueue.metadata import sqlite
 from kqueue.metadata.memory import MemoryStore
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.test_partition import append
+from kqueue.tests.metadata.store_process import store_process
 
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -242,6 +245,43 @@ def test_a_member_leads_while_its_record_is_unfenced_and_of_its_session() -> Non
     members.register(1, epoch=2)
     members.settle()
     assert partition.is_leader
+
+
+def test_members_outlive_a_process_that_stops_in_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They serve on, and change nothing; sessions that ended meanwhile are begun anew."""
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.3)
+    path = tmp_path / "cluster.db"
+
+    async def test() -> None:
+        servers = [server(number, f"sqlite:{path}", broker_session_timeout_ms=1000) for number in (1, 2)]
+        async with serving(*servers):
+            first, second = servers
+            await until(lambda: all(len(each.broker.cluster.brokers()) == 2 for each in servers))
+            await first.result(first.broker.topics.create(NewTopic("t", assignments={0: [1, 2]})))
+            await until(lambda: all(each.broker.topics.find("t") for each in servers))
+            partition = first.broker.topics.partition("t", 0)
+            with store_process(path) as other:
+                other.stop_in_commit()
+                await asyncio.sleep(2.5)
+                append(partition, b"a")
+                await until(lambda: partition.is_committed(1))
+                assert [one.broker.member.is_unfenced for one in servers] == [True, True]  # type: ignore[union-attr]
+                other.resume()
+            for each in servers:
+                found = each.broker.topics.partition("t", 0)
+                await until(lambda found=found: found.leader != -1 and len(found.isr) == 2)
+                assert each.broker.member is not None
+                await until(lambda member=each.broker.member: member.is_unfenced)
+            await until(lambda: any(one.broker.topics.partition("t", 0).is_leader for one in servers))
+            assert second.broker.topics.partition("t", 0).log_end_offset == 1
+
+    with caplog.at_level(logging.WARNING, "kqueue.broker"):
+        asyncio.run(test())
+    lines = [line for line in caplog.messages if "takes no sign of life" in line]
+    assert len(lines) == 2, "one of each broker"
+    assert all("serving on with what is known" in line and "database is locked" in line for line in lines)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -9,6 +9,8 @@ or ``["error", type, message]``.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +36,16 @@ class StoreProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(call) + "\n")
         self.process.stdin.flush()
+
+    def stop_in_commit(self) -> None:
+        """Stop the process while it locks out the writers of the others; `resume` ends it."""
+        self.send("stop_in_commit")
+        pid, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert (pid, os.WIFSTOPPED(status)) == (self.process.pid, True)
+
+    def resume(self) -> None:
+        """Let the process go on, which then answers."""
+        self.process.send_signal(signal.SIGCONT)
 
     def answer(self) -> Any:
         assert self.process.stdout is not None
@@ -73,6 +85,11 @@ class _Calls:
         assert self.session is not None
         self.term = self.store.campaign(self.session)
         return None if self.term is None else self.term.epoch
+
+    def stop_in_commit(self) -> None:
+        """Stop as by SIGSTOP in the middle of a commit."""
+        with self.store._changing("commit to"):
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def keep_alive(self) -> None:
         assert self.session is not None

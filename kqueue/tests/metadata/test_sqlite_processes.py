@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import NodeIdInUse
+from kqueue.base.errors import NodeIdInUse, SessionLost, StorageFailed
+from kqueue.metadata import sqlite
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import ControllerInfo
 from kqueue.tests.metadata.store_process import store_process
@@ -152,3 +153,31 @@ def test_an_idle_watch_takes_next_to_no_processor_time(tmp_path: Path) -> None:
         stop()
     assert not calls
     assert used_s < 0.2  # 0.01 s on an idle machine; a loop without waiting takes 2 s
+
+
+def test_a_process_that_stops_in_a_commit_holds_up_writers_and_no_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it goes on; sessions that could not be kept alive meanwhile have ended then."""
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.5)
+    path = tmp_path / "kqueue.db"
+    with closing(SqliteStore(path)) as store, store_process(path) as other:
+        patient = store.register(1, "patient", LONG_MS)
+        short = store.register(2, "short", 300)
+        store.commit({}, {"/a": b"1"}, [])
+        other.stop_in_commit()
+        for call in (lambda: store.commit({}, {"/a": b"2"}, []), patient.keep_alive, short.keep_alive):
+            began = time.monotonic()
+            with pytest.raises(StorageFailed, match="database is locked"):
+                call()
+            assert 0.4 < time.monotonic() - began < 5
+        assert store.read("/")["/a"].value == b"1"
+        assert store.changes(0).entries["/a"] is not None
+        assert store.sessions().keys() == {1}
+        other.resume()
+        assert other.answer() is None
+        patient.keep_alive()
+        with pytest.raises(SessionLost):
+            short.keep_alive()
+        assert store.register(2, "short", LONG_MS).epoch == 3
+        store.commit({}, {"/a": b"2"}, [])
