@@ -44,6 +44,7 @@ from kqueue.broker.partition_changes import PartitionChanges
 from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
+from kqueue.broker.refused_batches import RefusedBatches
 from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.replicas import Replicas
 from kqueue.broker.share_groups import ShareGroups
@@ -110,13 +111,13 @@ class Broker:
         self.timers = timers or Timers(clock)
         self.purgatory = Purgatory(self.timers, clock)
         self.append_scheduler = AppendScheduler(self.purgatory, jobs, clock)
+        self.refused_batches = RefusedBatches()
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
         self.leader_epoch = 0
         self.replica_events: list[ReplicaEvents[Partition]] = []
         self._sole_registration = sole_registration(self.node_id, self.leader_epoch)
-        # memory has nothing to flush
-        on_disk = config["kqueue.storage"] != "memory"
+        on_disk = config["kqueue.storage"] != "memory"  # memory has nothing to flush
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
@@ -215,8 +216,7 @@ class Broker:
 
     def _new_share_groups(self) -> tuple[ShareTopicLog, ShareGroups]:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)
-        groups = self.configs.groups
-        scheduler, purgatory = self.append_scheduler, self.purgatory
+        groups, scheduler, purgatory = self.configs.groups, self.append_scheduler, self.purgatory
         share = ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
         share.states = SharePersister(lambda: self.cluster, self.topics, share.coordinator)
         return log, share

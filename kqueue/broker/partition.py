@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import (
     KqueueError,
+    NotLeader,
     OffsetOutOfRange,
+    OutOfOrderSequence,
     StorageFailed,
     UnknownTopicOrPartition,
 )
@@ -180,16 +182,24 @@ class Partition(PartitionReplica):
         Args: admitted: another batch of the request was appended, so the backlog is not checked.
         Durability: in the page cache on return; on disk once `is_committed` (group mode).
         Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
-            NotLeader.
+            NotLeader: also where a batch before this one was refused so; see `refused_batches`.
         """
         role = self._role
-        epoch = self._host.leader_epoch if role is None else role.leading_epoch()
-        log, backlog = self.log, self.backlog
+        try:
+            epoch = self._host.leader_epoch if role is None else role.leading_epoch()
+            log, backlog = self.log, self.backlog
+        except NotLeader:
+            self._host.refused_batches.note(self, header)
+            raise
         if self.moving is not None:
             raise self.moving
         if backlog is not None and backlog.is_exceeded and client and not admitted:
             self._check_backlog(backlog, log, header)
-        appended = log.append(batch, header, leader_epoch=epoch, client=client)
+        try:
+            appended = log.append(batch, header, leader_epoch=epoch, client=client)
+        except OutOfOrderSequence as error:
+            self._host.refused_batches.check(self, header, error)
+            raise
         if appended.duplicate:
             return appended
         if backlog is not None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kqueue.broker.append_queue import AppendScheduler
     from kqueue.broker.cluster import Cluster
     from kqueue.broker.purgatory import Purgatory
+    from kqueue.broker.refused_batches import RefusedBatches
     from kqueue.broker.replica_events import ReplicaEvents
     from kqueue.log.log import Log
     from kqueue.log.results import ReadResult
@@ -55,6 +56,7 @@ class PartitionHost(Protocol):
     purgatory: Purgatory
     jobs: Jobs
     append_scheduler: AppendScheduler
+    refused_batches: RefusedBatches
     node_id: int
     cluster: Cluster
     leader_epoch: int  # of a single broker; of a cluster each partition has its own
