@@ -29,6 +29,7 @@ from benchmarks import (
     rdkafka,
     replication,
     spark,
+    workers,
 )
 from benchmarks.results import Machine, Report, Row, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
@@ -82,6 +83,7 @@ def _measure_cluster(report: Report, console: Console) -> None:
         ("replication, flush=kafka", replication.rows("kafka")),
         ("replication, flush=group", replication.rows("group")),
         ("many replicated partitions", cluster.rows()),
+        ("workers", workers.rows()),
     ):
         with console.status(name):
             report.rows.extend(rows)

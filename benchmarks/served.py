@@ -83,12 +83,14 @@ class OwnBroker(Served):
     """`kqueue serve` with its data in a temporary folder, which goes when it ends.
 
     `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
-    settings.
+    settings. `workers`: with so many of them; 0: without `--workers`.
     """
 
-    def __init__(self, flush: str, data: Path | None = None, more: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, flush: str, data: Path | None = None, more: Mapping[str, str] | None = None, workers: int = 0
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
-        port = free_port()
+        port = free_port(1 + workers)
         self._log = (self.folder / "server.log").open("w")
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
@@ -97,6 +99,8 @@ class OwnBroker(Served):
             **(more or {}),
         }
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        if workers:
+            pairs += ["--workers", str(workers)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kqueue.cli", "serve", *pairs],
             stdout=self._log,
@@ -158,10 +162,15 @@ def external(bootstrap: str) -> Served:
     return Served(bootstrap, None)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def free_port(count: int = 1) -> int:
+    """Return the first of so many free ports in a row."""
+    while True:
+        with contextlib.ExitStack() as probes, contextlib.suppress(OSError):
+            first = probes.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port: int = first.getsockname()[1]
+            for each in range(port + 1, port + count):
+                probes.enter_context(socket.create_server(("127.0.0.1", each)))
+            return port
 
 
 def warm_pages(size: int) -> None:

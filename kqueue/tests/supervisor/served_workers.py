@@ -16,7 +16,7 @@ import psutil
 
 from kqueue.testing.process_environment import process_environment
 
-WAIT_S = 30.0
+WAIT_S = 60.0  # several processes start, beside other tests
 ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
 
 
