@@ -20,7 +20,7 @@ from kqueue.broker.registration import CLUSTER_KEY
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.clock import BrokerClock
-from kqueue.embedded.cluster_broker import ClusterBroker
+from kqueue.embedded.cluster_broker import ClusterBroker, GivenStorages
 from kqueue.embedded.cluster_store import TICK_S, SessionClock, StoreAccess
 from kqueue.embedded.cluster_topics import POLL_S, ClusterTopicsMixin
 from kqueue.embedded.loop_thread import LoopThread, unless
@@ -71,6 +71,8 @@ class Cluster(ClusterTopicsMixin):
         path: a folder, created if missing: ``broker-0`` and so on have the data, `STORE_FILE` the
             metadata; None keeps everything in memory.
         racks: of each broker; None: they have none.
+        storages: called with a broker's id and the cluster's clock at each of its starts, returns
+            its data, in place of memory or a folder; the caller owns it.
         settings: of all brokers, by their names; the same as keywords:
             ``log_segment_bytes=1_048_576``.
         as_version: serve what that release of Kafka does, see `kqueue.Broker`.
@@ -84,6 +86,7 @@ class Cluster(ClusterTopicsMixin):
         path: str | os.PathLike[str] | None = None,
         *,
         racks: Sequence[str | None] | None = None,
+        storages: GivenStorages | None = None,
         settings: Mapping[str, object] | None = None,
         as_version: str | None = None,
         **keywords: object,
@@ -103,6 +106,9 @@ class Cluster(ClusterTopicsMixin):
         defaults = {**CLUSTER_DEFAULTS, "default.replication.factor": min(brokers, FACTOR_MAX)}
         values = setting_values(path, 0, settings or {}, keywords, defaults)
         config = make_config(values)
+        if storages is not None:
+            config = with_values(config, {"kqueue.storage": "local"})  # flushed, as memory is not
+        self._resets = storages is None
         self._path = None if path is None else Path(path)
         self._watchdog_ms: int = config[WATCHDOG]
         self._session_ms: int = config["broker.session.timeout.ms"]
@@ -119,7 +125,7 @@ class Cluster(ClusterTopicsMixin):
         killed, times out within the advance.
         """
         self.brokers: tuple[ClusterBroker, ...] = tuple(
-            ClusterBroker(self, id, self._config_of(config, id, racks), self._time) for id in range(brokers)
+            ClusterBroker(self, id, self._config_of(config, id, racks), self._time, storages) for id in range(brokers)
         )
 
     def __repr__(self) -> str:
@@ -184,9 +190,16 @@ class Cluster(ClusterTopicsMixin):
         """Stop a broker and start it again."""
         self.brokers[broker].restart()
 
-    def kill(self, broker: int) -> None:
-        """End a broker as SIGKILL does; see `ClusterBroker.kill`."""
-        self.brokers[broker].kill()
+    def kill(self, *brokers: int) -> None:
+        """End brokers as SIGKILL does, several at the same moment; see `ClusterBroker.kill`."""
+
+        async def work() -> None:
+            for id in brokers:
+                await self.brokers[id]._freeze()  # so that none notices the end of the others
+            for id in brokers:
+                await self.brokers[id]._kill()
+
+        self._call(work)
 
     def pause(self, broker: int) -> None:
         """Stop a broker as SIGSTOP does; see `ClusterBroker.pause`."""
@@ -246,9 +259,12 @@ class Cluster(ClusterTopicsMixin):
 
         Durability: with a `path` the brokers' folders are deleted. A crash in between leaves topics
             without records.
-        Raises: StorageFailed: not everything could be deleted; OSError: as `shutil.rmtree`. The
-            brokers that have not been started again stay down.
+        Raises: RuntimeError: it has storages of the caller. StorageFailed: not everything could be
+            deleted; OSError: as `shutil.rmtree`. The brokers that have not been started again stay
+            down.
         """
+        if not self._resets:
+            raise RuntimeError("a cluster with storages of its own can't be reset: start another one")
         for broker in self.brokers:
             broker._hooks.cancel_all()
         self._call(self._reset)
@@ -293,7 +309,7 @@ class Cluster(ClusterTopicsMixin):
     async def _reset(self) -> None:
         self._part((), frozenset())
         for broker in self.brokers:
-            await broker._freeze()  # so that none reports the end of the others
+            await broker._freeze()  # so that none notices the end of the others
         for broker in self.brokers:
             await broker._kill()
             broker._drop_data()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from kqueue.app import Server
-from kqueue.base.clock import OffsetClock
+from kqueue.base.clock import Clock, OffsetClock
 from kqueue.base.errors import ListenFailed, SessionLost
 from kqueue.base.settings import Config
 from kqueue.broker.member import Member
@@ -25,13 +25,15 @@ from kqueue.embedded.settings import with_bound_ports
 from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
 from kqueue.network.listener import bind
 from kqueue.network.peer_connections import peer_of
-from kqueue.storage import MemoryStorage
+from kqueue.storage import MemoryStorage, Storage
 from kqueue.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
     from kqueue.network.contract import Connection
 
 T = TypeVar("T")
+GivenStorages = Callable[[int, Clock], Storage | None]
+"""What returns a broker's storage at its start; None: that of its settings."""
 POLL_S = 0.002
 
 
@@ -60,13 +62,14 @@ class ClusterBroker(Node):
     id, and its index. Thread: any but the brokers' own.
     """
 
-    def __init__(self, host: Host, id: int, config: Config, time: OffsetClock) -> None:
+    def __init__(self, host: Host, id: int, config: Config, time: OffsetClock, storages: GivenStorages | None) -> None:
         super().__init__(time)
         self.id = id
         self._host = host
         self._config = config
         self._hooks = BrokerHooks(self._record)
-        self._storage: MemoryStorage | None = None
+        self._memory: MemoryStorage | None = None
+        self._storages = storages or self._own_storage
         self._access: StoreAccess | None = None
         self._loop_view: ServerLoop | None = None
         self._ports: dict[str, socket.socket] = {}  # held while it does not run
@@ -168,14 +171,13 @@ class ClusterBroker(Node):
         access = self._access = self._access or self._host.open_access()
         while not access.is_cut and self.id in access.reached().sessions():
             await asyncio.sleep(POLL_S)  # of a life before, which was killed
-        in_memory = self._config["kqueue.storage"] == "memory"
-        self._storage = self._storage or (MemoryStorage(self._time) if in_memory else None)
+        storage = self._storages(self.id, self._time)
         view = ServerLoop(loop)
         ports, self._ports = self._ports, {}
         self._server = Server(
             self._config,
             clock=self._time,
-            storages=None if self._storage is None else [self._storage],
+            storages=None if storage is None else [storage],
             hooks=self._hooks,
             objects=PluginObjects(cluster=access),
             sockets=ports,
@@ -187,6 +189,11 @@ class ClusterBroker(Node):
             raise
         self._loop_view = view
         self._config = with_bound_ports(self._config, self._server)
+
+    def _own_storage(self, id: int, clock: Clock) -> Storage | None:
+        if self._memory is None and self._config["kqueue.storage"] == "memory":
+            self._memory = MemoryStorage(clock)
+        return self._memory
 
     async def _start(self) -> None:
         if not self.is_running:
@@ -241,11 +248,11 @@ class ClusterBroker(Node):
     def _forget(self) -> None:
         """Drop all but its settings: the whole cluster has stopped."""
         self._release_ports()
-        self._storage = self._access = None
+        self._memory = self._access = None
 
     def _drop_data(self) -> None:
         """Drop the data in memory and the log of requests, for a reset."""
-        self._storage = None
+        self._memory = None
         self.requests.clear()
 
     def _release_ports(self) -> None:

@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "PowerCutDisks",
+    "Remains",
     "check_assignor",
     "check_cleanup_policy",
     "check_cluster_store",
@@ -26,13 +28,17 @@ if TYPE_CHECKING:
     from kqueue.testing.cluster_store_checks import check_cluster_store
     from kqueue.testing.codec_checks import check_codec
     from kqueue.testing.fault_injection import faults
+    from kqueue.testing.faulty_storage import Remains
     from kqueue.testing.metadata_store_checks import check_metadata_store
     from kqueue.testing.partitioner_checks import check_partitioner
     from kqueue.testing.policy_checks import check_cleanup_policy
+    from kqueue.testing.power_cuts import PowerCutDisks
     from kqueue.testing.segment_fixtures import sealed_segments
     from kqueue.testing.storage_checks import check_storage
 
 _MODULES = {
+    "PowerCutDisks": "power_cuts",
+    "Remains": "faulty_storage",
     "check_assignor": "assignor_checks",
     "check_cleanup_policy": "policy_checks",
     "check_cluster_store": "cluster_store_checks",
