@@ -7,7 +7,8 @@ Each partition is read in slices once its log is recovered and, where others hav
 is committed: else a record of the former leader could count here and be cut off later. What must be
 verified before is verified in jobs. Until a partition is loaded, its coordinator refuses what it
 keeps with CoordinatorLoadInProgress, which clients retry. A partition that can't be read is refused
-until the next start or change of leaders, and the others are served.
+until the next start or change of leaders, and the others are served. One whose log can't be opened
+now, because the disk is full or too many files are open, is tried again.
 
 A change of leaders ends a load at its next step, and unloads. Unloads end before the next load
 begins.
@@ -22,7 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import KqueueError, LogRecovering, TooManyOpenFiles
+from kqueue.base.errors import DiskFull, KqueueError, LogRecovering, StorageUnavailable
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
@@ -81,24 +82,26 @@ class _Load:
 
     Attributes:
         end_offset: up to which the log must be committed before it is read; None: not known yet.
-        awaits_replicas: whether other replicas must have the log before it is read.
+        is_waiting: for other replicas, which must have the log before it is read, or for room on
+            the disk. Either may take long.
+        is_reported: its delay is logged.
     """
 
-    __slots__ = ("awaits_replicas", "end_offset", "is_running", "partition", "source")
+    __slots__ = ("end_offset", "is_reported", "is_running", "is_waiting", "partition", "source")
 
     def __init__(self, partition: Partition, source: _Source) -> None:
         self.partition = partition
         self.source = source
         self.end_offset: int | None = None
         self.is_running = False
-        self.awaits_replicas = False
+        self.is_waiting = self.is_reported = False
 
 
 class CoordinatorLoads:
     """The loads of one broker; as `ReplicaEvents`, also those that changes of leaders begin.
     Thread: owner thread.
 
-    Args: on_ended: called when a partition is loaded or refused, or waits for other replicas.
+    Args: on_ended: called when a partition is loaded or refused, or waits.
     """
 
     def __init__(
@@ -123,9 +126,9 @@ class CoordinatorLoads:
     @property
     def is_done(self) -> bool:
         """Whether all that can be is loaded or refused. What other replicas must have before is not
-        waited for: their brokers may start only after this one is ready.
+        waited for: their brokers may start only after this one is ready. Nor is a full disk.
         """
-        return all(load.awaits_replicas for load in self._loads.values())
+        return all(load.is_waiting for load in self._loads.values())
 
     def add(self, coordinator: Coordinator, log: CoordinatorLog, what: str, partitions: Iterable[Partition]) -> None:
         """Load `partitions` from later turns on; those that recover wait for `log_settled`.
@@ -207,6 +210,9 @@ class CoordinatorLoads:
             is_ready = load.end_offset is None or is_committed(partition, load.end_offset)
         except LogRecovering:
             return
+        except StorageUnavailable as error:
+            self._delay(load, error)
+            return
         except KqueueError as error:
             self._end(load, error)
             return
@@ -222,7 +228,7 @@ class CoordinatorLoads:
             except KqueueError:  # the load finds it, too
                 return True
 
-        load.awaits_replicas = True
+        load.is_waiting = True
         self._purgatory.add(DelayedOperation((partition,), None, may_start), lambda _: self._start(load))
         self._on_ended()
 
@@ -231,7 +237,7 @@ class CoordinatorLoads:
 
     def _start(self, load: _Load) -> None:
         if self._is_current(load):
-            load.awaits_replicas = False
+            load.is_waiting = False
             promise: Promise[None] = Promise()
             self._scheduler.start(self._steps(load), promise, partial(self._ended, load, promise))
 
@@ -269,13 +275,20 @@ class CoordinatorLoads:
     def _ended(self, load: _Load, promise: Promise[None]) -> None:
         if self._loads.get(load.partition) is not load:
             return  # replaced, and what it changed is unloaded
-        if isinstance(promise.error, TooManyOpenFiles) and not self._is_stopped:
-            # the records are intact
-            logger.warning("%r is loaded later: %s", load.partition, promise.error)
-            load.is_running = False
-            self._timers.at(self._clock.monotonic_ms() + RETRY_MS, partial(self._retry, load))
-            return
-        self._end(load, promise.error)
+        if isinstance(promise.error, StorageUnavailable) and not self._is_stopped:
+            self._delay(load, promise.error)
+        else:
+            self._end(load, promise.error)
+
+    def _delay(self, load: _Load, error: StorageUnavailable) -> None:
+        """Load later: the records are intact, and the disk may have room or the process files."""
+        if not load.is_reported:
+            load.is_reported = True
+            logger.warning("%r is loaded later: %s", load.partition, error)
+        load.is_running = False
+        load.is_waiting = isinstance(error, DiskFull)
+        self._timers.at(self._clock.monotonic_ms() + RETRY_MS, partial(self._retry, load))
+        self._on_ended()
 
     def _retry(self, load: _Load) -> None:
         if self._is_current(load):

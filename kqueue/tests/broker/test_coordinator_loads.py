@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -22,6 +23,7 @@ from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_broker import kill
 
@@ -203,8 +205,10 @@ def registration(epoch: int, leader: int, *isr: int) -> PartitionRegistration:
     return PartitionRegistration((SELF, OTHER), isr or (SELF,), leader, leader_epoch=epoch, partition_epoch=epoch)
 
 
-def followed(*records: CoordinatorRecord) -> tuple[Simulation, Partition, Recorded, CoordinatorLoads]:
-    sim = Simulation()
+def followed(
+    *records: CoordinatorRecord, storage: FaultyStorage | None = None
+) -> tuple[Simulation, Partition, Recorded, CoordinatorLoads]:
+    sim = Simulation(storage=storage)
     partition, coordinator = sim.topic("t").partition(0), Recorded(*records)
     loads = loads_of(sim, [])
     loads.follow("t", coordinator, coordinator, "things")
@@ -230,6 +234,21 @@ def test_a_coordinator_follows_the_leader_of_its_partition() -> None:
         assert coordinator.events == ["unload"], "at once"
         sim.settle()
         assert coordinator.events == ["unload", "unloaded"]
+
+
+def test_a_full_disk_only_delays_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that begins to lead creates the folder of its log; it serves the rest meanwhile."""
+    storage = FaultyStorage()
+    sim, partition, coordinator, loads = followed((b"k", b"v"), storage=storage)
+    storage.fail("create", number=errno.ENOSPC)
+    partition.apply(registration(1, SELF))
+    sim.settle()
+    assert coordinator.events == ["require", "begin"]
+    assert loads.is_done
+    assert "is loaded later" in caplog.text
+    storage.mend()
+    sim.advance(RETRY_MS)
+    assert coordinator.events == ["require", "begin", (b"k", b"v"), "loaded"]
 
 
 def test_a_leader_in_a_newer_epoch_loads_once_more() -> None:
