@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kqueue.api import version_profiles
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.promise import Promise
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
@@ -51,7 +52,6 @@ from kqueue.network.peer_connections import (
     peer_client_id,
     response_bytes_max,
 )
-from kqueue.network.rate_limiter import RateLimiter
 from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage

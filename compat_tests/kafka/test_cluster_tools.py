@@ -16,7 +16,9 @@ from click.testing import CliRunner
 import kqueue
 from compat_tests.kafka.tool_host import ToolHost
 from kqueue.cli.app import kqueue as root
-from kqueue.client import Client
+from kqueue.client import Client, ResourceType, TopicPartition
+from kqueue.records.builder import build_batch
+from kqueue.records.record import Record
 
 Tool = Callable[..., str]
 REASSIGN = "reassign.ReassignPartitionsCommand"
@@ -135,12 +137,71 @@ def test_a_plan_of_kafkas_tool_moves_partitions(
     assert "None of the specified partition reassignments are active." in cancelled
     verify = ["cluster", "reassign", "verify", str(plan), "-b", bootstrap]
     verified = CliRunner().invoke(root, verify).stdout.splitlines()
-    assert len(verified) == 3
-    assert tool(REASSIGN, "--verify", "--reassignment-json-file", plan).splitlines()[:3] == verified
+    assert verified[4:] == [
+        "Clearing broker-level throttles on brokers 1,2,3",
+        "Clearing topic-level throttles on topic moves",
+    ]
+    assert tool(REASSIGN, "--verify", "--reassignment-json-file", plan).splitlines() == verified
 
 
 def plan_of(line: str) -> dict[int, list[int]]:
     return {row["partition"]: row["replicas"] for row in json.loads(line)["partitions"]}
+
+
+THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+
+
+def throttles(bootstrap: str, topic: str) -> dict[str, str | None]:
+    """Return the throttles that are set, by name of the setting."""
+    with Client(bootstrap) as client:
+        found = client.configs(ResourceType.TOPIC, [topic], THROTTLED_REPLICAS)[topic]
+        of_brokers = client.configs(ResourceType.BROKER, ["2"], THROTTLED_RATES)["2"]
+    rows = {**found, **of_brokers}
+    return {name: row.value for name, row in rows.items() if row.source.startswith("DYNAMIC")}
+
+
+@pytest.mark.parametrize("by", ["kafka", "kqueue"])
+def test_a_throttled_move_takes_its_time_until_the_throttle_is_raised(
+    by: str, tool: Tool, own: Callable[..., str], bootstrap: str, tmp_path: Path
+) -> None:
+    topic = f"throttled-{by}"
+    plan = tmp_path / "plan.json"
+    row = {"topic": topic, "partition": 0, "replicas": [1, 2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    tool("TopicCommand", "--create", "--topic", topic, "--replica-assignment", "1")
+    place = TopicPartition(topic, 0)
+
+    def execute(rate: int) -> str:
+        if by == "kqueue":
+            return own("cluster", "reassign", "run", str(plan), "--throttle", str(rate))
+        return tool(
+            REASSIGN, "--execute", "--additional", "--reassignment-json-file", plan, "--throttle", rate,
+        )  # fmt: skip
+
+    with Client(bootstrap) as client:
+        until(lambda: topic in client.metadata().topics)
+        for _ in range(40):  # 4 MB
+            client.produce({place: build_batch([Record(0, 0, None, bytes(100_000), (), -1)])})
+        began = time.monotonic()
+        started = execute(400_000)
+        assert "The inter-broker throttle limit was set to 400000 B/s\n" in started
+        assert "Warning: You must run --verify periodically" in started
+        assert throttles(bootstrap, topic) == {
+            THROTTLED_REPLICAS[0]: "0:1",
+            THROTTLED_REPLICAS[1]: "0:2",
+            **dict.fromkeys(THROTTLED_RATES, "400000"),
+        }
+        while time.monotonic() < began + 4:
+            assert client.reassignments([place]), "4 MB take 9 s"
+            time.sleep(0.2)
+        execute(100_000_000)
+        until(lambda: not client.reassignments([place]))
+    if by == "kqueue":
+        own("cluster", "reassign", "verify", str(plan))
+    else:
+        tool(REASSIGN, "--verify", "--reassignment-json-file", plan)
+    assert throttles(bootstrap, topic) == {}
 
 
 def test_leaders_are_elected(tool: Tool, brokers: list[kqueue.Broker], tmp_path: Path) -> None:

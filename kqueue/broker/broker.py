@@ -187,9 +187,9 @@ class Broker:
         )
 
     def _new_fetch_sessions(self, rng: random.Random) -> tuple[FetchSessions, FollowerSessions]:
-        slots = self.config["max.incremental.fetch.session.cache.slots"]
-        of_consumers = FetchSessions(slots, self.clock, rng)
-        return of_consumers, FollowerSessions(self.topics, self.purgatory, self.clock, rng)
+        config, clock = self.config, self.clock
+        of_consumers = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
+        return of_consumers, FollowerSessions(self.topics, self.purgatory, clock, rng, config, self.node_id)
 
     def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
         self._group_topics = GroupTopics(self.topics, self.cluster)

@@ -25,12 +25,15 @@ from kqueue.base.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from kqueue.base.settings import Config
 from kqueue.broker.fetch_sessions import EPOCH_FULL, EPOCH_MAX, EPOCH_NONE, Key, PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionRead
 from kqueue.broker.purgatory import DelayedOperation, Purgatory, WatchedOperation
+from kqueue.broker.replication_throttle import ReplicationThrottle
 from kqueue.broker.topics import Topics
 from kqueue.log.formats.leader_epochs import EpochEndOffset
+from kqueue.replication.config import LEADER_SIDE
 from kqueue.replication.leader_replica import ReplicaFetch
 
 SESSIONS_MAX = 256
@@ -85,9 +88,7 @@ class FollowerSession:
     becomes due.
     """
 
-    def __init__(
-        self, id: int, node_id: int, broker_epoch: int, topics: Topics, purgatory: Purgatory, clock: Clock
-    ) -> None:
+    def __init__(self, id: int, node_id: int, broker_epoch: int, host: FollowerSessions) -> None:
         self.id = id
         self.node_id = node_id
         self.broker_epoch = broker_epoch
@@ -95,9 +96,10 @@ class FollowerSession:
         self.recorded_ms = 0.0
         self.partitions: dict[Key, FollowedPartition] = {}
         self.due: dict[Key, None] = {}
-        self._topics = topics
-        self._purgatory = purgatory
-        self._clock = clock
+        self._topics = host.topics
+        self._purgatory = host.purgatory
+        self._clock = host.clock
+        self._throttle = host.throttle
 
     def put(self, fetch: PartitionFetch) -> None:
         """Fetch a partition from now on, or from another offset."""
@@ -183,6 +185,8 @@ class FollowerSession:
             if read is not None:
                 followed.sent = (read.high_watermark, read.log_start_offset)
                 if len(read.fetched):
+                    assert followed.partition is not None
+                    self._throttle.count(followed.partition, len(read.fetched))
                     self.due.pop(followed.fetch.key, None)  # the follower names it again
                 else:
                     self._note_done(followed)
@@ -205,6 +209,8 @@ class FollowerSession:
         if partition is None:
             is_unknown_id = isinstance(fetch.topic, bytes) and self._topics.find_by_id(fetch.topic) is None
             return FollowerResult(followed, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
+        if self._throttle.holds_back(partition, self.node_id):
+            max_bytes, min_one_batch = 0, False  # its fetch is recorded nevertheless
         of_replica = ReplicaFetch(
             self.node_id,
             self.broker_epoch,
@@ -267,10 +273,13 @@ class FollowerSession:
 class FollowerSessions:
     """The sessions of all followers. Runs on the owner thread."""
 
-    def __init__(self, topics: Topics, purgatory: Purgatory, clock: Clock, rng: random.Random) -> None:
-        self._topics = topics
-        self._purgatory = purgatory
-        self._clock = clock
+    def __init__(
+        self, topics: Topics, purgatory: Purgatory, clock: Clock, rng: random.Random, config: Config, node_id: int
+    ) -> None:
+        self.topics = topics
+        self.purgatory = purgatory
+        self.clock = clock
+        self.throttle = ReplicationThrottle(LEADER_SIDE, config, topics, clock, node_id)
         self._rng = rng
         self._sessions: dict[int, FollowerSession] = {}  # the longest unused first
 
@@ -285,7 +294,7 @@ class FollowerSessions:
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
             self.close(session_id, node_id)
-            session = FollowerSession(0, node_id, broker_epoch, self._topics, self._purgatory, self._clock)
+            session = FollowerSession(0, node_id, broker_epoch, self)
             if epoch == EPOCH_FULL:
                 self._keep(session)
         else:
@@ -332,5 +341,5 @@ class FollowerSessions:
             self.close(oldest.id, oldest.node_id)
         while session.id == 0 or session.id in self._sessions:
             session.id = self._rng.randrange(1, EPOCH_MAX)
-        session.recorded_ms = self._clock.monotonic_ms()
+        session.recorded_ms = self.clock.monotonic_ms()
         self._sessions[session.id] = session

@@ -15,6 +15,7 @@ from kqueue.base.errors import InvalidReplicationFactor
 from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.output import Counter, columns, output_option, print_json
 from kqueue.cli.reassignment_plan import Plan, plan_document, plan_text, read_json, read_plan, rows_of
+from kqueue.cli.replication_throttles import clear_throttles, set_throttles
 from kqueue.replication.placement import place_replicas
 from kqueue.replication.registrations import BrokerRegistration
 
@@ -26,6 +27,7 @@ POLL_S = 0.5
 COMPLETED = "completed"
 IN_PROGRESS = "in progress"
 DIFFERENT = "different"
+preserve_option = click.option("--preserve-throttles", is_flag=True, help="Leave the throttles of moves as they are.")
 
 
 @click.group()
@@ -123,22 +125,37 @@ def _topics_in(stream: TextIO) -> list[str]:
 @reassign.command()
 @click.argument("stream", metavar="PLAN", type=click.File())
 @click.option("--wait", is_flag=True, help="Return when all partitions are moved; show how many are.")
+@click.option(
+    "--throttle",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Copy at most so many bytes per second from and to each broker; `verify` removes it.",
+)
 @bootstrap_option
-def run(stream: TextIO, wait: bool, bootstrap: str) -> None:
+def run(stream: TextIO, wait: bool, throttle: int | None, bootstrap: str) -> None:
     """Begin the moves of a plan, a file or - for standard input.
 
     \b
       kqueue cluster reassign run plan.json
       kqueue cluster reassign run - --wait < plan.json
+      kqueue cluster reassign run plan.json --throttle 50000000
 
     It prints where the partitions are now, as a plan that moves them back. With --wait, Ctrl-C ends
-    the command and not the moves.
+    the command and not the moves. With --throttle, run `verify` until all are moved: it removes the
+    throttle. To change it while they move, run the same plan with another one.
     """
     wanted = read_plan(stream)
     with own_client(bootstrap) as client:
         before = _current(client, wanted)
         click.echo(f"Current partition replica assignment\n\n{plan_text(before)}\n")
         click.echo("Save this to use as the --reassignment-json-file option during rollback")
+        if throttle is not None:
+            click.echo(
+                "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
+                "throttle is removed."
+            )
+            set_throttles(client, _moves(client, before, wanted), throttle)
+            click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
         refused = client.reassign(wanted)
         for partition, (code, message) in sorted(refused.items()):
             click.echo(f"Error: {partition}: {explain_code(code, message)}", err=True)
@@ -156,13 +173,19 @@ def run(stream: TextIO, wait: bool, bootstrap: str) -> None:
 @reassign.command()
 @click.argument("stream", metavar="PLAN", type=click.File())
 @output_option
+@preserve_option
 @bootstrap_option
-def verify(stream: TextIO, as_json: bool, bootstrap: str) -> None:
-    """Say of each partition of a plan whether it is moved. The exit status is 1 if one is not."""
+def verify(stream: TextIO, as_json: bool, preserve_throttles: bool, bootstrap: str) -> None:
+    """Say of each partition of a plan whether it is moved. The exit status is 1 if one is not.
+
+    Once nothing in the cluster is being moved, the throttles of all brokers and of the plan's
+    topics are removed.
+    """
     wanted = read_plan(stream)
     with own_client(bootstrap) as client:
         current = _current(client, wanted)
-        moving = client.reassignments(wanted)
+        moving = client.reassignments()
+        cleared = [] if moving or preserve_throttles else clear_throttles(client, {one.topic for one in wanted})
     states = {partition: _state(current[partition], wanted[partition], moving.get(partition)) for partition in wanted}
     if as_json:
         print_json(
@@ -181,25 +204,34 @@ def verify(stream: TextIO, as_json: bool, bootstrap: str) -> None:
         click.echo("Status of partition reassignment:")
         for partition, state in sorted(states.items()):
             click.echo(_verify_line(partition, state, current[partition], wanted[partition]))
+        if cleared:
+            click.echo("\n" + "\n".join(cleared))
     if set(states.values()) != {COMPLETED}:
         raise click.exceptions.Exit(1)
 
 
 @reassign.command()
 @click.argument("stream", metavar="PLAN", type=click.File())
+@preserve_option
 @bootstrap_option
-def cancel(stream: TextIO, bootstrap: str) -> None:
-    """Cancel the moves of a plan that run: their partitions go back to where they were."""
+def cancel(stream: TextIO, preserve_throttles: bool, bootstrap: str) -> None:
+    """Cancel the moves of a plan that run: their partitions go back to where they were.
+
+    The throttles of all brokers and of the plan's topics are removed.
+    """
     wanted = read_plan(stream)
     with own_client(bootstrap) as client:
         moving = client.reassignments(wanted)
         refused = client.reassign(dict.fromkeys(moving)) if moving else {}
+        cleared = [] if preserve_throttles else clear_throttles(client, {one.topic for one in wanted})
     cancelled = [partition for partition in moving if partition not in refused]
     if cancelled:
         click.echo(f"Successfully cancelled partition reassignment{_s(cancelled)} for: {_names(cancelled)}")
     refused = {partition: reason for partition, reason in refused.items() if reason.code != NOT_IN_PROGRESS}
     if not cancelled and not refused:
         click.echo("None of the specified partition reassignments are active.")
+    for line in cleared:
+        click.echo(line)
     for partition, (code, message) in sorted(refused.items()):
         click.echo(f"Error: {partition}: {explain_code(code, message)}", err=True)
     if refused:
@@ -258,6 +290,15 @@ def _current(client: Client, partitions: Iterable[TopicPartition]) -> Plan:
     if missing:
         raise click.ClickException(f"there is no partition {missing[0]}")
     return {one: topics[one.topic].partitions[one.partition].replicas for one in wanted}
+
+
+def _moves(client: Client, before: Plan, wanted: Plan) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return what partitions have now, without what they are being given, and what they get."""
+    moving = client.reassignments(wanted)
+    return {
+        one: (tuple(node for node in before[one] if one not in moving or node not in moving[one].adding), target)
+        for one, target in wanted.items()
+    }
 
 
 def _state(current: tuple[int, ...], wanted: tuple[int, ...], move: Reassignment | None) -> str:

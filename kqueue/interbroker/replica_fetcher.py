@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kqueue.base.clock import Clock
     from kqueue.base.timers import Timers
     from kqueue.broker.purgatory import Purgatory
+    from kqueue.broker.replication_throttle import ReplicationThrottle
 
 NAMED_MAX = 1000
 """Partitions that one request names; others wait for the next, which then does not wait."""
@@ -71,6 +72,7 @@ class FetcherHost(Protocol):
     peers: Peers
     node_id: int
     flush_before_fetch: bool
+    throttle: ReplicationThrottle
 
     @property
     def broker_epoch(self) -> int:
@@ -109,6 +111,7 @@ class ReplicaFetcher:
         self._partitions: dict[Key, FetchedPartition] = {}
         self._to_name: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}  # of the leader's session
+        self._held_back: list[Key] = []  # by the throttle
         self._session_id = self._session_epoch = 0
         self._answers: deque[_Answer] = deque()
         self._unflushed = 0
@@ -189,7 +192,7 @@ class ReplicaFetcher:
             key = next(iter(self._to_name))
             del self._to_name[key]
             fetched = self._partitions.get(key)
-            if fetched is None:
+            if fetched is None or self._is_held_back(fetched):
                 continue
             try:
                 log = fetched.partition.log
@@ -216,6 +219,24 @@ class ReplicaFetcher:
             if self._host.clock.monotonic_ms() >= until_ms:  # logs that had to be opened
                 break
         return list(topics.values())
+
+    def _is_held_back(self, fetched: FetchedPartition) -> bool:
+        """Whether the throttle lets the partition pause. It is out of the session meanwhile."""
+        host = self._host
+        if not host.throttle.holds_back(fetched.partition, host.node_id):
+            return False
+        if not self._held_back:
+            # not for longer: the throttle may be changed
+            pause_ms = min(host.throttle.wait_ms(), host.config.wait_ms)
+            host.timers.at(host.clock.monotonic_ms() + pause_ms, self._name_held_back)
+        self._held_back.append(fetched.key)
+        self._leave_out(fetched)
+        return True
+
+    def _name_held_back(self) -> None:
+        held_back, self._held_back = self._held_back, []
+        for key in held_back:
+            self._name_again(key)
 
     def _forgotten(self) -> list[ForgottenTopic]:
         topics: dict[bytes, ForgottenTopic] = {}
@@ -319,6 +340,7 @@ class ReplicaFetcher:
             self._truncate(fetched, data, epoch)
         else:
             assert isinstance(data.records, memoryview)
+            self._host.throttle.count(partition, len(data.records))
             end_offset = partition.append_as_follower(data.records, epoch)
             self._take_over(partition, data, epoch)
             if self._host.flush_before_fetch:
@@ -395,16 +417,23 @@ class ReplicaFetcher:
         self._delay(fetched)
 
     def _delay(self, fetched: FetchedPartition) -> None:
+        self._leave_out(fetched)
+        key = fetched.key
+        self._host.timers.at(
+            self._host.clock.monotonic_ms() + self._host.config.backoff_ms, lambda: self._name_again(key)
+        )
+
+    def _leave_out(self, fetched: FetchedPartition) -> None:
+        """Take a partition out of the leader's session, until `_name_again`."""
         key = fetched.key
         fetched.fetch = None
         self._to_name.pop(key, None)
         if self._session_id:
             self._to_forget[key] = None
 
-        def end() -> None:
-            if self._partitions.get(key) is fetched and fetched.fetch is None:
-                self._to_name[key] = None
-                self._to_forget.pop(key, None)
-                self._fetch_soon()
-
-        self._host.timers.at(self._host.clock.monotonic_ms() + self._host.config.backoff_ms, end)
+    def _name_again(self, key: Key) -> None:
+        fetched = self._partitions.get(key)
+        if fetched is not None and fetched.fetch is None:
+            self._to_name[key] = None
+            self._to_forget.pop(key, None)
+            self._fetch_soon()

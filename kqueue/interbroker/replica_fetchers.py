@@ -8,9 +8,10 @@ import zlib
 
 from kqueue.broker.broker import Broker
 from kqueue.broker.partition import Partition
+from kqueue.broker.replication_throttle import ReplicationThrottle
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.replica_fetcher import Key, ReplicaFetcher
-from kqueue.replication.config import FetcherConfig
+from kqueue.replication.config import FOLLOWER_SIDE, FetcherConfig
 from kqueue.replication.registrations import NO_LEADER
 
 
@@ -27,6 +28,7 @@ class ReplicaFetchers:
         self._broker = broker
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._assigned: dict[Partition, tuple[ReplicaFetcher, Key]] = {}
+        self.throttle = ReplicationThrottle(FOLLOWER_SIDE, broker.config, broker.topics, broker.clock, broker.node_id)
         self.config = FetcherConfig.of(broker.config)
         names = [f"replica.fetch.{name}" for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")]
         broker.config.observe([*names, "replica.fetch.backoff.ms", "num.replica.fetchers"], self._reconfigure)

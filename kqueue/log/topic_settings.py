@@ -5,6 +5,7 @@ Kafka's tools show and set all of them. The help text of a setting without effec
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
@@ -40,6 +41,15 @@ def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str,
 
 def _replicas_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
     return Setting(name, kind, default, valid, Scope.TOPIC, doc, (Synonym(name),), cluster_only=True)
+
+
+def _throttled_row(name: str, doc: str) -> Setting:
+    valid = Validator("* or a list of partition:broker, as 0:1,1:2", _are_replicas)
+    return Setting(name, SettingType.LIST, [], valid, Scope.TOPIC, doc, cluster_only=True)
+
+
+def _are_replicas(value: list[str]) -> bool:
+    return value == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", item) for item in value)
 
 
 def _policies(value: list[str]) -> bool:
@@ -306,19 +316,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         ANY,
         "Allow a replica that may lack committed records to become leader where no other can. Those records are lost.",
     ),
-    _row(
+    _throttled_row(
         "leader.replication.throttled.replicas",
-        SettingType.LIST,
-        [],
-        ANY,
-        f"partition:broker pairs whose leader side is throttled. {NEVER}",
+        "Replicas out of sync of these partitions, as partition:broker of the leader, or *, are sent no more than "
+        "leader.replication.throttled.rate.",
     ),
-    _row(
+    _throttled_row(
         "follower.replication.throttled.replicas",
-        SettingType.LIST,
-        [],
-        ANY,
-        f"partition:broker pairs whose follower side is throttled. {NEVER}",
+        "Replicas out of sync of these partitions, as partition:broker of the follower, or *, fetch no more than "
+        "follower.replication.throttled.rate.",
     ),
     # remote tiers
     _row(

@@ -6,8 +6,8 @@ import logging
 from collections import OrderedDict
 
 from kqueue.base.clock import Clock
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.text import counted
-from kqueue.network.rate_limiter import RateLimiter
 
 
 class ClientLog:

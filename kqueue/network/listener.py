@@ -8,12 +8,12 @@ import os
 import socket
 
 from kqueue.base.errors import ListenFailed
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.settings import Config
 from kqueue.base.timers import Timer
 from kqueue.config.listeners import ListenerAddress, ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.rate_limiter import RateLimiter
 from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS
 

@@ -118,6 +118,24 @@ SETTINGS: tuple[Setting, ...] = (
         "Pause of a follower after a failed request, or before the next try of a partition that failed.",
     ),
     _row(
+        "leader.replication.throttled.rate",
+        SettingType.LONG,
+        LONG_MAX,
+        at_least(0),
+        "Bytes per second that this broker sends at most, as leader, to the replicas out of sync that "
+        "leader.replication.throttled.replicas of their topics name.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _row(
+        "follower.replication.throttled.rate",
+        SettingType.LONG,
+        LONG_MAX,
+        at_least(0),
+        "Bytes per second that this broker fetches at most, as follower, for its replicas out of sync that "
+        "follower.replication.throttled.replicas of their topics name.",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    _row(
         "replica.selector.class",
         SettingType.STRING,
         None,
@@ -162,6 +180,22 @@ SETTINGS: tuple[Setting, ...] = (
         "Whether a stop first lets other brokers take the leaderships, for at most kqueue.stop.timeout.ms.",
     ),
 )
+
+
+class ThrottledSide(NamedTuple):
+    """Whose part in copying is bounded.
+
+    Attributes:
+        rate: name of the broker's setting, bytes per second.
+        replicas: name of the topic's setting, which of its replicas.
+    """
+
+    rate: str
+    replicas: str
+
+
+LEADER_SIDE = ThrottledSide("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
+FOLLOWER_SIDE = ThrottledSide("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
 
 
 class FetcherConfig(NamedTuple):

@@ -17,9 +17,9 @@ from kqueue.tests.broker.replication import MEMORY, PLENTY, elect, started
 from kqueue.tests.broker.test_partition import append
 
 
-def sessions_of(members: Members) -> FollowerSessions:
-    broker = members[1].broker
-    return FollowerSessions(broker.topics, broker.purgatory, broker.clock, random.Random(0))
+def sessions_of(members: Members, node: int = 1) -> FollowerSessions:
+    broker = members[node].broker
+    return FollowerSessions(broker.topics, broker.purgatory, broker.clock, random.Random(0), broker.config, node)
 
 
 def fetch(members: Members, offset: int = 0, index: int = 0, max_bytes: int = PLENTY) -> PartitionFetch:
@@ -169,6 +169,33 @@ def test_a_look_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [[index, index + 1] for index in range(0, 20, 2)]
 
 
+def test_a_follower_out_of_sync_is_sent_no_more_than_the_throttle_allows() -> None:
+    members = started({**MEMORY, "leader.replication.throttled.rate": 1000})
+    throttled = members[1].broker.config.for_topic({"leader.replication.throttled.replicas": "0:1"})
+    members[1].broker.topics.get("t").configure(throttled)
+    append(members.partition(1), b"a" * 3000)
+    session = opened(members)
+    session.put(fetch(members))
+    look = session.look(PLENTY)
+    session.answered(look.results)
+    assert look.size > 3000, "in sync"
+    members.write(lambda old: old._replace(isr=(1, 3)))
+    members[1].broker.topics.get("t").configure(throttled)
+    session.put(fetch(members))
+    members.clock.advance(1000)
+    look = session.look(PLENTY)
+    assert look.size == 0, "more than two seconds' worth are used up by the one in sync"
+    assert session.due
+    leadership = members.partition(1).leadership
+    assert leadership is not None
+    assert leadership.followers[2].leo == 0, "its fetch is recorded"
+    members.clock.advance(1100)
+    assert session.look(PLENTY).size > 3000
+    other = sessions_of(members).open(0, 0, 3, 1)
+    other.put(fetch(members))
+    assert other.look(PLENTY).size > 3000, "another replica is in sync"
+
+
 def test_errors_are_urgent_and_told_once() -> None:
     members = started(MEMORY)
     session = opened(members)
@@ -224,7 +251,6 @@ def test_a_forgotten_partition_is_not_watched() -> None:
 
 def test_a_broker_that_leads_nothing_says_so() -> None:
     members = started(MEMORY)
-    broker = members[2].broker
-    session = FollowerSessions(broker.topics, broker.purgatory, broker.clock, random.Random(0)).open(0, 0, 3, 1)
+    session = sessions_of(members, 2).open(0, 0, 3, 1)
     session.put(fetch(members))
     assert isinstance(session.look(PLENTY).results[0].error, NotLeader)

@@ -40,10 +40,39 @@ def test_partitions_that_are_where_they_should_be(done: Done, topic: str, plan: 
         "Status of partition reassignment:",
         f"Reassignment of partition {topic}-0 is completed.",
         f"Reassignment of partition {topic}-2 is completed.",
+        "",
+        "Clearing broker-level throttles on broker 1",
+        f"Clearing topic-level throttles on topic {topic}",
     ]
-    assert done("cluster", "reassign", "cancel", path) == "None of the specified partition reassignments are active.\n"
+    cancelled = done("cluster", "reassign", "cancel", path, "--preserve-throttles")
+    assert cancelled == "None of the specified partition reassignments are active.\n"
     assert done("cluster", "reassign", "list") == "No partition reassignments found.\n"
     assert json.loads(done("cluster", "reassign", "list", "-o", "json")) == []
+
+
+def test_a_throttle_is_set_kept_and_removed(done: Done, topic: str, plan: Plan) -> None:
+    path = plan({0: (1,), 2: (1,)})
+
+    def throttles() -> list[str]:
+        rows = [
+            row
+            for entity in (("brokers", "1"), ("topics", topic))
+            for row in json.loads(done("configs", "describe", *entity, "-o", "json"))[0]["settings"]
+        ]
+        return [f"{row['name']}={row['value']}" for row in rows if "throttled" in row["name"]]
+
+    lines = done("cluster", "reassign", "run", path, "--throttle", "5000").splitlines()
+    assert "The inter-broker throttle limit was set to 5000 B/s" in lines
+    set_by_it = [
+        "follower.replication.throttled.rate=5000",
+        "leader.replication.throttled.rate=5000",
+        "leader.replication.throttled.replicas=0:1,2:1",
+    ]
+    assert throttles() == set_by_it
+    done("cluster", "reassign", "verify", path, "--preserve-throttles")
+    assert throttles() == set_by_it
+    assert f"Clearing topic-level throttles on topic {topic}" in done("cluster", "reassign", "cancel", path)
+    assert throttles() == []
 
 
 def test_a_broker_that_is_not_there_is_refused(kq: Kq, topic: str, plan: Plan) -> None:

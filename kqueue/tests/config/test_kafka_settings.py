@@ -81,8 +81,9 @@ def test_every_setting_of_kafka_is_in_the_list_once(scope: str) -> None:
     assert len(listed) == len(set(listed))
     assert sorted(set(kafkas) - set(listed)) == []
     ours = {name for name in set(listed) - set(kafkas) if not name.startswith("kqueue.")}
-    # Kafka's names too: an internal one, and one that is dynamic only (DynamicConfig.Broker)
+    # Kafka's names too: an internal one, and those that are dynamic only (DynamicConfig.Broker)
     internal = {"producer.id.expiration.check.interval.ms", "replica.alter.log.dirs.io.max.bytes.per.second"}
+    internal |= {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
     assert ours == (internal if scope == "broker" else set()), "Kafka has no such names"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.settings import ConfigSource
 from kqueue.interbroker.replica_fetcher import NAMED_MAX
 from kqueue.tests.broker.replication import KAFKA, MEMORY, elect
 from kqueue.tests.broker.test_partition import append
@@ -269,3 +270,41 @@ def test_close_ends_the_loops() -> None:
     append(members.partition(1), b"a")
     members.advance(3000)
     assert len(requests(members, 2)) == before
+
+
+def test_a_follower_out_of_sync_copies_no_faster_than_the_throttle() -> None:
+    rate = 10_000
+    settings = {**MEMORY, "follower.replication.throttled.rate": rate, "replica.fetch.max.bytes": 3000}
+    members = FetchingMembers(2, settings)
+    members.topic("t", [1, 2])
+    members.topic("other", [1, 2])
+    members.settle()
+    members.peers[2].down.add(1)
+    members.write(lambda old: old._replace(isr=(1,)))
+    for name in ("t", "other"):
+        for _ in range(50):
+            append(members.partition(1, name), b"a" * 2000)
+    follower = members[2].broker
+    follower.topics.get("t").configure(follower.config.for_topic({"follower.replication.throttled.replicas": "0:2"}))
+    members.peers[2].down.clear()
+    members.advance(BACKOFF_MS + 1000)
+    assert members.partition(2, "other").log_end_offset == 50, "not named in the setting"
+    before = len(members.logs("t", 0, 2)[0])
+    members.advance(4000)
+    copied = len(members.logs("t", 0, 2)[0]) - before
+    assert copied == pytest.approx(4 * rate, rel=0.2)
+    follower.config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER, {"follower.replication.throttled.rate": 10**9})
+    members.advance(1100)
+    assert members.partition(2).log_end_offset == 50
+    assert len(set(members.logs())) == 1
+
+
+def test_who_is_in_sync_copies_as_fast_as_it_can() -> None:
+    settings = {**MEMORY, "follower.replication.throttled.rate": 1, "leader.replication.throttled.rate": 1}
+    members = FetchingMembers(2, settings)
+    names = dict.fromkeys(("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"), "*")
+    members.topic("t", [1, 2], **names)
+    for _ in range(50):
+        append(members.partition(1), b"a" * 2000)
+        members.settle()
+    assert members.partition(1).is_committed(50)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.network.rate_limiter import RateLimiter
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.testing.manual_clock import ManualClock
 
 

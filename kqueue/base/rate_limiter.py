@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kqueue.base.clock import Clock
 
 
@@ -18,9 +20,13 @@ class RateLimiter:
         self._tokens = self._burst
 
     def wait_ms(self) -> float:
-        """Return the milliseconds until one more event is allowed; 0: it is allowed now."""
+        """Return the milliseconds until one more event is allowed; 0: it is allowed now; infinity:
+        never at this rate.
+        """
         self._fill()
-        return max(0.0, (1 - self._tokens) / self._per_ms)
+        if self._tokens >= 1:
+            return 0.0
+        return (1 - self._tokens) / self._per_ms if self._per_ms else math.inf
 
     def configure(self, per_second: float, burst: float | None = None) -> None:
         """Change the limits. What was allowed and not used stays allowed, within the new burst."""
@@ -37,6 +43,6 @@ class RateLimiter:
         self._tokens = min(self._burst, self._tokens + (now_ms - self._filled_ms) * self._per_ms)
         self._filled_ms = now_ms
 
-    def count(self) -> None:
-        """Count one event."""
-        self._tokens -= 1
+    def count(self, number: int = 1) -> None:
+        """Count events. More than are allowed are made up for by a longer wait."""
+        self._tokens -= number
