@@ -14,6 +14,7 @@ from kqueue.broker.broker import Broker
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.controller import Controller
+from kqueue.broker.failed_logs import FailedLogs
 from kqueue.broker.isr_changes import IsrChanges
 from kqueue.broker.registration import LogsFound, Registration
 from kqueue.metadata.store import ClusterStore, Session
@@ -55,7 +56,11 @@ class Member:
             broker.timers,
             broker.clock,
         )
-        broker.replica_events.append(self.isr_changes)
+        self.failed_logs = FailedLogs(
+            self._metadata, self._cluster, broker.topics, self.registration, broker.timers, broker.clock
+        )
+        broker.replicas.on_log_failed = self.failed_logs.note
+        broker.replica_events += [self.isr_changes, self.failed_logs]
         broker.replicas.on_isr_progress = self.isr_changes.consider
         broker.replicas.may_lead = lambda: self.is_unfenced
         self._cluster.observe(self._broker_changed)
@@ -104,6 +109,7 @@ class Member:
 
     def prepare_stop(self) -> None:
         self.isr_changes.stop()
+        self.failed_logs.stop()
         self.controller.stop()
 
     def stop(self) -> None:

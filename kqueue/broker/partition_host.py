@@ -35,6 +35,9 @@ class ReplicaHost(Protocol):
     def isr_may_change(self, partition: Any) -> None:
         """A follower's fetch was recorded, or this broker begins to lead."""
 
+    def log_failed(self, partition: Any) -> None:
+        """The log is read-only or offline, or can't be opened."""
+
     def open_soon(self, partition: Any) -> None:
         """Open the log of a partition in a later turn, because this broker leads it now."""
 

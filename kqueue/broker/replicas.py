@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Callable
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, StorageFailed, StorageUnavailable
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
@@ -25,6 +24,7 @@ class Replicas:
 
     Attributes:
         on_isr_progress: called with a partition whose in-sync set may change.
+        on_log_failed: called with a partition whose log is read-only, offline, or can't be opened.
         may_lead: returns whether this broker is unfenced in its present session.
     """
 
@@ -47,6 +47,7 @@ class Replicas:
         self._clock = clock
         self._to_open: deque[Partition] = deque()
         self.on_isr_progress: Callable[[Partition], None] = _ignore
+        self.on_log_failed: Callable[[Partition], None] = _ignore
         self.may_lead: Callable[[], bool] = _always
 
     def review_leaders(self) -> None:
@@ -77,12 +78,19 @@ class Replicas:
         until_ms = self._clock.monotonic_ms() + SLICE_MS
         while self._to_open:
             partition = self._to_open.popleft()
-            with contextlib.suppress(KqueueError):  # its requests say why, or a recovery ends first
+            try:
                 if partition.is_leader and not partition.deleted:
                     partition.log  # noqa: B018  opening it begins to lead
+            except KqueueError as error:  # its requests say why, or a recovery ends first
+                if isinstance(error, StorageFailed) and not isinstance(error, StorageUnavailable):
+                    self.log_failed(partition)
             if self._to_open and self._clock.monotonic_ms() >= until_ms:
                 self._purgatory.run_in_later_turn(self._open_some)
                 return
+
+    def log_failed(self, partition: Partition) -> None:
+        """The log is read-only or offline, or can't be opened."""
+        self.on_log_failed(partition)
 
     def log_was_cut(self, partition: Partition) -> None:
         """Forget what is under way with the records of a follower's log."""

@@ -67,6 +67,19 @@ def elect(partition: PartitionRegistration, active: Container[int], min_isr: int
     return partition._replace(leader=NO_LEADER)
 
 
+def leave(partition: PartitionRegistration, node: int, active: Container[int], min_isr: int) -> PartitionRegistration:
+    """Take a broker whose log has failed out of both sets; if it leads, elect another one.
+
+    Args: active: the other brokers that may lead.
+    Returns: `partition` itself where none of them is in sync or eligible: the last one stays.
+    """
+    members = tuple(other for other in partition.isr if other != node)
+    if not any(other in active for other in (*members, *partition.elr)):
+        return partition
+    after = with_isr(partition, members, min_isr, (node,))
+    return elect(after, active, min_isr) if after.leader == node or not members else after
+
+
 def elect_unclean(partition: PartitionRegistration, active: Container[int]) -> PartitionRegistration:
     """Elect the first active replica, whatever it lacks: rule 5. No active one: no leader.
 
