@@ -50,6 +50,9 @@ class ReplicaHost(Protocol):
     def drop(self, partition: Any) -> None:
         """Delete the log of a partition of which this broker has no replica any more."""
 
+    def delete_log(self, partition: Any) -> None:
+        """Delete the log of a partition, whose next use makes an empty one."""
+
 
 class PartitionHost(Protocol):
     """What a partition needs of its broker."""

@@ -372,6 +372,17 @@ class PartitionReplica:
         self._advance(offset)
         self.log_start_moved()
 
+    def begin_anew(self, leader_epoch: int) -> None:
+        """Delete the log, which starts beyond the leader's end, and begin with an empty one at 0.
+
+        Durability: as `LogManager.delete`. After a crash it is deleted, or is found too far ahead
+            again.
+        Raises: FencedLeaderEpoch, StorageFailed.
+        """
+        self._follow(leader_epoch)
+        self._host.replicas.delete_log(self)
+        self._log_was_cut(self.log)
+
     def _log_was_cut(self, log: Log) -> None:
         self._high_watermark = min(self._high_watermark, log.end_offset)
         self._host.replicas.log_was_cut(self)

@@ -112,10 +112,17 @@ class Replicas:
 
     def _drop(self, partition: Partition) -> None:
         if not partition.deleted and not partition.has_replica:
-            self._moves.forget(partition)
-            partition.detach_log()
-            self._logs.delete(partition.topic, partition.index)
-            self._cleanup.forget(partition)
+            self.delete_log(partition)
+
+    def delete_log(self, partition: Partition) -> None:
+        """Delete the log of a partition, whose next use makes an empty one.
+
+        Durability: as `drop`.
+        """
+        self._moves.forget(partition)
+        partition.detach_log()
+        self._logs.delete(partition.topic, partition.index)
+        self._cleanup.forget(partition)
 
 
 def _ignore(partition: Partition) -> None:

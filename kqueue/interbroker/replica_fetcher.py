@@ -20,6 +20,7 @@ from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, St
 from kqueue.base.timers import Timer
 from kqueue.broker.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
+from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
 from kqueue.replication.config import FetcherConfig
 from kqueue.replication.follower_replica import FollowerFetch, FollowerReplica
 from kqueue.wire.error_codes import ErrorCode
@@ -332,7 +333,8 @@ class ReplicaFetcher:
             return
         fetched.fetch = None
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._start_again(partition, data, epoch)
+            self._ask_offsets(fetched, epoch)
+            return
         elif data.error_code:
             self._back_off(fetched, data.error_code)
             return
@@ -372,21 +374,46 @@ class ReplicaFetcher:
         )
         partition.truncate_as_follower(cut.offset, epoch)
 
-    def _start_again(self, partition: Partition, data: PartitionData, epoch: int) -> None:
-        """Go on where the leader's log starts, or cut what lies beyond its end."""
-        end_offset = partition.log_end_offset
-        if data.log_start_offset > end_offset:
-            logger.warning(
-                "%s-%d: begins again at offset %d, where broker %d's log starts; this one ended at %d",
-                partition.topic, partition.index, data.log_start_offset, self._leader, end_offset,
-            )  # fmt: skip
-            partition.restart_at(data.log_start_offset, epoch)
-        elif 0 <= data.high_watermark < end_offset:
-            logger.warning(
-                "%s-%d: truncated from offset %d to %d, because broker %d can't place its last epoch",
-                partition.topic, partition.index, end_offset, data.high_watermark, self._leader,
-            )  # fmt: skip
-            partition.truncate_as_follower(data.high_watermark, epoch)
+    def _ask_offsets(self, fetched: FetchedPartition, epoch: int) -> None:
+        """Find out where the leader's log is: it has not got this log's end."""
+        self._leave_out(fetched)
+
+        def found(offsets: LeaderOffsets | KqueueError) -> None:
+            if self._partitions.get(fetched.key) is not fetched or fetched.fetch is not None:
+                return  # it has another leader or epoch, and was named again
+            try:
+                if isinstance(offsets, KqueueError):
+                    raise offsets
+                if not self._start_again(fetched.partition, offsets, epoch):
+                    self._back_off(fetched, ErrorCode.OFFSET_OUT_OF_RANGE)
+                    return
+            except KqueueError as error:
+                self._failed(fetched, error)
+                return
+            self._name_again(fetched.key)
+
+        host = self._host
+        ask_leader_offsets(host.peers, host.node_id, self._leader, fetched.partition, epoch, found)
+
+    def _start_again(self, partition: Partition, leaders: LeaderOffsets, epoch: int) -> bool:
+        """Go on within the leader's log. Return False: this log's end lies within it already."""
+        start, end = partition.log_start_offset, partition.log_end_offset
+        if end < leaders.start:
+            said, go_on_at = "begins again at offset %d", leaders.start
+            partition.restart_at(go_on_at, epoch)
+        elif leaders.end < start:
+            said, go_on_at = "begins anew, to copy from offset %d on", leaders.start
+            partition.begin_anew(epoch)
+        elif leaders.end < end:
+            said, go_on_at = "truncated to offset %d", leaders.end
+            partition.truncate_as_follower(go_on_at, epoch)
+        else:
+            return False
+        logger.warning(
+            f"%s-%d: {said}: it had offsets %d to %d, and broker %d has %d to %d",
+            partition.topic, partition.index, go_on_at, start, end, self._leader, *leaders,
+        )  # fmt: skip
+        return True
 
     # --- partitions that fail
 

@@ -1,7 +1,7 @@
 """ListOffsets (key 2): the offset at a timestamp, or one that a negative timestamp stands for.
 
 A response that depends on the high watermark first waits until it covers what was appended before
-the request (`broker.high_watermark`). Versions 0 to 11:
+the request (`broker.high_watermark`). Followers get the log end at once. Versions 0 to 11:
 
     0       a list of segment starts
     1       one offset and its timestamp (KIP-79)
@@ -78,6 +78,8 @@ def _handle_sliced(
     request: ListOffsetsRequest, context: RequestContext
 ) -> SlicedWork[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
     ends = UncommittedEnds(())
+    if request.replica_id >= 0:  # a follower asks for the log, committed or not
+        return (yield from _respond(request, context, ends))
     if context.broker.flush_before_visible or not context.broker.cluster.is_alone:
         for partition in _bounded_by_high_watermark(request, context):
             ends.add(partition)
@@ -167,8 +169,11 @@ def _partition_response(
             partition, requested.timestamp, requested.max_num_offsets, context.broker.clock.wall_ms()
         )
         return ListOffsetsPartitionResponse(partition_index=requested.partition_index, old_style_offsets=offsets)
-    read_committed = is_read_committed(request.isolation_level)
-    end_offset = partition.last_stable_offset if read_committed else partition.high_watermark
+    if request.replica_id >= 0:
+        end_offset = partition.log_end_offset
+    else:
+        read_committed = is_read_committed(request.isolation_level)
+        end_offset = partition.last_stable_offset if read_committed else partition.high_watermark
     position = yield from _find_offset(partition, requested.timestamp, end_offset, context.api_version)
     response = ListOffsetsPartitionResponse(
         partition_index=requested.partition_index, timestamp=position.timestamp, offset=position.offset

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.errors import OffsetOutOfRange
 from kqueue.base.settings import ConfigSource
+from kqueue.broker.partition import Partition
 from kqueue.interbroker.replica_fetcher import NAMED_MAX
+from kqueue.replication.leader_replica import LeaderReplica
+from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replication import KAFKA, MEMORY, elect
 from kqueue.tests.broker.test_partition import append
 from kqueue.tests.interbroker.fetching_members import BACKOFF_MS, FetchingMembers
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchRequest
+from kqueue.wire.messages.list_offsets import ListOffsetsRequest
 
 ALL = [1, 2, 3]
 
@@ -100,6 +105,99 @@ def test_a_follower_below_the_leaders_start_begins_again_there() -> None:
     members.advance(3 * BACKOFF_MS)
     follower = members.partition(2)
     assert (follower.log_start_offset, follower.log_end_offset) == (4, 6)
+
+
+def test_a_follower_that_starts_beyond_the_leaders_end_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    members = FetchingMembers(2)
+    members.topic("t", [1, 2])
+    append(members.partition(1), b"a")
+    members.advance(1000)
+    members.peers[2].down.add(1)
+    members.advance(600)
+    members.write(lambda old: old._replace(isr=(1,)))
+    leader = members.partition(1)
+    for _ in range(5):
+        append(leader, b"b")
+    members.settle()
+    leader.log.advance_start(4)
+    elect(members, 2, 2)  # unclean
+    append(members.partition(2), b"c")
+    before = len(requests(members, 1))
+    members.advance(3 * BACKOFF_MS)
+    assert (leader.log_start_offset, leader.log_end_offset, leader.high_watermark) == (0, 2, 2)
+    assert len(set(members.logs())) == 1
+    assert "t-0: begins anew, to copy from offset 0 on: it had offsets 4 to " in caplog.text
+    assert len(requests(members, 1)) - before < 10
+    append(members.partition(2), b"d")
+    members.settle()
+    assert len(set(members.logs())) == 1
+    members.kill(1)
+    members.start(1)
+    assert members.partition(1).log_end_offset == 3
+
+
+def test_a_follower_beyond_the_end_of_a_leader_that_compares_no_epochs_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    members = FetchingMembers(3)
+    members.topic("t", ALL)
+    append(members.partition(1), b"a")
+    members.advance(1000)
+    for node in (2, 3):
+        members.peers[node].down.add(1)
+    members.advance(600)
+    append(members.partition(1), b"only here", b"and here")
+    members.settle()
+    monkeypatch.setattr(LeaderReplica, "diverging", lambda *_: None)
+    elect(members, 2, 2, 3)
+    members.advance(2000)
+    assert [members.partition(node).log_end_offset for node in ALL] == [1, 1, 1]
+    assert len(set(members.logs())) == 1
+
+
+def test_a_leader_that_refuses_an_offset_within_its_log_is_asked_after_the_backoff(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = FetchingMembers(2)
+    members.topic("t", [1, 2])
+    members.advance(600)
+    before = len(requests(members, 2))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OffsetOutOfRange("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "follower_fetch", refuse)
+        append(members.partition(1), b"a")
+        members.advance(10 * BACKOFF_MS)
+        assert 5 <= len(requests(members, 2)) - before <= 35
+        assert caplog.text.count("answers OFFSET_OUT_OF_RANGE, trying again") == 1
+    members.advance(2 * BACKOFF_MS)
+    assert len(set(members.logs())) == 1
+
+
+def test_a_leader_that_does_not_say_its_offsets_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    members = FetchingMembers(2)
+    members.topic("t", [1, 2])
+    members.peers[2].down.add(1)
+    members.advance(600)
+    members.write(lambda old: old._replace(isr=(1,)))
+    leader = members.partition(1)
+    append(leader, b"a", b"b")
+    members.settle()
+    leader.log.advance_start(2)
+    members.peers[2].down.clear()
+    while not any(isinstance(request, ListOffsetsRequest) for request in members.peers[2].requests):
+        members.clock.advance(50)
+        members[2].broker.timers.run_due(members.clock.monotonic_ms())
+        Members.settle(members)
+        members.peers[2].deliver()
+    members.peers[2].down.add(1)
+    members.settle()
+    assert "t-0: copying from broker 1 failed, trying again: broker 1 is down" in caplog.text
+    members.peers[2].down.clear()
+    members.advance(4 * BACKOFF_MS)
+    assert (members.partition(2).log_start_offset, members.partition(2).log_end_offset) == (2, 2)
 
 
 def test_log_start_and_high_watermark_follow_within_the_wait() -> None:

@@ -1,0 +1,77 @@
+"""Asks a leader where its log starts and ends, for a follower whose log lies outside of it.
+
+The end is the leader's log end, not its high watermark: a follower copies beyond that. Source:
+Kafka's RemoteLeaderEndPoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kqueue.base.errors import KqueueError
+from kqueue.broker.partition import Partition
+from kqueue.interbroker.contract import PeerError, Peers
+from kqueue.interbroker.errors import BadPeerResponse
+from kqueue.interbroker.response_errors import error_of
+from kqueue.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+TIMEOUT_MS = 30_000.0
+
+
+class LeaderOffsets(NamedTuple):
+    """Where a leader's log starts and ends."""
+
+    start: int
+    end: int
+
+
+def ask_leader_offsets(
+    peers: Peers,
+    node_id: int,
+    leader: int,
+    partition: Partition,
+    leader_epoch: int,
+    done: Callable[[LeaderOffsets | KqueueError], None],
+) -> None:
+    """Ask broker `leader` on behalf of the follower `node_id`.
+
+    `done` is called once, with an error if the leader is not reached, leads in another epoch, or
+    refuses.
+    """
+
+    def ask(timestamp: int, found: Callable[[int], None]) -> None:
+        row = ListOffsetsPartition(
+            partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(
+            replica_id=node_id, isolation_level=0, topics=[ListOffsetsTopic(name=partition.topic, partitions=[row])]
+        )
+
+        def answered(response: ListOffsetsResponse | PeerError) -> None:
+            offset = _offset_in(response, f"broker {leader}, offsets of {partition.topic}-{partition.index}")
+            found(offset) if isinstance(offset, int) else done(offset)
+
+        peers.send(leader, request, answered, timeout_ms=TIMEOUT_MS)
+
+    # the start is asked last: it moves on while records are deleted
+    ask(LATEST, lambda end: ask(EARLIEST, lambda start: done(LeaderOffsets(start, max(start, end)))))
+
+
+def _offset_in(response: ListOffsetsResponse | PeerError, what: str) -> int | KqueueError:
+    if isinstance(response, PeerError):
+        return response
+    rows = [row for topic in response.topics for row in topic.partitions]
+    if len(rows) != 1:
+        return BadPeerResponse(f"{what}: expected one partition, found {len(rows)}")
+    error = error_of(rows[0].error_code, what)
+    if error is None and rows[0].offset < 0:
+        return BadPeerResponse(f"{what}: expected an offset, found {rows[0].offset}")
+    return error or rows[0].offset
