@@ -77,10 +77,12 @@ class _Checked:
 class ClusterInvariants:
     """Checks brokers and commits as they happen.
 
+    Args: min_isr: `min.insync.replicas` of topics that do not set it.
     Attributes: lossy_crashes: how many brokers may have lost what they confirmed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, min_isr: int) -> None:
+        self._min_isr = min_isr
         self.histories: dict[Key, History] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
         self.lossy_crashes = 0
@@ -117,7 +119,7 @@ class ClusterInvariants:
                 self.histories[old.id, index].is_over = True
         if new is None:
             return
-        min_isr = int(new.configs.get("min.insync.replicas", "1"))
+        min_isr = int(new.configs.get("min.insync.replicas", self._min_isr))
         known = old.partitions if old is not None and old.id == new.id else ()
         for index, registration in enumerate(new.partitions):
             key = (new.id, index)

@@ -26,12 +26,14 @@ import click
 
 from kqueue.interbroker.errors import PeerError
 from kqueue.log.log_state import LogState
+from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.cluster_faults import ClusterFaults
 from kqueue.testing.cluster_invariants import ClusterInvariants, Key, batches
 from kqueue.testing.event_queue import DriftingClock, EventQueue
 from kqueue.testing.replication_world import InvariantViolated
 from kqueue.testing.simulated_broker import BrokerProcess, SimulatedBroker
 from kqueue.testing.simulated_clients import Client, Consumer, Producer, check_delivered
+from kqueue.testing.simulated_coordination import Bank, BankReader, GroupCommitter, check_bank
 from kqueue.testing.simulated_network import Network
 from kqueue.testing.simulated_store import SharedStore
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -54,7 +56,12 @@ SETTINGS: dict[str, object] = {
     "kqueue.disk.reserve.bytes": 0,
     "num.partitions": 1,
     "log.flush.interval.messages": 20,
+    "min.insync.replicas": 2,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 400,
 }
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 
 class Profile(NamedTuple):
@@ -66,6 +73,7 @@ class Profile(NamedTuple):
         faults: how often something breaks, from 0 to 1 for each step.
         store_failures: see `StoreLink`.
         fetch_bytes: so many at most a follower gets of a partition at once.
+        coordinates: whether there are transactions, and offsets of a group.
     """
 
     flush: str
@@ -73,6 +81,7 @@ class Profile(NamedTuple):
     faults: float
     store_failures: float
     fetch_bytes: int
+    coordinates: bool
 
     @classmethod
     def of(cls, seed: int, rng: random.Random) -> Profile:
@@ -84,7 +93,8 @@ class Profile(NamedTuple):
             factors.append((1, 3, 1))
         faults = rng.choice((0.02, 0.08, 0.08, 0.2))
         flush = "group" if seed % 2 == 0 else "kafka"
-        return cls(flush, tuple(factors), faults, rng.choice((0.0, 0.0, 0.02)), rng.choice((200, 1_000_000)))
+        store_failures, fetch_bytes = rng.choice((0.0, 0.0, 0.02)), rng.choice((200, 1_000_000))
+        return cls(flush, tuple(factors), faults, store_failures, fetch_bytes, rng.random() < 0.4)
 
 
 class ClusterSimulation:
@@ -100,7 +110,7 @@ class ClusterSimulation:
         self.store_failures = 0.0
         self.queue = EventQueue()
         self.network = Network(self.queue, self.rng)
-        self.invariants = ClusterInvariants()
+        self.invariants = ClusterInvariants(min_isr=2)
         self.store = SharedStore(DriftingClock(self.queue), self._committed)
         settings = {
             **SETTINGS,
@@ -111,7 +121,9 @@ class ClusterSimulation:
         self.producers = [Producer(self, 1, -1), Producer(self, 2, -1), Producer(self, 3, 1)]
         self.consumers = [Consumer(self, 4), Consumer(self, 5)]
         self.admin = Client(self, 6)
-        self.client_numbers = [client.number for client in (*self.producers, *self.consumers)]
+        self.bank, self.bank_reader = Bank(self, 7), BankReader(self, 8)
+        self.group = GroupCommitter(self, 9, self._offsets_log)
+        self.client_numbers = [client.number for client in (*self.producers, *self.consumers, self.bank, self.group)]
         self.faults = ClusterFaults(self)
         self._names: list[str] = []
 
@@ -187,7 +199,7 @@ class ClusterSimulation:
             self._names.append(name)
             self._create(name, partitions, factor, min_isr)
         expected = sum(partitions for partitions, _, _ in self.profile.topics)
-        self._until("the topics are created", lambda: len(self.invariants.histories) == expected)
+        self._until("the topics are created", lambda: len(self.invariants.histories) >= expected)
 
     def _is_ready(self, node: int) -> bool:
         process = self.process_of(node)
@@ -213,8 +225,17 @@ class ClusterSimulation:
         self.admin.send(self.admin.any_node(), CreateTopicsRequest(topics=[topic], timeout_ms=1000), done)
 
     def keys(self) -> list[Key]:
-        """Return the partitions that are checked."""
+        """Return the partitions that producers write to, and that are checked."""
+        histories = self.invariants.histories.items()
+        return [key for key, history in histories if not history.is_over and not history.name.startswith("__")]
+
+    def _all_keys(self) -> list[Key]:
         return [key for key, history in self.invariants.histories.items() if not history.is_over]
+
+    def _offsets_log(self) -> PartitionRegistration | None:
+        histories = self.invariants.histories.values()
+        found = next((history for history in histories if history.name == f"{OFFSETS_TOPIC}-0"), None)
+        return None if found is None or found.is_over else found.registration
 
     def _work(self) -> None:
         keys = self.keys()
@@ -225,6 +246,16 @@ class ClusterSimulation:
                 client.produce(keys[int(self.rng.random() * len(keys))])
         consumer = self.consumers[int(self.rng.random() * len(self.consumers))]
         consumer.read(keys[int(self.rng.random() * len(keys))])
+        if self.profile.coordinates:
+            self._coordinate(keys)
+
+    def _coordinate(self, keys: list[Key]) -> None:
+        source, target = self.rng.choice(keys), self.rng.choice(keys)
+        if source != target and self.rng.random() < 0.7:
+            self.bank.transfer(source, target, commits=self.rng.random() < 0.7)
+        self.bank_reader.read(target)
+        first = next(iter(self.invariants.histories))
+        (self.group.commit if self.rng.random() < 0.7 else self.group.check)("t0", first)
 
     # --- the end
 
@@ -237,6 +268,23 @@ class ClusterSimulation:
         for consumer in self.consumers[:1]:
             self._until("everything is read", lambda consumer=consumer: self._has_read(consumer))  # type: ignore[misc]
         self.check_delivered()
+        if self.profile.coordinates:
+            self._check_coordination()
+
+    def _check_coordination(self) -> None:
+        """Check the transactions, and the offsets of the group, unless their log was lost."""
+        histories = self.invariants.histories
+        lost = {history.name for history in histories.values() if history.is_over}
+        if f"{TRANSACTIONS_TOPIC}-0" not in lost:
+            self._until("the transaction ends", lambda: self.bank.is_idle)
+            self._until("all transactions are read", lambda: self._has_read(self.bank_reader))
+            check_bank(self.bank, self.bank_reader, histories)
+        if self._offsets_log() is not None:
+            self._until("the group's offset is read", self._has_checked)
+
+    def _has_checked(self) -> bool:
+        self.group.check("t0", next(iter(self.invariants.histories)))
+        return self.group.is_checked
 
     def check_delivered(self) -> None:
         """Check what producers were confirmed. Raises InvariantViolated."""
@@ -246,7 +294,7 @@ class ClusterSimulation:
         return not any(producer.sending for producer in self.producers)
 
     def _is_equal(self) -> bool:
-        return all(self._is_partition_equal(key) for key in self.keys())
+        return all(self._is_partition_equal(key) for key in self._all_keys())
 
     def _is_partition_equal(self, key: Key) -> bool:
         history = self.invariants.histories[key]
@@ -264,7 +312,7 @@ class ClusterSimulation:
             logs.append(batches(partition, 0, partition.log_end_offset))
         return all(log == logs[0] for log in logs)
 
-    def _has_read(self, consumer: Consumer) -> bool:
+    def _has_read(self, consumer: Consumer | BankReader) -> bool:
         behind = [key for key in self.keys() if consumer.positions.get(key, 0) < self.invariants.histories[key].end]
         for key in behind:
             consumer.read(key)

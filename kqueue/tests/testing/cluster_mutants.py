@@ -14,15 +14,19 @@ from unittest.mock import patch
 import click
 
 from kqueue.broker import controller as broker_controller
-from kqueue.broker import isr_changes
+from kqueue.broker import coordinator_loads, internal_topic_log, isr_changes
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionRead
 from kqueue.broker.partition_replica import PartitionReplica
 from kqueue.broker.registration import LogsFound
 from kqueue.broker.replica_role import ReplicaRole
+from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.interbroker import replica_fetcher, replica_fetchers
+from kqueue.interbroker.errors import PeerError
+from kqueue.interbroker.transactions import PeerTransactions
 from kqueue.log.log import Log
+from kqueue.log.producer_state import ProducerStateManager
 from kqueue.replication import controller, elections, leader_replica
 from kqueue.replication.follower_replica import FollowerReplica, Truncation
 from kqueue.replication.leader_replica import LeaderReplica
@@ -318,6 +322,77 @@ def metadata_are_not_read_again_after_an_error():
 
     original = ClusterMetadata._refreshed
     return patch.object(ClusterMetadata, "_refreshed", refreshed)
+
+
+@mutant
+def repeated_batches_are_appended():
+    """Idempotent producers get no duplicate for a batch that is in the log."""
+    return patch.object(ProducerStateManager, "check", lambda self, header, *, client=True: None)
+
+
+@mutant
+def transactions_are_read_while_they_are_open():
+    return patch.object(Log, "last_stable_offset", lambda self, high_watermark: high_watermark)
+
+
+@mutant
+def coordinators_confirm_what_is_not_committed():
+    return patch.object(internal_topic_log, "is_committed", lambda partition, offset: True)
+
+
+@mutant
+def coordinators_load_nothing():
+    def load(self, load):
+        yield from load.source.coordinator.load(load.partition.index, ())
+
+    return patch.object(coordinator_loads.CoordinatorLoads, "_steps", load)
+
+
+@mutant
+def coordinators_keep_what_others_changed():
+    """A broker that leads a partition of offsets once more adds to what it had in memory."""
+
+    def unload(self, partition):
+        yield None
+
+    return patch.object(GroupCoordinator, "unload", unload)
+
+
+@mutant
+def markers_without_an_answer_are_not_sent_again():
+    """The coordinator takes them for written."""
+
+    def markers_written(self, markers, outcome):
+        if isinstance(outcome, PeerError):
+            for each in markers:
+                each.done(dict.fromkeys(each.marker.partitions, None))
+        else:
+            original(self, markers, outcome)
+
+    original = PeerTransactions._markers_written
+    return patch.object(PeerTransactions, "_markers_written", markers_written)
+
+
+@mutant
+def a_full_disk_ends_a_load():
+    return patch.object(coordinator_loads.CoordinatorLoads, "_delay", coordinator_loads.CoordinatorLoads._end)
+
+
+@mutant
+def rule_19_the_epoch_cache_is_not_trimmed():
+    """A failed append leaves its epoch, and a truncation at the log end changes nothing."""
+
+    def write(self, buf, header, last_offset, leader_epoch):
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, last_offset - header.last_offset_delta)
+        original(self, buf, header, last_offset, leader_epoch)
+
+    def truncate_to(self, offset):
+        if offset < self.end_offset:
+            truncate(self, offset)
+
+    original, truncate = Log._write, Log.truncate_to
+    return _all(patch.object(Log, "_write", write), patch.object(Log, "truncate_to", truncate_to))
 
 
 @contextlib.contextmanager

@@ -3,10 +3,10 @@
 from kqueue.testing.cluster_simulation import ClusterSimulation
 
 
-def simulation_at_work(seed=2, flush="group") -> ClusterSimulation:
+def simulation_at_work(*, coordinates=True) -> ClusterSimulation:
     """A cluster of which all brokers are up, with committed records. Nothing has failed."""
-    simulation = ClusterSimulation(seed)
-    simulation.profile = simulation.profile._replace(faults=0.0, store_failures=0.0, flush=flush)
+    simulation = ClusterSimulation(2)
+    simulation.profile = simulation.profile._replace(faults=0.0, store_failures=0.0, coordinates=coordinates)
     simulation.run(20)
     return simulation
 

@@ -25,6 +25,9 @@ FOUND_SOON = (
     "rule_22_commits_what_some_have",
     "rule_23_consumers_read_what_is_not_committed",
     "a_failed_fetch_is_not_repeated",
+    "repeated_batches_are_appended",
+    "transactions_are_read_while_they_are_open",
+    "coordinators_load_nothing",
 )
 """Mutants that the first seeds find; the others take up to some thousands."""
 
