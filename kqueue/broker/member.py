@@ -82,10 +82,15 @@ class Member:
         if not self._is_announced:
             self._is_announced = True
             logs, recovery = self._broker.logs, self._broker.recovery
-            flushes_first = self._broker.flush_before_visible
-            self.registration.announce(
-                LogsFound(logs.directory_ids, logs.stopped_epochs, recovery.is_intact, flushes_first)
+            found = LogsFound(
+                logs.directory_ids,
+                logs.stopped_epochs,
+                recovery.is_intact,
+                self._broker.flush_before_visible,
+                logs.has_new_folder,
+                self._is_in_sync(),
             )
+            self.registration.announce(found)
 
     def leave(self) -> Promise[None]:
         """Begin the controlled shutdown. Returns: resolved once this broker leads nothing, and is
@@ -124,6 +129,11 @@ class Member:
 
     def _listeners(self) -> Mapping[str, Endpoint]:
         return self._broker.listeners
+
+    def _is_in_sync(self) -> bool:
+        own = self._cluster.node_id
+        sets = (partition.registration for topic in self._broker.topics for partition in topic.partitions)
+        return any(own in one.isr or own in one.elr for one in sets)
 
     def _session_began(self, session: Session) -> None:
         self._broker.logs.broker_epoch = session.epoch

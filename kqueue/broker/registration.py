@@ -59,19 +59,24 @@ class LogsFound(NamedTuple):
         stopped_epochs: the broker epochs in their marks of a clean stop; -1: without a mark.
         is_intact: recovery found nothing wrong or missing in what was flushed.
         flushes_first: whether the broker confirms only what it has flushed.
+        has_new_folder: whether a data folder is used for the first time.
+        is_in_sync: whether the broker is in an in-sync or eligible set.
     """
 
     directories: tuple[str, ...]
     stopped_epochs: tuple[int, ...]
     is_intact: bool
     flushes_first: bool
+    has_new_folder: bool = False
+    is_in_sync: bool = False
 
     def is_clean(self, before: BrokerRegistration | None) -> bool:
         """Whether nothing can be missing of what the broker confirmed in its life `before`; None:
-        it had none. A life that was not clean, and never unfenced, leaves another one.
+        it had none, or is not registered any more. A life that was not clean, and never unfenced,
+        leaves another one.
         """
         if before is None:
-            return True
+            return not (self.is_in_sync and self.has_new_folder)
         if not before.clean or not self.is_intact or not set(before.directories) <= set(self.directories):
             return False
         return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)

@@ -57,7 +57,7 @@ class LogManager:
         producer_expiration_ms: an attribute too, which may change at any time.
 
     Attributes: broker_epoch: for the marks of a clean stop; -1: of a single broker.
-        stopped_epochs: in the marks that the folders had; -1: no mark.
+        stopped_epochs: in the marks that the folders had; -1: no mark. has_new_folder: a first use.
     Raises: FolderInUse. StorageFailed: no folder is left.
     Thread: owner thread.
     """
@@ -100,13 +100,13 @@ class LogManager:
         )
         self.checkpoints = LogCheckpoints(self._folders, self._logs)
         self.mover: LogMover | None = None
-        first = next(iter(self._folders))
-        self.cluster_id, self.directory_id = first.cluster_id, first.properties["directory.id"]
         self.directory_ids = tuple(folder.properties["directory.id"] for folder in self._folders)
+        self.cluster_id, self.directory_id = next(iter(self._folders)).cluster_id, self.directory_ids[0]
         self.stopped_epochs = tuple(folder.stopped_epoch for folder in self._folders)
-        self.on_removed: Callable[[], None] | None = None
+        self.has_new_folder = any(folder.is_new for folder in self._folders)
         for folder in self._folders:
             folder.on_removed = self._removed
+        self.on_removed: Callable[[], None] | None = None
         # a partition of an unclean folder stays in here until it was opened, and so recovered
         self._unrecovered = {
             key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS

@@ -50,6 +50,7 @@ class DataFolder:
     Attributes:
         clean: the last stop was clean, or the folder held no partition.
         stopped_epoch: broker epoch of the last stop; -1: it was not clean, or of a single broker.
+        is_new: nobody had used the folder.
         found: its partitions.
         recovery_points, high_watermarks, log_starts, cleaner_offsets: the checkpoints' content;
         `save`
@@ -134,6 +135,7 @@ class DataFolder:
         """
         place = f"{self.storage.location}: {META_PROPERTIES}"
         values = read_properties(self.storage)
+        self.is_new = not values
         holder = values.get("node.id", values.get("broker.id"))
         if holder is not None and holder != str(node_id):
             raise StorageFailed(f"{place} says that this is the folder of node {holder}; node.id is {node_id}")

@@ -12,6 +12,7 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.errors import NodeIdInUse, SettingError, StorageFailed
+from kqueue.broker.broker_removal import remove_broker
 from kqueue.broker.member import Member
 from kqueue.broker.registration import WrongCluster
 from kqueue.broker.topics import NewTopic
@@ -19,6 +20,7 @@ from kqueue.config.plugins import PluginObjects
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata import sqlite
 from kqueue.metadata.memory import MemoryStore
+from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.test_partition import append
 from kqueue.tests.metadata.store_process import store_process
@@ -292,3 +294,32 @@ def test_without_controlled_shutdown_nothing_is_waited_for(enabled: bool) -> Non
     member.begin()
     assert member.leave().done is not enabled, "broker 2 is in sync too"
     member.stop()
+
+
+def test_an_unregistered_broker_that_comes_back_empty_is_known_to_have_lost_records(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Rule 1. Without its record only the new data folder tells that records are missing."""
+
+    async def test() -> None:
+        store = MemoryStore()
+        first, second = server(1, store), server(2, store)
+        async with serving(first, second):
+            await first.result(first.broker.topics.create(NewTopic("t", 1, 2)))
+            await until(lambda: second.broker.topics.find("t"))
+            await first.stop()
+            partition = second.broker.topics.partition("t", 0)
+            await until(lambda: partition.isr == (2,))
+            append(partition, b"only here")
+            await until(lambda: partition.high_watermark == 1)
+        again = server(1, store)
+        async with serving(again):
+            remove_broker(2, again.broker.metadata, again.broker.cluster)
+            await until(lambda: again.broker.cluster.find(2) is None)
+            assert again.broker.topics.partition("t", 0).leader == NO_LEADER
+            async with serving(server(2, store)):
+                await until(lambda: again.broker.topics.partition("t", 0).leader == 2)
+            assert "in sync [] -> [2], unclean election: records that only" in caplog.text
+
+    with caplog.at_level(logging.WARNING, "kqueue.broker"):
+        asyncio.run(test())
