@@ -21,6 +21,7 @@ from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_broker import ClusterBroker, GivenStorages
+from kqueue.embedded.cluster_records import ClusterRecordsMixin
 from kqueue.embedded.cluster_store import TICK_S, SessionClock, StoreAccess
 from kqueue.embedded.cluster_topics import POLL_S, ClusterTopicsMixin
 from kqueue.embedded.loop_thread import LoopThread, unless
@@ -53,7 +54,7 @@ KEPT_KEYS = (CLUSTER_KEY, producer_ids.KEY)
 """What a reset leaves in the metadata store."""
 
 
-class Cluster(ClusterTopicsMixin):
+class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
     """A cluster of Kafka brokers for tests: ``with kqueue.Cluster(brokers=3) as cluster:
     KafkaProducer(bootstrap_servers=cluster.bootstrap)``.
 

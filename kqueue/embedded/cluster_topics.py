@@ -222,6 +222,11 @@ class ClusterTopicsMixin(ABC):
             raise UnknownTopicOrPartition(f"there is no topic {missing!r}{did_you_mean(missing, known)}")
         return {name: TopicRegistration.from_bytes(name, known[name]) for name in (known if names is None else names)}
 
+    def _leaders_of(self, topic: str) -> list[int | None]:
+        self._check_running()
+        leaders = [partition.leader for partition in self._topics([topic])[topic].partitions]
+        return [leader if self._serves(leader) else None for leader in leaders]
+
     def _registration(self, topic: str, partition: int) -> PartitionRegistration:
         self._check_running()
         found = self._topics([topic])[topic].partitions

@@ -155,7 +155,7 @@ class InspectionMixin(ABC):
         from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
 
         records = ExpectedRecords.of(values, **expected)
-        return ProducedCheck(self.topics, topic, records, partition, read_committed=read_committed)
+        return ProducedCheck(lambda: self.topics[topic], records, partition, read_committed=read_committed)
 
     def assert_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0

@@ -7,12 +7,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from kqueue.embedded.inspection.broker_calls import NoSuchName
 from kqueue.embedded.inspection.record_appender import raw
 from kqueue.embedded.inspection.records import Record, shown
-from kqueue.embedded.inspection.topics import Topic, Topics
 
 LINES_MAX = 30
 CONTEXT_LINES = 2
@@ -69,15 +68,45 @@ class ExpectedRecords:
         return cls(pairs, lambda record: (record.key, value_of(record)), len(pairs), ordered, exactly)
 
 
+class CheckedTopic(Protocol):
+    """What is read of a topic; see `Topic`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        ...
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """Partition -> the offset after the last record."""
+        ...
+
+    def records(self, partition: int | None = None, *, read_committed: bool = False) -> list[Record]:
+        """Return the records of one partition, or of all."""
+        ...
+
+
 class ProducedCheck:
-    """Compares a topic with the expected records. `found`: the records that were read last."""
+    """Compares a topic with the expected records. `found`: the records that were read last.
+
+    Args: find: returns the topic. Raises NoSuchName: why that is not possible now.
+    """
 
     def __init__(
-        self, topics: Topics, name: str, expected: ExpectedRecords, partition: int | None, *, read_committed: bool
+        self,
+        find: Callable[[], CheckedTopic],
+        expected: ExpectedRecords,
+        partition: int | None,
+        *,
+        read_committed: bool,
     ) -> None:
         self.found: list[Record] = []
-        self._topics = topics
-        self._name = name
+        self._find = find
         self._expected = expected
         self._partition = partition
         self._read_committed = read_committed
@@ -87,7 +116,7 @@ class ProducedCheck:
     def look(self) -> str | None:
         """Return the present difference, of several lines; None: there is none."""
         try:
-            topic = self._topics[self._name]
+            topic = self._find()
         except NoSuchName as error:
             return str(error)
         ends = topic.end_offsets
@@ -101,11 +130,11 @@ class ProducedCheck:
         return self._problem
 
 
-def _place(topic: Topic, partition: int | None) -> str:
+def _place(topic: CheckedTopic, partition: int | None) -> str:
     return topic.name if partition is None else f"{topic.name}-{partition}"
 
 
-def _is_ordered(topic: Topic, partition: int | None, expected: ExpectedRecords) -> bool:
+def _is_ordered(topic: CheckedTopic, partition: int | None, expected: ExpectedRecords) -> bool:
     one_line = partition is not None or topic.partitions == 1
     if expected.ordered and not one_line:
         raise ValueError(
