@@ -160,10 +160,7 @@ class Log(FailableLog):
             if duplicate is not None:
                 offsets_and_time = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
                 return AppendResult(*offsets_and_time, self.start_offset, True, self.end_offset)
-        space = self.space
-        if space is not None and space.refusal is not None and client:
-            space.check()
-        offset = self.end_offset
+        offset, space = self.end_offset, self.space
         stamp(buf, 0, offset, leader_epoch)
         append_time_ms = -1
         if self.config.log_append_time:
@@ -172,9 +169,12 @@ class Log(FailableLog):
             header = header._replace(max_timestamp=append_time_ms)
         last_offset = offset + header.last_offset_delta
         try:
+            if space is not None and space.refusal is not None and client:
+                space.check()
             self._write(buf, header, last_offset, leader_epoch)
         except StorageUnavailable as error:
-            if space is not None and isinstance(error, DiskFull):
+            self.producers.refuse(header)
+            if space is not None and isinstance(error, DiskFull) and error is not space.refusal:
                 space.on_disk_full(error)
             raise
         except StorageFailed as error:

@@ -18,6 +18,7 @@ from kqueue.base.errors import (
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    StorageUnavailable,
     TransactionCoordinatorFenced,
 )
 from kqueue.log.formats.transaction_index import AbortedTxn
@@ -64,11 +65,13 @@ class ProducerStateEntry:
         transaction_offset: first offset of the open transaction; -1: none is open.
         last_timestamp: time of its last batch or marker, in ms, as the batch says.
         seen_ms: wall clock when that arrived, in ms; -1: before this start.
+        refused_epoch: of its last batch, if there was no room for that; else -1.
         wrote_again: it wrote since its place among the others was last looked at by `forget_idle`.
     """
 
     __slots__ = (
-        "batches", "coordinator_epoch", "epoch", "last_timestamp", "seen_ms", "transaction_offset", "wrote_again",
+        "batches", "coordinator_epoch", "epoch", "last_timestamp", "refused_epoch", "seen_ms", "transaction_offset",
+        "wrote_again",
     )  # fmt: skip
 
     def __init__(self, epoch: int = NONE) -> None:
@@ -78,6 +81,7 @@ class ProducerStateEntry:
         self.seen_ms = NONE
         self.coordinator_epoch = NONE
         self.transaction_offset = NONE
+        self.refused_epoch = NONE
         self.wrote_again = False
 
     def set_epoch(self, epoch: int) -> None:
@@ -137,8 +141,9 @@ class ProducerStateManager:
         Returns: the earlier batch that this one repeats; None: it is new.
         Raises: InvalidProducerEpoch: the epoch is older than the last. OutOfOrderSequence: a gap,
         or a
-            repetition of something older than five batches. InvalidTransactionState: a batch
-            outside of its producer's open transaction.
+            repetition of something older than five batches. StorageUnavailable: a gap, because
+            the batch before was refused. InvalidTransactionState: a batch outside of its producer's
+            open transaction.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < 0:
@@ -155,6 +160,7 @@ class ProducerStateManager:
                 return found
             expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
             if header.base_sequence != expected:
+                _check_not_refused(header, producer)
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found "
                     f"{header.base_sequence}"
@@ -169,10 +175,22 @@ class ProducerStateManager:
         if header.producer_epoch < producer.epoch:
             raise _old_epoch(header.producer_id, header.producer_epoch, producer.epoch)
         if header.base_sequence != 0:
+            _check_not_refused(header, producer)
             raise OutOfOrderSequence(
                 f"producer {header.producer_id}: epoch {header.producer_epoch} has to begin with sequence 0, found "
                 f"{header.base_sequence}"
             )
+
+    def refuse(self, header: BatchHeader) -> None:
+        """Note that there was no room for a batch, which passed `check`.
+
+        Those that its producer has sent after it are refused for the same reason, until it has come
+        again. As a gap in the sequence they would make librdkafka take a new epoch, and send again
+        what it does not know to be stored, also to other partitions: each record twice.
+        """
+        producer = self.by_id.get(header.producer_id)
+        if producer is not None:
+            producer.refused_epoch = header.producer_epoch
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
@@ -260,6 +278,7 @@ class ProducerStateManager:
         delta = header.last_offset_delta
         batch = BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
         producer.batches = (*producer.batches[1 - BATCHES_KEPT :], batch)
+        producer.refused_epoch = NONE
         producer.last_timestamp = header.max_timestamp
         producer.seen_ms = seen_ms
         if producer.transaction_offset < 0 and header.is_transactional:
@@ -396,6 +415,15 @@ class ProducerStateManager:
     def items(self) -> Iterator[tuple[int, ProducerStateEntry]]:
         """Iterate over (producer id, state)."""
         return iter(self.by_id.items())
+
+
+def _check_not_refused(header: BatchHeader, producer: ProducerStateEntry) -> None:
+    """Raises: StorageUnavailable: there was no room for an earlier batch of this epoch."""
+    if header.producer_epoch == producer.refused_epoch:
+        raise StorageUnavailable(
+            f"producer {header.producer_id}: there was no room for a batch before the one with sequence "
+            f"{header.base_sequence}; send that again first"
+        )
 
 
 def _repeated(header: BatchHeader, producer: ProducerStateEntry) -> BatchMetadata | None:

@@ -5,7 +5,13 @@ import tracemalloc
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, DiskFull, OffsetOutOfRange, OutOfOrderSequence, StorageFailed
+from kqueue.base.errors import (
+    CorruptBatch,
+    DiskFull,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    StorageFailed,
+)
 from kqueue.base.sliced_task import run_to_end
 from kqueue.log.config import LogConfig
 from kqueue.log.deletion import remove_folder
@@ -332,83 +338,6 @@ def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it
     else:
         assert log.state is LogState.READ_ONLY
         assert read_values(log, end_offset=1) == [b"flushed"]
-
-
-APPENDED = 40
-
-
-def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
-    """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
-    goes on once there is room.
-    """
-    whole = FaultyStorage()
-    fill_with_rolls(open_log(whole, segment_bytes=400, index_interval_bytes=0), 0)
-    size = sum(entry.size for entry in whole.list("t-0"))
-    refused = 0
-    for room in range(0, size, 7):
-        storage = FaultyStorage(capacity_bytes=room)
-        log = open_log(storage, segment_bytes=400, index_interval_bytes=0)
-        with pytest.raises(DiskFull, match="ENOSPC"):
-            fill_with_rolls(log, 0)
-        assert log.state is LogState.ONLINE
-        end = log.end_offset
-        refused += 1
-        epochs = log.epochs.entries()
-        with pytest.raises(DiskFull):
-            append(log, b"y" * 1000, producer_id=1, epoch=0, base_sequence=end, leader_epoch=9)
-        assert (log.end_offset, log.epochs.entries()) == (end, epochs)
-        storage.capacity_bytes = None
-        fill_with_rolls(log, end)
-        flush(log)
-        assert read_values(log) == [b"%03d" % number * 20 for number in range(APPENDED)]
-        again = open_log(storage, segment_bytes=400, index_interval_bytes=0)
-        assert read_values(again) == read_values(log)
-        assert again.damage == []
-        check_log(again)
-    assert refused > 100
-
-
-def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
-    """With every amount of room in turn, as above: the log stays writable, and once there is room
-    the transactions end as if nothing had been.
-    """
-    whole = FaultyStorage()
-    fill_with_transactions(open_log(whole), 0)
-    size = sum(entry.size for entry in whole.list("t-0"))
-    refused_by_index = refused_by_log = 0
-    for room in range(size):
-        storage = FaultyStorage(capacity_bytes=room)
-        log = open_log(storage)
-        with pytest.raises(DiskFull) as full:
-            fill_with_transactions(log, 0)
-        refused_by_index += "txnindex" in str(full.value)
-        refused_by_log += "txnindex" not in str(full.value) and log.end_offset % 2 == 1
-        assert log.state is LogState.ONLINE
-        assert len(log.segments.active.txnindex.read()) == log.end_offset // 2
-        storage.capacity_bytes = None
-        fill_with_transactions(log, log.end_offset)
-        assert log.reader.aborted(0, TRANSACTIONS * 2) == [
-            AbortedTxn(1, offset, offset + 1, offset + 2) for offset in range(0, TRANSACTIONS * 2, 2)
-        ]
-        flush(log)
-        check_log(log)
-    assert min(refused_by_index, refused_by_log) > 10
-
-
-TRANSACTIONS = 4
-
-
-def fill_with_transactions(log: Log, first: int) -> None:
-    for offset in range(first, 2 * TRANSACTIONS):
-        if offset % 2:
-            end_transaction(log, ABORT, 1)
-        else:
-            append(log, b"a", producer_id=1, epoch=0, base_sequence=offset // 2, transactional=True)
-
-
-def fill_with_rolls(log: Log, first: int) -> None:
-    for number in range(first, APPENDED):
-        append(log, b"%03d" % number * 20, producer_id=1, epoch=0, base_sequence=number)
 
 
 def test_a_full_disk_does_not_end_a_flush_for_good() -> None:
