@@ -4,7 +4,6 @@ kafka-reassign-partitions.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TextIO
@@ -16,8 +15,7 @@ from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.output import Counter, columns, output_option, print_json
 from kqueue.cli.reassignment_plan import Plan, plan_document, plan_text, read_json, read_plan, rows_of
 from kqueue.cli.replication_throttles import clear_throttles, set_throttles
-from kqueue.replication.placement import place_replicas
-from kqueue.replication.registrations import BrokerRegistration
+from kqueue.replication.rebalancing import rebalance
 
 if TYPE_CHECKING:
     from kqueue.client import Client, ClusterDescription, Reassignment, TopicPartition
@@ -73,24 +71,26 @@ def plan(
       kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
       kqueue cluster reassign plan --brokers 1,2,3 --topic orders --replication-factor 3
 
-    Leaders and replicas are spread evenly, over racks too. The same question has the same answer.
+    Leaders and replicas are spread evenly, and no more replicas move than that takes. A move leaves
+    no partition in fewer racks. The same question has the same answer.
     """
     with own_client(bootstrap) as client:
         cluster = client.describe_cluster()
-        chosen = _brokers(brokers, cluster)
+        racks = _racks(brokers, cluster)
         wanted = list(dict.fromkeys([*names, *(_topics_in(stream) if stream is not None else ())]))
         topics = client.metadata(wanted or None).topics
     current = {
         one: topic.partitions[one.partition].replicas for topic in topics.values() for one in topic.topic_partitions
     }
-    proposed: Plan = {}
-    for topic in topics.values():
-        replicas = factor or max((len(row.replicas) for row in topic.partitions.values()), default=1)
-        try:
-            placed = place_replicas(chosen, len(topic.partitions), replicas, random.Random(topic.name))
-        except InvalidReplicationFactor as error:
-            raise click.ClickException(f"{topic.name}: {error}") from None
-        proposed.update(zip(topic.topic_partitions, placed, strict=True))
+    factors = {
+        topic.name: factor or max((len(row.replicas) for row in topic.partitions.values()), default=1)
+        for topic in topics.values()
+    }
+    try:
+        placed = rebalance(racks, {(one.topic, one.partition): row for one, row in current.items()}, factors)
+    except InvalidReplicationFactor as error:
+        raise click.ClickException(str(error)) from None
+    proposed: Plan = {one: placed[one.topic, one.partition] for one in current}
     if output is not None:
         output.write(plan_text(proposed) + "\n")
     if as_json:
@@ -100,8 +100,11 @@ def plan(
     click.echo(f"Proposed partition reassignment configuration\n{plan_text(proposed)}")
 
 
-def _brokers(text: str, cluster: ClusterDescription) -> dict[int, BrokerRegistration]:
-    """Parse ids of brokers. Raises BadParameter: one is no id, is unknown, or is fenced."""
+def _racks(text: str, cluster: ClusterDescription) -> dict[int, str | None]:
+    """Parse ids of brokers; return the rack of each.
+
+    Raises: BadParameter: one is no id, is unknown, or is fenced.
+    """
     try:
         ids = [int(part) for part in text.split(",")]
     except ValueError:
@@ -111,7 +114,7 @@ def _brokers(text: str, cluster: ClusterDescription) -> dict[int, BrokerRegistra
             what = "is fenced: start it first" if id in cluster.fenced else "is not registered"
             known = ", ".join(str(known) for known in cluster.brokers if known not in cluster.fenced)
             raise click.BadParameter(f"broker {id} {what}; brokers that serve: {known}", param_hint="--brokers")
-    return {id: BrokerRegistration(id, 0, "", {}, fenced=False, rack=cluster.brokers[id].rack) for id in ids}
+    return {id: cluster.brokers[id].rack for id in ids}
 
 
 def _topics_in(stream: TextIO) -> list[str]:

@@ -119,7 +119,7 @@ def test_a_plan_is_proposed_as_kafkas_tool_does(done: Done, topic: str, tmp_path
     [
         (("--brokers", "1,2"), 2, "broker 2 is not registered; brokers that serve: 1"),
         (("--brokers", "one"), 2, "write ids with commas between"),
-        (("--brokers", "1", "-r", "2"), 1, "the replication factor 2 can't be reached"),
+        (("--brokers", "1", "-r", "2"), 1, ": 2 replicas need as many brokers, and 1 is chosen"),
         (("--brokers", "1", "-t", "no-such-topic"), 1, "no-such-topic"),
     ],
 )
