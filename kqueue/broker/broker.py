@@ -155,12 +155,12 @@ class Broker:
         self.ready: Promise[None] = Promise()
         self._deleted_topics = DeletedTopics(self.metadata, logs, self.cluster)
         logs.on_removed = self._forget_deleted_topics
-        self.cleanup = CleanupScheduler(
+        cleanup = self.cleanup = CleanupScheduler(
             config, self.topics, logs, self.groups.offsets, self.purgatory, jobs, self.timers, clock
         )
-        self.moves = LogDirMoves(self.topics, logs, self.cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
-        self.replicas = Replicas(self.topics, logs, self.recovery, self.moves, self.cleanup, self.purgatory, self.clock)
-        self.deletion = RecordDeletion(logs, self.purgatory, self.cleanup.drop_below_start)
+        self.moves = LogDirMoves(self.topics, logs, cleanup, self.timers, lambda: int(config[ALTER_LOG_DIRS_RATE]))
+        self.replicas = Replicas(self.topics, logs, self.recovery, self.moves, cleanup, self.purgatory, clock, jobs)
+        self.deletion = RecordDeletion(logs, self.purgatory, cleanup.drop_below_start)
         self._share_log, self.share = self._new_share_groups()
         self.groups.share.states = self.share
 
@@ -419,7 +419,7 @@ class Broker:
         self._deleting.setdefault(topic.name, []).append(topic)
         self._group_topics.note_change()
         self.backlogs.forget(topic)
-        keys = [] if self.recovery.is_done else [(topic.name, partition.index) for partition in topic.partitions]
+        keys = [(topic.name, partition.index) for partition in topic.partitions]
         self.recovery.drop(keys, lambda: self._slices.add(self._remove_folders(topic)))
         self._note_ready()
         self.groups.delete_topic(topic.name)

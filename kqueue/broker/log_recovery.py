@@ -138,9 +138,9 @@ class LogRecovery:
             self._add(failure.partition)
             for folder in self._folders.values():
                 self._start_jobs(folder)
-        if key in self._pending:
+        if key in self._pending or key in self._under_way:
             self.hurry(topic, index)
-            raise LogRecovering(f"the log of {topic}-{index} is being recovered after a crash")
+            raise LogRecovering(f"the log of {topic}-{index} is being recovered after a crash, or cut")
 
     def hurry(self, topic: str, index: int) -> None:
         """Recover a log next, if it waits."""
@@ -150,6 +150,15 @@ class LogRecovery:
                 if key in folder.waiting:
                     folder.urgent.pop(key, None)
                     folder.urgent[key] = None  # the last one that was asked for goes first
+
+    def hold(self, topic: str, index: int) -> None:
+        """Let `drop` wait for another job that has a log for itself, until `release`."""
+        self._under_way.add((topic, index))
+
+    def release(self, topic: str, index: int) -> None:
+        """The job of `hold` has ended."""
+        self._under_way.discard((topic, index))
+        self._end_drops([(topic, index)])
 
     def drop(self, keys: Sequence[TopicPartition], then: Callable[[], None]) -> None:
         """Recover these logs no more, and call `then` when no job reads one of them."""

@@ -405,7 +405,7 @@ class Partition(PartitionReplica):
             return
         if log.offline is not None:
             self._host.purgatory.wake(self)
-            if self._role is not None:
+            if self._role is not None and not log.is_busy:
                 self._host.replicas.log_failed(self)
         if self._host.flush_before_visible:
             self._own_end_moved(log)  # first: calls after the flush may move the log start up to it

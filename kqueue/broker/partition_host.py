@@ -4,10 +4,12 @@ what its reads return.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from kqueue.base.clock import Clock
+    from kqueue.base.errors import KqueueError
     from kqueue.base.jobs import Jobs
     from kqueue.base.timers import Timers
     from kqueue.broker.append_queue import AppendScheduler
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from kqueue.broker.refused_batches import RefusedBatches
     from kqueue.broker.replica_events import ReplicaEvents
     from kqueue.log.log import Log
+    from kqueue.log.log_cut import LogCut
     from kqueue.log.results import ReadResult
     from kqueue.replication.registrations import PartitionRegistration
 
@@ -41,8 +44,8 @@ class ReplicaHost(Protocol):
     def open_soon(self, partition: Any) -> None:
         """Open the log of a partition in a later turn, because this broker leads it now."""
 
-    def log_was_cut(self, partition: Any) -> None:
-        """Forget what is under way with the records of a follower's log."""
+    def cut_log(self, partition: Any, cut: LogCut, done: Callable[[KqueueError | None], None]) -> None:
+        """Cut the log of a follower in a job, then call `done`; see `Replicas.cut_log`."""
 
     def drop_below_start(self, partition: Any) -> None:
         """Drop the segments of a follower that are wholly below the log start."""

@@ -10,20 +10,24 @@ a crash it begins with the checkpoint, at most the log end, and the leader says 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kqueue.base.errors import FencedLeaderEpoch, NotLeader, OffsetOutOfRange
+from kqueue.base.errors import FencedLeaderEpoch, KqueueError, NotLeader, OffsetOutOfRange
 from kqueue.broker.partition_host import PartitionRead
 from kqueue.broker.replica_role import Change, ReplicaRole, check_epoch
 from kqueue.log import follower_log
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
+from kqueue.log.log_cut import LogCut
 from kqueue.replication.leader_replica import LeaderReplica, ReplicaFetch
 
 if TYPE_CHECKING:
     from kqueue.base.errors import StorageUnavailable
     from kqueue.broker.partition_host import BacklogGate, PartitionHost
     from kqueue.replication.registrations import PartitionRegistration
+
+Done = Callable[[KqueueError | None], None]
 
 
 class PartitionReplica:
@@ -53,6 +57,10 @@ class PartitionReplica:
         raise NotImplementedError
 
     def log_start_moved(self) -> None:
+        """See `Partition`."""
+        raise NotImplementedError
+
+    def after_flush(self, offset: int, call: Callable[[], None]) -> None:
         """See `Partition`."""
         raise NotImplementedError
 
@@ -151,7 +159,8 @@ class PartitionReplica:
     def _role_changed(self, role: ReplicaRole, change: Change) -> None:
         host = self._host
         if role.is_leader and self._log is not None:
-            self._lead(self._log)
+            if not self._log.is_busy:  # else at the end of the cut
+                self._lead(self._log)
         elif change.leads and len(role.registration.replicas) > 1:
             host.replicas.open_soon(self)
         host.purgatory.wake(self)  # what waits for a commit here fails, or has enough replicas now
@@ -350,27 +359,30 @@ class PartitionReplica:
             self._host.replicas.drop_below_start(self)
             self.log_start_moved()
 
-    def truncate_as_follower(self, offset: int, leader_epoch: int) -> int:
-        """Remove what lies from `offset` on, and differs from the leader's log (rule 19). Blocks.
+    def truncate_as_follower(self, offset: int, leader_epoch: int, done: Done) -> None:
+        """Remove what lies from `offset` on, and differs from the leader's log (rule 19), in a job.
 
-        Returns: the log end; it may be below `offset`, where a batch holds it.
-        Raises: FencedLeaderEpoch, StorageFailed.
+        The log end may be below `offset` then, where a batch holds it. `done(error or None)` is
+        called at the end, maybe at once. Until then the log refuses everything with
+        StorageUnavailable, and the broker may become the leader, which it is then from the end on.
+        Raises: FencedLeaderEpoch, StorageFailed; `done` is called with them too.
         """
         log = self._follow(leader_epoch)
-        log.truncate_to(max(offset, log.start_offset))
-        self._log_was_cut(log)
-        return log.end_offset
+        if offset >= log.end_offset:
+            done(None)
+        else:
+            self._cut(LogCut(log, max(offset, log.start_offset)), leader_epoch, done)
 
-    def restart_at(self, offset: int, leader_epoch: int) -> None:
-        """Remove all records and go on at `offset`, where the leader's log starts. Blocks.
+    def restart_at(self, offset: int, leader_epoch: int, done: Done) -> None:
+        """Remove all records and go on at `offset`, where the leader's log starts, in a job; `done`
+        as in `truncate_as_follower`.
 
         Raises: FencedLeaderEpoch. OffsetOutOfRange: it is not above the log end. StorageFailed.
         """
         log = self._follow(leader_epoch)
-        follower_log.restart_at(log, offset)
-        self._log_was_cut(log)
-        self._advance(offset)
-        self.log_start_moved()
+        if offset <= log.end_offset:
+            raise OffsetOutOfRange(f"{log.folder}: can't restart at {offset}, the log ends at {log.end_offset}")
+        self._cut(LogCut(log, offset, restarts=True), leader_epoch, done)
 
     def begin_anew(self, leader_epoch: int) -> None:
         """Delete the log, which starts beyond the leader's end, and begin with an empty one at 0.
@@ -379,13 +391,41 @@ class PartitionReplica:
             again.
         Raises: FencedLeaderEpoch, StorageFailed.
         """
-        self._follow(leader_epoch)
+        log = self._follow(leader_epoch)
+        if log.offline is not None and log.is_busy:
+            raise log.offline
         self._host.replicas.delete_log(self)
         self._log_was_cut(self.log)
 
-    def _log_was_cut(self, log: Log) -> None:
+    def _cut(self, cut: LogCut, leader_epoch: int, done: Done) -> None:
+        log = cut.log
+
+        def flushed() -> None:  # no flush is under way any more
+            try:
+                failure = self._follow(leader_epoch).offline
+                if failure is not None:
+                    raise failure
+            except KqueueError as error:
+                done(error)
+                return
+            self._host.replicas.cut_log(self, cut, ended)
+
+        def ended(error: KqueueError | None) -> None:
+            if self._log is log and error is None:
+                self._log_was_cut(log, cut.offset if cut.restarts else None)
+            done(error)
+
+        if log.offline is not None:
+            raise log.offline
+        self.after_flush(log.end_offset, flushed)
+
+    def _log_was_cut(self, log: Log, restarts_at: int | None = None) -> None:
         self._high_watermark = min(self._high_watermark, log.end_offset)
-        self._host.replicas.log_was_cut(self)
         if self.backlog is not None:
             self.backlog.opened(log)
+        if restarts_at is not None:
+            self._advance(restarts_at)
+            self.log_start_moved()
+        if self._role is not None and self._role.is_leader:
+            self._lead(log)
         self._host.purgatory.wake(self)

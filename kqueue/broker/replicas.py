@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, StorageFailed, StorageUnavailable
+from kqueue.base.jobs import IoJob, Jobs
 from kqueue.broker.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.log_dir_moves import LogDirMoves
 from kqueue.broker.log_recovery import LogRecovery
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import Topics
+from kqueue.log.log_cut import LogCut
 from kqueue.log.manager import LogManager
 
 SLICE_MS = 5.0
@@ -37,6 +39,7 @@ class Replicas:
         cleanup: CleanupScheduler,
         purgatory: Purgatory,
         clock: Clock,
+        jobs: Jobs,
     ) -> None:
         self._topics = topics
         self._logs = logs
@@ -45,6 +48,7 @@ class Replicas:
         self._cleanup = cleanup
         self._purgatory = purgatory
         self._clock = clock
+        self._jobs = jobs
         self._to_open: deque[Partition] = deque()
         self.on_isr_progress: Callable[[Partition], None] = _ignore
         self.on_log_failed: Callable[[Partition], None] = _ignore
@@ -92,9 +96,35 @@ class Replicas:
         """The log is read-only or offline, or can't be opened."""
         self.on_log_failed(partition)
 
-    def log_was_cut(self, partition: Partition) -> None:
-        """Forget what is under way with the records of a follower's log."""
+    def cut_log(self, partition: Partition, cut: LogCut, done: Callable[[KqueueError | None], None]) -> None:
+        """Cut the log of a follower in a job, then call `done(error or None)`.
+
+        What is under way with its records is forgotten, and a deletion waits for the end.
+        Durability: see `LogCut`. Errors: StorageFailed: the log is offline, or as it was where the
+            recovery point could not be written.
+        """
         self._moves.forget(partition)
+        key = topic, index = partition.topic, partition.index
+
+        def saved(error: BaseException | None) -> None:
+            if error is None:
+                self._jobs.submit(IoJob(f"cut {cut.log.folder}", cut.run, finish, cut.log.storage.location))
+                return
+            cut.cancel()
+            end(error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: {error!r}"))
+
+        def finish(_: None, error: BaseException | None) -> None:
+            end(cut.end(error))
+
+        def end(error: KqueueError | None) -> None:
+            done(error)
+            self._recovery.release(topic, index)
+
+        self._recovery.hold(topic, index)
+        cut.begin()
+        self._logs.checkpoints.note_offsets(key)
+        cut.lock()
+        self._logs.checkpoints.save_recovery_point(key, saved)
 
     def drop_below_start(self, partition: Partition) -> None:
         """Drop the segments of a follower that are wholly below the log start."""
@@ -108,7 +138,7 @@ class Replicas:
         Durability: as `LogManager.delete`; the next start deletes what remains.
         """
         key = (partition.topic, partition.index)
-        self._recovery.drop([] if self._recovery.is_done else [key], lambda: self._drop(partition))
+        self._recovery.drop([key], lambda: self._drop(partition))
 
     def _drop(self, partition: Partition) -> None:
         if not partition.deleted and not partition.has_replica:

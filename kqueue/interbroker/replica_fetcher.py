@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, StorageFailed, StorageUnavailable
@@ -197,6 +198,9 @@ class ReplicaFetcher:
                 continue
             try:
                 log = fetched.partition.log
+                if log.is_busy:  # its end is not the one that it will have
+                    self._delay(fetched)
+                    continue
                 fetch = fetched.fetch = fetched.follower.next_fetch(log.end_offset, log.epochs.latest)
                 start = log.start_offset
             except KqueueError as error:
@@ -340,6 +344,7 @@ class ReplicaFetcher:
             return
         elif data.diverging_epoch.epoch >= 0:
             self._truncate(fetched, data, epoch)
+            return
         else:
             assert isinstance(data.records, memoryview)
             self._host.throttle.count(partition, len(data.records))
@@ -372,7 +377,8 @@ class ReplicaFetcher:
             diverging[0],
             ": committed records are lost" if cut.is_loss else "",
         )
-        partition.truncate_as_follower(cut.offset, epoch)
+        self._leave_out(fetched)
+        partition.truncate_as_follower(cut.offset, epoch, partial(self._cut, fetched))
 
     def _ask_offsets(self, fetched: FetchedPartition, epoch: int) -> None:
         """Find out where the leader's log is: it has not got this log's end."""
@@ -384,29 +390,28 @@ class ReplicaFetcher:
             try:
                 if isinstance(offsets, KqueueError):
                     raise offsets
-                if not self._start_again(fetched.partition, offsets, epoch):
+                if not self._start_again(fetched, offsets, epoch):
                     self._back_off(fetched, ErrorCode.OFFSET_OUT_OF_RANGE)
-                    return
             except KqueueError as error:
                 self._failed(fetched, error)
-                return
-            self._name_again(fetched.key)
 
         host = self._host
         ask_leader_offsets(host.peers, host.node_id, self._leader, fetched.partition, epoch, found)
 
-    def _start_again(self, partition: Partition, leaders: LeaderOffsets, epoch: int) -> bool:
+    def _start_again(self, fetched: FetchedPartition, leaders: LeaderOffsets, epoch: int) -> bool:
         """Go on within the leader's log. Return False: this log's end lies within it already."""
+        partition, done = fetched.partition, partial(self._cut, fetched)
         start, end = partition.log_start_offset, partition.log_end_offset
         if end < leaders.start:
             said, go_on_at = "begins again at offset %d", leaders.start
-            partition.restart_at(go_on_at, epoch)
+            partition.restart_at(go_on_at, epoch, done)
         elif leaders.end < start:
             said, go_on_at = "begins anew, to copy from offset %d on", leaders.start
             partition.begin_anew(epoch)
+            done(None)
         elif leaders.end < end:
             said, go_on_at = "truncated to offset %d", leaders.end
-            partition.truncate_as_follower(go_on_at, epoch)
+            partition.truncate_as_follower(go_on_at, epoch, done)
         else:
             return False
         logger.warning(
@@ -414,6 +419,12 @@ class ReplicaFetcher:
             partition.topic, partition.index, go_on_at, start, end, self._leader, *leaders,
         )  # fmt: skip
         return True
+
+    def _cut(self, fetched: FetchedPartition, error: KqueueError | None) -> None:
+        if error is not None:
+            self._failed(fetched, error)
+        else:
+            self._name_again(fetched.key)
 
     # --- partitions that fail
 

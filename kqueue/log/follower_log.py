@@ -1,15 +1,12 @@
-"""What a follower does to its log: append what the leader sent, as it is, or begin anew where the
-leader's log does. Rules 19 and 20; truncation is `Log.truncate_to`.
+"""How a follower appends what the leader sent, as it is (rule 20); `log_cut` removes records.
 
-Source: Kafka's UnifiedLog.appendAsFollower and truncateFullyAndStartAt.
+Source: Kafka's UnifiedLog.appendAsFollower.
 """
 
 from __future__ import annotations
 
-from kqueue.base.errors import CorruptBatch, CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
+from kqueue.base.errors import CorruptBatch, DiskFull, StorageFailed, StorageUnavailable
 from kqueue.log.log import Log
-from kqueue.log.log_state import LogState
-from kqueue.log.producer_state import ProducerStateManager
 from kqueue.records.batch import BATCH_OVERHEAD, LENGTH_FIELD_END, BatchHeader, check_crc, read_header
 
 GAP_MAX = 2**31 - 1
@@ -74,51 +71,3 @@ def _append(log: Log, batch: memoryview, header: BatchHeader) -> None:
     except StorageFailed as error:
         log._fail(error)
         raise
-
-
-def restart_at(log: Log, offset: int) -> None:
-    """Remove all records, and let the log start and end at `offset`, above its end: what lies
-    between is deleted at the leader. Blocks.
-
-    Durability: durable on return but for the log start checkpoint. A crash before leaves the old
-        log, some of its segments, or an empty log at the old or the new offset. In all of these the
-        follower is below the leader's log start again, and begins anew once more.
-    Raises: OffsetOutOfRange: not above the log end. StorageFailed.
-    """
-    if log.offline is not None:
-        raise log.offline
-    if offset <= log.end_offset:
-        raise OffsetOutOfRange(f"{log.folder}: can't restart at {offset}, the log ends at {log.end_offset}")
-    first = log.segments.base_offset
-    if log.on_truncate is not None:
-        log.on_truncate(first)
-    try:
-        log._truncate(first)
-        _begin_at(log, offset)
-    except StorageFailed as error:
-        log._fail(error, LogState.OFFLINE)
-        raise
-    except CorruptData as error:
-        failed = StorageFailed(f"{log.folder}: can't restart at {offset}: {error}")
-        log._fail(failed, LogState.OFFLINE)
-        raise failed from error
-
-
-def _begin_at(log: Log, offset: int) -> None:
-    """Replace the only segment, which is empty, by an empty one at `offset`."""
-    limit = log._producer_limit
-    if limit is not None:
-        limit.unwatch(log.producers)
-    log.producers = ProducerStateManager()
-    log.producers.end_offset = offset
-    if limit is not None:
-        limit.watch(log.producers)
-    log.epochs.clear()
-    log.end_offset = offset
-    log.segments.begin_at(offset, log._clock.wall_ms())
-    # the new name and the empty epochs before the old name goes, else the log's start was missing
-    log.flusher.folder_changed()
-    log.flusher.run_now(offset, log.segments.active, log.epochs)
-    log.segments.remove_first()
-    log.flusher.folder_changed()
-    log.start_offset = log.pending_start_offset = offset

@@ -51,13 +51,18 @@ class FailableLog:
         self.on_flushed: Callable[[], None] | None = None
         self.on_offline: Callable[[], None] | None = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job cuts it, and `offline` says so until that ends."""
+        return self.offline is not None and self.state is LogState.ONLINE
+
     def take_offline(self, error: StorageFailed) -> None:
         """Refuse every use with `error` and write nothing more; no effect if already offline.
 
         The files stay open until `Log.abandon`. The caller logs the reason.
         """
         if self.state is not LogState.OFFLINE:
-            self._set_state(LogState.OFFLINE, self.offline or error)
+            self._set_state(LogState.OFFLINE, error if self.is_busy else self.offline or error)
 
     @property
     def _safe_end(self) -> int:

@@ -419,7 +419,7 @@ class LogManager:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""
         count = 0
         for log in list(self._logs.values()):
-            count += log.producers.expire(self._clock.wall_ms(), self.producer_expiration_ms)
+            count += 0 if log.is_busy else log.producers.expire(self._clock.wall_ms(), self.producer_expiration_ms)
             yield None
         return count
 

@@ -39,7 +39,10 @@ def fetch(members: Members, node: int, leader: int = 1, max_bytes: int = PLENTY)
     epoch = follower.leader_epoch
     if isinstance(answer, EpochEndOffset):
         own_end = follower.epoch_end(answer.epoch).end_offset
-        follower.truncate_as_follower(min(answer.end_offset, own_end), epoch)
+        ended: list[object] = []
+        follower.truncate_as_follower(min(answer.end_offset, own_end), epoch, ended.append)
+        members.settle()
+        assert ended == [None]
         return answer
     region = answer.fetched.region
     if region is not None:

@@ -9,10 +9,13 @@ import pytest
 
 from kqueue.base.errors import (
     FencedLeaderEpoch,
+    LogRecovering,
     NotEnoughReplicas,
     NotLeader,
     OffsetNotAvailable,
     OffsetOutOfRange,
+    StorageFailed,
+    StorageUnavailable,
     UnknownLeaderEpoch,
 )
 from kqueue.broker.high_watermark import UncommittedEnds
@@ -24,7 +27,8 @@ from kqueue.records.batch import COMMIT, Record, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.replication.leader_replica import ReplicaFetch
-from kqueue.replication.registrations import NO_LEADER
+from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replication import KAFKA, MEMORY, PLENTY, elect, fetch, fetch_of, log_bytes, replicate, started
 from kqueue.tests.broker.test_partition import append, values
@@ -278,8 +282,8 @@ def test_an_answer_of_another_epoch_changes_nothing() -> None:
     elect(members, 1)
     for call in (
         lambda: follower.append_as_follower(memoryview(build_batch([Record(0, 0, None, b"a")])), 0),
-        lambda: follower.truncate_as_follower(0, 0),
-        lambda: follower.restart_at(5, 0),
+        lambda: follower.truncate_as_follower(0, 0, print),
+        lambda: follower.restart_at(5, 0, print),
         lambda: follower.set_follower_high_watermark(1, 0),
         lambda: follower.raise_start_as_follower(1, 0),
         lambda: members.partition(1).append_as_follower(memoryview(build_batch([Record(0, 0, None, b"a")])), 1),
@@ -303,7 +307,8 @@ def test_a_follower_below_the_leaders_log_start_begins_anew_there(settings: dict
     leader.log.advance_start(5)
     with pytest.raises(OffsetOutOfRange, match="starts at 5, broker 2 fetches 3"):
         fetch(members, 2)
-    follower.restart_at(5, 0)
+    follower.restart_at(5, 0, lambda error: None)
+    members.settle()
     assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (5, 5, 5)
     replicate(members, 2)
     assert values(follower, 5) == [b"5"]
@@ -409,3 +414,77 @@ def test_each_append_wakes_the_followers_that_wait_for_it() -> None:
     append(leader, b"a")
     members[1].broker.purgatory.run_ready()
     assert woken == [True]
+
+
+def diverged() -> tuple[Members, FaultyStorage]:
+    """Broker 2 follows, with ten records of which only the first is the leader's."""
+    storage = FaultyStorage()
+    members = Members(2, {"log.segment.bytes": 300}, storages={2: storage})
+    members.result(members[1].broker.topics.create(NewTopic("t", assignments={0: [1, 2]})))
+    append(members.partition(1), b"a")
+    replicate(members, 2)
+    elect(members, 2, 2)
+    for _ in range(9):
+        append(members.partition(2), b"x" * 90)
+        members.settle()
+    elect(members, 1, 1)
+    assert members.partition(2).log_end_offset == 10
+    assert len(members.partition(2).log.segments) > 2
+    return members, storage
+
+
+def test_rule_19_a_follower_is_cut_in_a_job_and_serves_nothing_meanwhile() -> None:
+    members, storage = diverged()
+    follower, ended = members.partition(2), list[object]()
+    before = len(storage.steps)
+    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    assert len(storage.steps) == before, "nothing waits for the disk"
+    assert (follower.log.is_busy, ended) == (True, [])
+    with pytest.raises(StorageUnavailable, match="is being truncated"):
+        follower.read(0, PLENTY)
+    members[2].advance(60_000)
+    assert ended == [None]
+    assert (follower.log_end_offset, follower.high_watermark, follower.log.flushed_offset) == (1, 1, 1)
+    replicate(members, 2)
+    assert log_bytes(follower) == log_bytes(members.partition(1))
+
+
+def test_a_follower_that_is_elected_while_it_is_cut_leads_from_the_end_on() -> None:
+    members, _ = diverged()
+    follower, ended = members.partition(2), list[object]()
+    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    follower.apply(follower.registration._replace(leader=2, isr=(1, 2), leader_epoch=9, partition_epoch=99))
+    assert (follower.is_leader, follower.leadership) == (True, None)
+    members.settle()
+    assert follower.leadership is not None
+    assert follower.leadership.leso == 1
+    append(follower, b"b")
+
+
+def test_a_topic_that_is_deleted_while_a_log_is_cut_is_deleted_after_it() -> None:
+    members, _ = diverged()
+    follower, ended = members.partition(2), list[object]()
+    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    found, topics = members.registration(), members[2].broker.topics
+    alone = PartitionRegistration((2,), (2,), 2, 7)
+    topics.apply("t", None)
+    topics.apply("t", found._replace(id=b"n" * 16, partitions=(alone,)))
+    with pytest.raises(LogRecovering):
+        append(members.partition(2), b"new")
+    assert ended == []
+    members.settle()
+    assert len(ended) == 1
+    append(members.partition(2), b"new")
+    members.settle()
+    assert members.partition(2).log_end_offset == 1
+
+
+def test_a_cut_that_fails_takes_the_log_offline() -> None:
+    members, storage = diverged()
+    follower, ended = members.partition(2), list[object]()
+    storage.fail("remove", lambda path: path.endswith(".log"))
+    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    members.settle()
+    assert isinstance(ended[0], StorageFailed)
+    assert follower.is_offline
+    assert not follower.log.is_busy
