@@ -73,10 +73,7 @@ class GroupConversion:
 
         def undo() -> None:
             converted.stop_timers()
-            if group.is_dead:  # its own first record has failed meanwhile
-                del self._groups[group.group_id]
-            else:
-                self._groups[group.group_id] = group
+            group.put_back(self._groups)
 
         changes.add_unlogged(undo)
         return converted

@@ -61,10 +61,12 @@ class GroupRegistration:
         former = self._groups.get(group_id)
         if isinstance(former, ModernGroup):
             former.remove(changes)
+        group.former = former
         self._groups[group_id] = group
 
         def done(error: KqueueError | None) -> None:
             if error is None:
+                group.former = None
                 if isinstance(former, ModernGroup):
                     former.release()
             elif not group.is_dead:
@@ -73,9 +75,7 @@ class GroupRegistration:
                 group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
                 if self._groups[group_id] is not group:
                     return  # it is being converted, and the conversion takes its place
-                del self._groups[group_id]
-                if former is not None:
-                    self._groups[group_id] = former
+                group.put_back(self._groups)
                 self._keep_offsets(group_id)
 
         value = records.group_value(GroupMetadataValue(current_state_timestamp=group.state_since_ms or -1))

@@ -73,7 +73,8 @@ def _handle_sliced(
         return response
     try:
         if context.api_version < VERSION_EPOCHS:
-            context.broker.groups.consumer.check_old_commit(request.group_id, request.member_id)
+            for manager in (context.broker.groups.consumer, context.broker.groups.streams):
+                manager.check_old_commit(request.group_id, request.member_id)
         promise = context.broker.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,

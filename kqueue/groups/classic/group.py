@@ -4,14 +4,14 @@ log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
 from kqueue.base.errors import FencedInstanceId, MalformedMessage, UnknownMember
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinResult, JoinResultMember
 from kqueue.groups.classic.state import ClassicGroupState, GroupEvent, after
-from kqueue.groups.group import GroupType, RetentionStart
+from kqueue.groups.group import Group, GroupType, RetentionStart
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
@@ -43,12 +43,14 @@ class ClassicGroup:
     Attributes:
         state_since_ms: when the state began (wall clock); None if unknown.
         subscribed: topics that the members read; None if unknown.
+        former: the empty group in whose place it comes, until its first record is committed.
     """
 
     type = GroupType.CLASSIC
     __slots__ = (
         "_limits",
         "_members_per_protocol",
+        "former",
         "generation",
         "group_id",
         "join_deadline",
@@ -72,6 +74,7 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, join_deadline: LazyTimer, sync_deadline: LazyTimer, limits: GroupLimits) -> None:
         self.group_id = group_id
+        self.former: Group | None = None
         self.state = ClassicGroupState.EMPTY
         self.previous_state = ClassicGroupState.DEAD
         self.state_since_ms: int | None = None
@@ -163,6 +166,16 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         """Whether it has no members. One that rebalances may get some."""
         return self.state is ClassicGroupState.EMPTY
+
+    def put_back(self, groups: MutableMapping[str, Group]) -> None:
+        """Take its place again, after the group in its place could not be written. If its own first
+        record has failed meanwhile, the group before it does.
+        """
+        found = self.former if self.is_dead else self
+        if found is None:
+            del groups[self.group_id]
+        else:
+            groups[self.group_id] = found
 
     @property
     def is_dead(self) -> bool:

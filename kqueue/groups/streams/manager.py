@@ -13,8 +13,10 @@ from kqueue.base.errors import (
     GroupIdNotFound,
     GroupMaxSizeReached,
     InvalidRequest,
+    UnsupportedVersion,
 )
 from kqueue.base.promise import Promise
+from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.modern.assignment import must_revoke, same_owned
 from kqueue.groups.modern.changes import Changes
@@ -67,6 +69,15 @@ class StreamsGroupManager:
         """Return a streams group; None: there is none of this id."""
         group = self._groups.get(group_id)
         return group if isinstance(group, StreamsGroup) else None
+
+    def check_old_commit(self, group_id: str, member_id: str) -> None:
+        """Check that an OffsetCommit before version 9 is not of a member of a streams group.
+
+        Raises: UnsupportedVersion. Source: Kafka StreamsGroup.validateOffsetCommit.
+        """
+        group = self.find(group_id)
+        if group is not None and member_id in group.members:
+            raise UnsupportedVersion("members of the streams protocol commit with OffsetCommit version 9 or later")
 
     # --- requests
 
@@ -184,7 +195,8 @@ class StreamsGroupManager:
             if group is None:
                 del self._groups[group_id]
             else:
-                self._groups[group_id] = group
+                assert isinstance(group, ClassicGroup)
+                group.put_back(self._groups)
 
         changes.add_unlogged(undo)
         return created

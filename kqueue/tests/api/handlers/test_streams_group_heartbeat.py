@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.tests.api.group_client import stable, world
+from kqueue.tests.api.group_client import commit, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.streams_group_heartbeat import (
@@ -151,3 +151,14 @@ def test_the_protocol_can_be_off() -> None:
     update = FeatureUpdateKey(feature="streams.version", max_version_level=0, upgrade_type=2)
     assert client.ask(UpdateFeaturesRequest(feature_updates=[update]), 1).error_code == 0
     assert join(client).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_members_commit_from_version_9_of_offset_commit_on(version: int) -> None:
+    client = world(**AT_ONCE)
+    assert join(client).member_epoch == 2
+    fields = {"generation_id_or_member_epoch": 2, "member_id": "m"}
+    code = ErrorCode.UNSUPPORTED_VERSION if version < 9 else 0
+    assert commit(client, {("t", 0): 5}, version, **fields) == {(0, 0): code}
+    fields["member_id"] = "x"
+    assert commit(client, {("t", 0): 6}, version, **fields) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
