@@ -39,6 +39,9 @@ class FaultyCluster(Protocol):
     def note_crash(self) -> None:
         """A broker ends at once, now or soon."""
 
+    def reassign(self, replicas: list[int]) -> None:
+        """Ask a broker to move a partition to other brokers, the first of which is preferred."""
+
 
 class ClusterFaults:
     """Draws faults, and ends each of them after a while."""
@@ -58,6 +61,7 @@ class ClusterFaults:
             (2, self._lose_store),
             (1, self._end_session),
             (1, self._fill_disk),
+            (2, self._reassign),
         ]
         self._total = sum(weight for weight, _ in self._kinds)
 
@@ -148,6 +152,12 @@ class ClusterFaults:
 
     def _reset(self, broker: SimulatedBroker) -> None:
         self._world.network.reset_some()
+
+    def _reassign(self, broker: SimulatedBroker) -> None:
+        """Move a partition; the broker becomes its preferred leader."""
+        others = [node for node in self._world.brokers if node != broker.number]
+        self._world.rng.shuffle(others)
+        self._world.reassign([broker.number, *others])
 
     # --- store and disk
 

@@ -36,6 +36,11 @@ from kqueue.testing.simulated_clients import Client, Consumer, Producer, check_d
 from kqueue.testing.simulated_coordination import Bank, BankReader, GroupCommitter, check_bank
 from kqueue.testing.simulated_network import Network
 from kqueue.testing.simulated_store import SharedStore
+from kqueue.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 BROKERS = 3
@@ -93,7 +98,7 @@ class Profile(NamedTuple):
             factors.append((1, 3, 1))
         faults = rng.choice((0.02, 0.08, 0.08, 0.2))
         flush = "group" if seed % 2 == 0 else "kafka"
-        store_failures, fetch_bytes = rng.choice((0.0, 0.0, 0.02)), rng.choice((200, 1_000_000))
+        store_failures, fetch_bytes = rng.choice((0.0, 0.0, 0.02, 0.15)), rng.choice((200, 1_000_000))
         return cls(flush, tuple(factors), faults, store_failures, fetch_bytes, rng.random() < 0.4)
 
 
@@ -155,6 +160,20 @@ class ClusterSimulation:
     def note_crash(self) -> None:
         """Count a crash that may cost records: without flushes each may."""
         self.invariants.lossy_crashes += self.profile.flush != "group"
+
+    def reassign(self, replicas: list[int]) -> None:
+        """Ask a broker to move a partition to the first of these brokers, as many as it has."""
+        keys = self._all_keys()
+        if not keys:
+            return
+        key = self.rng.choice(keys)
+        history = self.invariants.histories[key]
+        target = replicas[: len(history.registration.replicas)]
+        self.note("reassign", 0, history.name, target)
+        partition = ReassignablePartition(partition_index=key[1], replicas=target)
+        topic = ReassignableTopic(name=history.name.rpartition("-")[0], partitions=[partition])
+        request = AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=[topic])
+        self.admin.send(self.admin.any_node(), request, lambda response: None)
 
     def note(self, what: str, node: int, *details: object) -> None:
         """Pass a line to the trace, if there is one."""
@@ -298,7 +317,7 @@ class ClusterSimulation:
 
     def _is_partition_equal(self, key: Key) -> bool:
         history = self.invariants.histories[key]
-        if set(history.registration.isr) != set(history.registration.replicas):
+        if set(history.registration.isr) != set(history.registration.replicas) or history.registration.adding:
             return False
         logs = []
         for node in history.registration.replicas:

@@ -175,7 +175,7 @@ class BrokerProcess:
         self._jobs = SimulatedJobs(self, host)
         self._kept: list[Callable[[], object]] = []  # while it is paused
         self._alarm_ms = float("inf")
-        self.link = StoreLink(host.store, host.rng)
+        self.link = StoreLink(host.store, host.rng, host.queue)
         self.link.failures = host.store_failures
         self.broker: Broker
         self.dispatcher: StrictDispatcher

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import Conflict, SessionLost, StorageFailed
 from kqueue.metadata.memory import MemorySession, MemoryStore, MemoryTerm
 from kqueue.metadata.store import (
     Changes,
@@ -16,7 +17,7 @@ from kqueue.metadata.store import (
     Snapshot,
     Term,
 )
-from kqueue.testing.event_queue import DriftingClock
+from kqueue.testing.event_queue import DriftingClock, EventQueue
 
 T = TypeVar("T")
 Committed = Callable[[Mapping[str, bytes], Mapping[str, bytes | None]], None]
@@ -86,28 +87,36 @@ class LinkedTerm:
         self._link.call(self.inner.resign)
 
 
+LATE_MS = 300.0
+"""A commit that got no answer is executed within this time."""
+
+
 class StoreLink:
     """One broker's way to the store. Implements `ClusterStore`.
 
     Attributes:
         is_away: the store can't be reached.
         failures: how often, from 0 to 1, a call fails though the store is there. Half of these
-            calls have been executed: their outcome is unknown.
+            calls have been executed, and of the other commits half will be: their outcome is
+            unknown.
     """
 
-    def __init__(self, store: SharedStore, rng: random.Random) -> None:
+    def __init__(self, store: SharedStore, rng: random.Random, queue: EventQueue) -> None:
         self._store = store
         self._rng = rng
+        self._queue = queue
         self.is_away = False
         self.failures = 0.0
 
-    def call(self, run: Callable[[], T]) -> T:
+    def call(self, run: Callable[[], T], *, may_be_late: bool = False) -> T:
         """Return what `run` returns. Raises: StorageFailed."""
         if self.is_away:
             raise StorageFailed("the metadata store can't be reached")
         if self.failures and self._rng.random() < self.failures:
             if self._rng.random() < 0.5:
                 run()
+            elif may_be_late and self._rng.random() < 0.5:
+                self._queue.after(self._rng.random() * LATE_MS, lambda: _run_late(run))
             raise StorageFailed("the connection to the metadata store broke: it is unknown whether it did what it was")
         return run()
 
@@ -123,7 +132,8 @@ class StoreLink:
         by: Session | Term | None = None,
     ) -> Mapping[str, int]:
         inner = by.inner if isinstance(by, (LinkedSession, LinkedTerm)) else by
-        return self.call(lambda: self._store.commit(guards, puts, deletes, by=inner))
+        deletes = list(deletes)
+        return self.call(lambda: self._store.commit(guards, puts, deletes, by=inner), may_be_late=True)
 
     def close(self) -> None:
         """The store stays open for the other brokers."""
@@ -147,3 +157,8 @@ class StoreLink:
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         return self._store.watch(notify)
+
+
+def _run_late(run: Callable[[], object]) -> None:
+    with contextlib.suppress(Conflict, SessionLost):  # nobody hears of it
+        run()
