@@ -23,14 +23,11 @@ from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
-from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
-from kqueue.interbroker.coordination import connect_coordinators
-from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -45,13 +42,6 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listener import Listener, bind
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
-from kqueue.network.peer_connections import (
-    PeerConnections,
-    is_leaving,
-    peer_address,
-    peer_client_id,
-    response_bytes_max,
-)
 from kqueue.replication.registrations import Endpoint
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
@@ -61,6 +51,8 @@ from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from kqueue.broker.member import Member
+    from kqueue.interbroker.replica_fetchers import ReplicaFetchers
+    from kqueue.network.peer_connections import PeerConnections
 
 T = TypeVar("T")
 STOP_POLL_S = 0.005
@@ -317,23 +309,10 @@ class Server:
 
     def _connect_peers(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
         """Let the broker reach the others of its cluster, and copy what they lead."""
-        broker, cluster = self.broker, self.broker.cluster
-        assert isinstance(cluster, ClusterBrokers)
-        peers = self.peers = PeerConnections(
-            loop,
-            self.clock,
-            broker.timers,
-            self.jobs,
-            lambda node_id: peer_address(cluster, node_id),
-            client_id=peer_client_id(broker.node_id),
-            response_bytes_max=response_bytes_max(self.config),
-            rng=random.Random(),
-        )
-        peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
-        cleanup.callback(peers.close)
-        cluster.observe(lambda node_id: peers.refresh())
-        connect_coordinators(broker, peers)
-        self._fetchers = ReplicaFetchers(broker, peers)
+        from kqueue.network.cluster_peers import connect_peers  # on use: a single broker does not need them
+
+        self.peers, self._fetchers = connect_peers(self.broker, loop)
+        cleanup.callback(self.peers.close)
         cleanup.callback(self._fetchers.close)
 
     def _build_broker(self, cleanup: ExitStack) -> Broker:

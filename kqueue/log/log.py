@@ -202,9 +202,11 @@ class Log(FailableLog):
             else:
                 self.roll_due = True
         offset = last_offset - header.last_offset_delta  # of a follower maybe above the log end
-        is_abort = marker is not None and marker.kind == ABORT
-        aborted = self.producers.aborted_by(header.producer_id, offset) if is_abort else None
-        self.segments.append(buf, last_offset, max_timestamp, config, aborted)
+        if marker is not None and marker.kind == ABORT:
+            aborted = self.producers.aborted_by(header.producer_id, offset)
+            self.segments.append_abort(buf, last_offset, max_timestamp, config, aborted)
+        else:
+            active.append(buf, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         if leader_epoch != self.epochs.latest:  # not before the write: a failed one leaves no epoch
             self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:

@@ -118,18 +118,18 @@ class LogSegments:
             flusher.add(file)
             flusher.folder_changed()
 
-    def append(
+    def append_abort(
         self,
-        batch: bytearray | memoryview,
+        marker: bytearray | memoryview,
         last_offset: int,
         max_timestamp: int,
         config: LogConfig,
         aborted: AbortedTxn | None,
     ) -> None:
-        """Append a batch to the active segment.
+        """Append a marker that aborts to the active segment.
 
-        Args: aborted: the transaction that this batch aborts. It is indexed first, and taken out if
-            the batch is not written: a marker without its entry, for lack of room, would give
+        Args: aborted: the transaction; None: none was open. It is indexed first, and taken out if
+            the marker is not written: a marker without its entry, for lack of room, would give
             readers aborted records.
         Raises: as `Segment.append`.
         """
@@ -137,7 +137,7 @@ class LogSegments:
         if aborted is not None:
             active.txnindex.append(aborted)
         try:
-            active.append(batch, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
+            active.append(marker, last_offset, max_timestamp, config.index_interval_bytes, config.segment_index_bytes)
         except StorageUnavailable:
             if aborted is not None:
                 active.txnindex.remove_last()

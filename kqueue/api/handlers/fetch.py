@@ -138,13 +138,16 @@ class DelayedFetch:
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
         read_committed = is_read_committed(request.isolation_level)
-        broker = context.broker
+        selector = None
+        if request.rack_id:  # else not even looked for
+            broker = context.broker
+            selector = selector_for(broker.cluster, broker.config["replica.selector.class"], request.rack_id)
         self.limits = FetchLimits(
             max_bytes,
             each_one_batch=hard_limits,
             read_committed=read_committed,
             from_followers=context.api_version >= VERSION_RACK,
-            selector=selector_for(broker.cluster, broker.config["replica.selector.class"], request.rack_id),
+            selector=selector,
         )
         self.min_bytes = min(request.min_bytes, max_bytes)
         self.max_wait_ms = request.max_wait_ms
