@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL
+from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL, Place
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.group_members import eventually
-from compat_tests.clients.protocol_client import create_topic
+from compat_tests.clients.protocol_client import committed, create_topic
 from kqueue.base.addresses import parse_addresses
 from kqueue.client import ClientOptions
 from kqueue.client.connection import Connection
@@ -287,9 +287,14 @@ def test_a_setting_of_a_group_reaches_its_members(consumer_broker: RunningBroker
     admin = AdminClient({"bootstrap.servers": consumer_broker.bootstrap})
     entry = ConfigEntry("consumer.heartbeat.interval.ms", "700", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, groups[0], incremental_configs=[entry])
+    for group in groups:
+        committed(consumer_broker.bootstrap, group, [Place(topic, 0)])  # it has a coordinator now
     assert heartbeat_intervals(consumer_broker.bootstrap, topic, groups) == [200, 200]
     admin.incremental_alter_configs([resource])[resource].result(20)
-    assert heartbeat_intervals(consumer_broker.bootstrap, topic, groups) == [700, 200]
+    eventually(
+        lambda: heartbeat_intervals(consumer_broker.bootstrap, topic, groups) == [700, 200],
+        "the coordinator, which another broker may be, has the setting",
+    )
     described = admin.describe_configs([ConfigResource(ResourceType.GROUP, groups[0])])
     (values,) = [future.result(20) for future in described.values()]
     assert values["consumer.heartbeat.interval.ms"].value == "700"

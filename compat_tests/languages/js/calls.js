@@ -59,10 +59,10 @@ function errorName(error) {
 }
 
 // Waits for a condition; fails after a while.
-async function until(condition, what) {
-  const end = Date.now() + WAIT_MAX_MS
+async function until(condition, what, waitMax = WAIT_MAX_MS) {
+  const end = Date.now() + waitMax
   while (!condition()) {
-    if (Date.now() > end) throw new Error(`${what}: not within ${WAIT_MAX_MS} ms`)
+    if (Date.now() > end) throw new Error(`${what}: not within ${waitMax} ms`)
     await sleep(PAUSE_MS)
   }
 }

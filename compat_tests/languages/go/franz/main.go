@@ -1,6 +1,7 @@
-// Every call of franz-go that needs no second broker and no security:
+// Every call of franz-go that needs no second broker and no security, or work while brokers are killed:
 //
 //	franz BOOTSTRAP
+//	franz BOOTSTRAP TOPIC COUNT
 package main
 
 import (
@@ -8,6 +9,8 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,6 +25,12 @@ var bootstrap string
 
 func main() {
 	bootstrap = os.Args[1]
+	if len(os.Args) > 2 {
+		count, err := strconv.Atoi(os.Args[3])
+		calls.Must(err)
+		failover(os.Args[2], count)
+		return
+	}
 	admin := kadm.NewClient(client())
 	defer admin.Close()
 	prepare(admin)
@@ -58,7 +67,7 @@ func main() {
 
 func client(options ...kgo.Opt) *kgo.Client {
 	options = append([]kgo.Opt{
-		kgo.SeedBrokers(bootstrap),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.MetadataMinAge(50 * time.Millisecond),

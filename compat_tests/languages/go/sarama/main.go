@@ -1,11 +1,14 @@
-// Every call of sarama that needs no second broker and no security:
+// Every call of sarama that needs no second broker and no security, or work while brokers are killed:
 //
 //	sarama BOOTSTRAP
+//	sarama BOOTSTRAP TOPIC COUNT
 package main
 
 import (
 	"os"
 	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -27,7 +30,13 @@ const (
 var bootstrap []string
 
 func main() {
-	bootstrap = os.Args[1:2]
+	bootstrap = strings.Split(os.Args[1], ",")
+	if len(os.Args) > 2 {
+		count, err := strconv.Atoi(os.Args[3])
+		calls.Must(err)
+		failover(os.Args[2], count)
+		return
+	}
 	client, err := sarama.NewClient(bootstrap, settings())
 	calls.Must(err)
 	admin, err := sarama.NewClusterAdminFromClient(client)

@@ -1,5 +1,8 @@
 //! Every call of rskafka that needs no second broker and no security: `kqueue-rskafka BOOTSTRAP`.
-//! It prints a line of JSON per call.
+//! It prints a line of JSON per call. Or work while brokers are killed:
+//! `kqueue-rskafka BOOTSTRAP TOPIC COUNT`.
+
+mod failover;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,8 +67,17 @@ fn shown(found: &RecordAndOffset) -> String {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let bootstrap = std::env::args().nth(1).expect("the address of a broker");
-    let client = ClientBuilder::new(vec![bootstrap]).client_id("rskafka").build().await?;
+    let words: Vec<String> = std::env::args().collect();
+    let brokers = words[1].split(',').map(str::to_owned).collect();
+    let client = ClientBuilder::new(brokers)
+        .client_id("rskafka")
+        .backoff_config(failover::backoff())
+        .build()
+        .await?;
+    if words.len() > 2 {
+        let count = words[3].parse().expect("a number");
+        return failover::run(&client, &words[2], count).await;
+    }
     topics(&client).await?;
     let partition = client.partition_client(TOPIC, 1, UnknownTopicHandling::Retry).await?;
     let partition = Arc::new(partition);
