@@ -218,7 +218,7 @@ class Broker:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)
         groups, scheduler, purgatory = self.configs.groups, self.append_scheduler, self.purgatory
         share = ShareGroups(self.config, self.topics, groups, log, purgatory, scheduler, self.timers, self.clock)
-        share.states = SharePersister(lambda: self.cluster, self.topics, share.coordinator)
+        share.states = SharePersister(lambda: self.cluster, self.topics, share.coordinator, self.timers, self.clock)
         return log, share
 
     @property

@@ -57,6 +57,8 @@ class ShareGroups:
 
     Attributes:
         states: set by the broker before the first use.
+        ask_end: calls its second argument later with a partition's high watermark, which another
+            broker leads, or an error; None: in a single broker. Raises: NotLeader.
 
     Durability: see `SharePartition`, `ShareCoordinator`.
     """
@@ -83,6 +85,7 @@ class ShareGroups:
             lambda: int(config["kqueue.max.share.partitions"]),
         )
         self.states: SharePersister
+        self.ask_end: Callable[[Partition, Callable[[int | KqueueError], None]], None] | None = None
         self.dead_letters = DeadLetters(topics, scheduler, purgatory, clock)
         self._config = config
         self._topics = topics
@@ -233,6 +236,26 @@ class ShareGroups:
             self._purgatory.wake(promise)
 
         self.states.read_summary(key, read)
+        return promise
+
+    def end_of(self, partition: Partition) -> Promise[int]:
+        """Return a promise of the high watermark, as the partition's leader has it. It fails where
+        nobody leads, or the leader does not answer.
+        """
+        promise: Promise[int] = Promise()
+
+        def found(end: int | KqueueError) -> None:
+            promise.fail(end) if isinstance(end, KqueueError) else promise.resolve(end)
+            self._purgatory.wake(promise)
+
+        try:
+            if self.ask_end is not None and not partition.is_leader:
+                self.ask_end(partition, found)
+            else:
+                partition.check_leader()
+                found(partition.high_watermark)
+        except KqueueError as error:
+            found(error)
         return promise
 
     def settles(self, promise: Promise[None]) -> Done:

@@ -2,21 +2,31 @@
 broker's, or another's. Source: Kafka's Persister, PersisterStateManager.
 
 Errors reach `done`; no method raises. What the share coordinator of another broker has not answered
-in time may have been written.
+in time may have been written. In a cluster a coordinator that has moved, or is loading, is looked
+for again, with a growing pause; `read` is not, as its caller does so for as long as it is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from kqueue.base.errors import CoordinatorNotAvailable, KqueueError
+from kqueue.base.clock import Clock
+from kqueue.base.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KqueueError, NotCoordinator
+from kqueue.base.timers import Timers
 from kqueue.broker.cluster import Cluster
 from kqueue.broker.topics import SHARE_TOPIC, Topics
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.share.coordinator import ReadDone, ShareCoordinator
 from kqueue.share.share_state import UNCHANGED, SharePartitionKey, ShareUpdate
 from kqueue.share.state_log import Done
+
+ATTEMPTS_MAX = 5
+BACKOFF_MS = 1000
+"""Before the second attempt; doubled before each further one. Source: Kafka's
+PersisterStateManager.
+"""
+_MOVED = (NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress)
 
 
 class RemoteShareStates(Protocol):
@@ -50,7 +60,16 @@ class SharePersister:
         remote: None in a single broker.
     """
 
-    def __init__(self, cluster: Callable[[], Cluster], topics: Topics, coordinator: ShareCoordinator) -> None:
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        topics: Topics,
+        coordinator: ShareCoordinator,
+        timers: Timers,
+        clock: Clock,
+    ) -> None:
+        self._timers = timers
+        self._clock = clock
         self.remote: RemoteShareStates | None = None
         self._cluster = cluster
         self._topics = topics
@@ -63,17 +82,18 @@ class SharePersister:
         epoch = UNCHANGED if self._cluster().is_alone else leader_epoch
         self._route(
             key,
-            lambda: self._coordinator.read_for_leader(key, epoch, done),
-            lambda remote, node_id: remote.read(node_id, key, epoch, done),
+            lambda done: self._coordinator.read_for_leader(key, epoch, done),
+            lambda remote, node_id, done: remote.read(node_id, key, epoch, done),
             done,
+            attempts=1,
         )
 
     def read_summary(self, key: SharePartitionKey, done: ReadDone) -> None:
         """Call `done` with a state, whose batches may be left out; None: there is none."""
         self._route(
             key,
-            lambda: done(self._coordinator.read(key)),
-            lambda remote, node_id: remote.read_summary(node_id, key, done),
+            lambda done: done(self._coordinator.read(key)),
+            lambda remote, node_id, done: remote.read_summary(node_id, key, done),
             done,
         )
 
@@ -81,8 +101,8 @@ class SharePersister:
         """Begin, or reset, a share partition; see `ShareCoordinator.initialize`."""
         self._route(
             key,
-            lambda: self._coordinator.initialize(key, state_epoch, start_offset, done),
-            lambda remote, node_id: remote.initialize(node_id, key, state_epoch, start_offset, done),
+            lambda done: self._coordinator.initialize(key, state_epoch, start_offset, done),
+            lambda remote, node_id, done: remote.initialize(node_id, key, state_epoch, start_offset, done),
             done,
         )
 
@@ -94,8 +114,8 @@ class SharePersister:
             update = update._replace(leader_epoch=leader_epoch)
         self._route(
             key,
-            lambda: self._coordinator.write(key, state_epoch, update, done),
-            lambda remote, node_id: remote.write(node_id, key, state_epoch, update, done),
+            lambda done: self._coordinator.write(key, state_epoch, update, done),
+            lambda remote, node_id, done: remote.write(node_id, key, state_epoch, update, done),
             done,
         )
 
@@ -103,28 +123,39 @@ class SharePersister:
         """Forget a share partition; see `ShareCoordinator.delete`."""
         self._route(
             key,
-            lambda: self._coordinator.delete(key, done),
-            lambda remote, node_id: remote.delete(node_id, key, done),
+            lambda done: self._coordinator.delete(key, done),
+            lambda remote, node_id, done: remote.delete(node_id, key, done),
             done,
         )
 
     def _route(
         self,
         key: SharePartitionKey,
-        local: Callable[[], None],
-        other: Callable[[RemoteShareStates, int], None],
-        failed: Callable[[KqueueError], None],
+        local: Callable[[Callable[[Any], None]], None],
+        other: Callable[[RemoteShareStates, int, Callable[[Any], None]], None],
+        done: Callable[[Any], None],
+        attempts: int = ATTEMPTS_MAX,
     ) -> None:
+        left = 0 if self._cluster().is_alone else attempts - 1
+        pause_ms = BACKOFF_MS * 2 ** max(ATTEMPTS_MAX - attempts, 0)
+
+        def answered(outcome: Any) -> None:
+            if left and isinstance(outcome, _MOVED):
+                at_ms = self._clock.monotonic_ms() + pause_ms
+                self._timers.at(at_ms, lambda: self._route(key, local, other, done, left))
+            else:
+                done(outcome)
+
         try:
             node_id = self._leader(key)
             if node_id == self._cluster().node_id:
-                local()
+                local(answered)
             elif self.remote is None or node_id == NO_LEADER:
                 raise CoordinatorNotAvailable(f"the coordinator of share partition {key.coordinator_key} is not known")
             else:
-                other(self.remote, node_id)
+                other(self.remote, node_id, answered)
         except KqueueError as error:
-            failed(error)
+            answered(error)
 
     def _leader(self, key: SharePartitionKey) -> int:
         """Return the node id of a key's share coordinator; `NO_LEADER`: there is none yet."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kqueue.broker.broker import Broker
 from kqueue.interbroker.contract import Peers
+from kqueue.interbroker.leader_offsets import ask_high_watermark
 from kqueue.interbroker.share_states import PeerShareStates
 from kqueue.interbroker.transactions import PeerTransactions
 
@@ -16,3 +19,4 @@ def connect_coordinators(broker: Broker, peers: Peers) -> None:
     broker.marker_router.remote = transactions
     broker.transaction_partitions.remote = transactions
     broker.share.states.remote = PeerShareStates(peers, broker.cluster)
+    broker.share.ask_end = partial(ask_high_watermark, peers)

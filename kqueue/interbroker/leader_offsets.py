@@ -1,7 +1,8 @@
-"""Asks a leader where its log starts and ends, for a follower whose log lies outside of it.
+"""Asks a leader where its log starts and ends.
 
-The end is the leader's log end, not its high watermark: a follower copies beyond that. Source:
-Kafka's RemoteLeaderEndPoint.
+For a follower whose log lies outside of it the end is the log end: it copies beyond the high
+watermark. For others it is the high watermark. Source: Kafka's RemoteLeaderEndPoint,
+PartitionMetadataClient.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, NotLeader
 from kqueue.broker.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
 from kqueue.interbroker.errors import BadPeerResponse
 from kqueue.interbroker.response_errors import error_of
+from kqueue.replication.registrations import NO_LEADER
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -21,6 +23,7 @@ from kqueue.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
+CONSUMER = -1
 LATEST = -1
 EARLIEST = -2
 TIMEOUT_MS = 30_000.0
@@ -51,18 +54,42 @@ def ask_leader_offsets(
         row = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
         )
-        request = ListOffsetsRequest(
-            replica_id=node_id, isolation_level=0, topics=[ListOffsetsTopic(name=partition.topic, partitions=[row])]
-        )
 
-        def answered(response: ListOffsetsResponse | PeerError) -> None:
-            offset = _offset_in(response, f"broker {leader}, offsets of {partition.topic}-{partition.index}")
+        def answered(offset: int | KqueueError) -> None:
             found(offset) if isinstance(offset, int) else done(offset)
 
-        peers.send(leader, request, answered, timeout_ms=TIMEOUT_MS)
+        _ask(peers, node_id, leader, partition, row, answered)
 
     # the start is asked last: it moves on while records are deleted
     ask(LATEST, lambda end: ask(EARLIEST, lambda start: done(LeaderOffsets(start, max(start, end)))))
+
+
+def ask_high_watermark(peers: Peers, partition: Partition, done: Callable[[int | KqueueError], None]) -> None:
+    """Ask the partition's leader, another broker, for its high watermark; `done` is called later.
+
+    Raises: NotLeader: nobody leads.
+    """
+    if partition.leader == NO_LEADER:
+        raise NotLeader(f"no broker leads {partition.topic}-{partition.index}")
+    row = ListOffsetsPartition(
+        partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=LATEST
+    )
+    _ask(peers, CONSUMER, partition.leader, partition, row, done)
+
+
+def _ask(
+    peers: Peers,
+    node_id: int,
+    leader: int,
+    partition: Partition,
+    row: ListOffsetsPartition,
+    done: Callable[[int | KqueueError], None],
+) -> None:
+    request = ListOffsetsRequest(
+        replica_id=node_id, isolation_level=0, topics=[ListOffsetsTopic(name=partition.topic, partitions=[row])]
+    )
+    what = f"broker {leader}, offsets of {partition.topic}-{partition.index}"
+    peers.send(leader, request, lambda response: done(_offset_in(response, what)), timeout_ms=TIMEOUT_MS)
 
 
 def _offset_in(response: ListOffsetsResponse | PeerError, what: str) -> int | KqueueError:

@@ -66,7 +66,10 @@ def _handle_sliced(
                 found = context.broker.share.summary(key)
                 if not found.done:
                     yield found
-                answer.partitions.append(_partition(key, found, context))
+                end = _end_of(key, found, context)
+                if end is not None and not end.done:
+                    yield end
+                answer.partitions.append(_partition(key, found, end))
                 yield None
     return response
 
@@ -93,8 +96,19 @@ def _partitions(
     return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
 
 
+def _end_of(key: SharePartitionKey, found: Promise[ShareState | None], context: RequestContext) -> Promise[int] | None:
+    """Return a promise of the partition's high watermark, if its lag can be known."""
+    state = None if found.error is not None else found.result()
+    if state is None or state.start_offset == NO_OFFSET or state.delivery_complete_count == NO_COUNT:
+        return None
+    topic = context.broker.topics.find_by_id(key.topic_id)
+    if topic is None or not 0 <= key.partition < len(topic.partitions):
+        return None
+    return context.broker.share.end_of(topic.partitions[key.partition])
+
+
 def _partition(
-    key: SharePartitionKey, found: Promise[ShareState | None], context: RequestContext
+    key: SharePartitionKey, found: Promise[ShareState | None], end: Promise[int] | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     answer = DescribeShareGroupOffsetsResponsePartition(partition_index=key.partition, start_offset=NO_OFFSET)
     try:
@@ -102,11 +116,8 @@ def _partition(
         if state is None or state.start_offset == NO_OFFSET:
             return answer
         answer.start_offset, answer.leader_epoch = state.start_offset, state.leader_epoch
-        topic = context.broker.topics.find_by_id(key.topic_id)
-        partition = None if topic is None else topic.partition(key.partition)
-        if partition is not None and partition.is_leader and state.delivery_complete_count != NO_COUNT:
-            end = partition.high_watermark
-            answer.lag = max(end - state.start_offset - state.delivery_complete_count, 0)
+        if end is not None and end.error is None:
+            answer.lag = max(end.result() - state.start_offset - state.delivery_complete_count, 0)
     except KqueueError as error:
         answer.error_code, answer.error_message = code_of(error), message_of(error)
     return answer

@@ -87,6 +87,8 @@ def test_the_leader_of_the_states_partition_is_asked(leader: int) -> None:
         ]
         assert not answers
     else:
+        assert bool(answers) == (leader == 1), "where none is known, it is looked for again"
+        client.sim.advance(15_000)
         assert not remote.asked
         expected = type(None) if leader == 1 else CoordinatorNotAvailable
         assert [type(error) for error in answers] == [expected] * 3

@@ -103,6 +103,11 @@ class Consumer:
         ]
 
     def acknowledge(self, first: int, last: int, types: Sequence[int]) -> int:
+        started = self.start_acknowledge(first, last, types)
+        self.cluster.settle()
+        return int(started.response.responses[0].partitions[0].error_code)
+
+    def start_acknowledge(self, first: int, last: int, types: Sequence[int]) -> PendingRequest:
         acknowledged = share_acknowledge.AcknowledgementBatch(
             first_offset=first, last_offset=last, acknowledge_types=list(types)
         )
@@ -114,8 +119,7 @@ class Consumer:
             topics=[share_acknowledge.AcknowledgeTopic(topic_id=self.id, partitions=[partition])],
         )
         self.epoch += 1
-        response = self.cluster.ask(self.node_id, request, 1)
-        return int(response.responses[0].partitions[0].error_code)
+        return self.cluster.members[self.node_id].start(request, 1)
 
 
 def append(member: Member, *values: bytes) -> None:
@@ -195,9 +199,42 @@ def test_a_share_coordinator_that_moves_is_asked_again(cluster: SimulatedCluster
     leader.sim.broker.share.close(key_of(cluster))
     assert consumer.acquired() == [(0, 0, 1)]
     leader.peers.down.add(COORDINATOR)
-    assert consumer.acknowledge(0, 0, [1]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    acknowledged = consumer.start_acknowledge(0, 0, [1])
+    cluster.advance(800)
+    assert (acknowledged.response, state(cluster).start_offset) == (None, 0)  # type: ignore[union-attr]
     leader.peers.down.clear()
-    assert state(cluster).start_offset == 0  # type: ignore[union-attr]
+    cluster.advance(400)
+    assert acknowledged.response.responses[0].partitions[0].error_code == 0
+    assert state(cluster).start_offset == 1  # type: ignore[union-attr]
+
+
+def test_a_share_coordinator_that_stays_away_is_an_error_after_five_attempts(cluster: SimulatedCluster) -> None:
+    begin(cluster)
+    leader, answers = cluster.members[LEADER], list[Any]()
+    leader.peers.down.add(COORDINATOR)
+    leader.peers.requests.clear()
+    leader.sim.broker.share.states.delete(key_of(cluster), answers.append)
+    cluster.advance(14_000)
+    assert answers == []
+    cluster.advance(2000)
+    assert [type(error) for error in answers] == [CoordinatorNotAvailable]
+    assert len(leader.peers.requests) == 5
+
+
+def test_the_end_of_a_partition_is_that_of_its_leader(cluster: SimulatedCluster) -> None:
+    """KIP-1226: a group's lag can be asked of a broker that does not lead the partition."""
+    append(cluster.members[LEADER], b"0", b"1")
+    other = cluster.members[3]
+    partition, share = other.sim.broker.topics.partition("t", 0), other.sim.broker.share
+    for asked in (share, cluster.members[LEADER].sim.broker.share):
+        here = partition if asked is share else cluster.members[LEADER].sim.broker.topics.partition("t", 0)
+        end = asked.end_of(here)
+        cluster.settle()
+        assert end.result() == 2
+    other.peers.down.add(LEADER)
+    end = share.end_of(partition)
+    cluster.settle()
+    assert isinstance(end.error, PeerUnavailable)
 
 
 def test_each_state_is_reached_from_every_broker(cluster: SimulatedCluster) -> None:
