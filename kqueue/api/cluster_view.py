@@ -5,9 +5,10 @@ Source: Kafka's KRaftMetadataCache.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, PartitionRegistration
+from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint, PartitionRegistration
 from kqueue.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ class PartitionView(NamedTuple):
 
 
 class ClusterView:
-    """The brokers at one moment, for the clients of one listener."""
+    """The brokers at one moment, for the clients of one listener.
 
-    def __init__(self, cluster: Cluster, listener: str) -> None:
+    Args: own: where this broker's listener is reached, as long as it has not registered.
+    """
+
+    def __init__(self, cluster: Cluster, listener: str, own: Endpoint | None = None) -> None:
+        self._own = own
         self.brokers: dict[int, BrokerAddress] = {}
         """Those that are not fenced and have the listener, by id, ascending."""
         self.fenced: dict[int, BrokerAddress] = {}
@@ -59,6 +64,18 @@ class ClusterView:
             if address is not None:
                 (self.fenced if broker.fenced else self.brokers)[broker.id] = address
         self._last: PartitionView | None = None
+
+    @property
+    def bootstrap(self) -> Mapping[int, BrokerAddress]:
+        """Whom clients may ask: the brokers that are not fenced; without one this broker. An empty
+        list, as after a start of all brokers, would make librdkafka forget every address for good.
+        """
+        if self.brokers:
+            return self.brokers
+        own = self.fenced.get(self._own_id)
+        if own is None and self._own is not None:
+            own = BrokerAddress(self._own_id, *self._own)
+        return {} if own is None else {own.id: own}
 
     @property
     def controller_id(self) -> int:

@@ -57,7 +57,7 @@ class RequestContext:
 
     def cluster_view(self) -> ClusterView:
         """Return brokers and partitions as clients of this listener see them."""
-        return ClusterView(self.broker.cluster, self.listener)
+        return ClusterView(self.broker.cluster, self.listener, self.broker.listeners.get(self.listener))
 
     def broker_address(self, node_id: int) -> BrokerAddress | None:
         """Return where clients of this listener reach a broker; None: they can't."""

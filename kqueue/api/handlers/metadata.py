@@ -17,7 +17,8 @@ Versions 0 to 13:
     12      topics by id (KIP-516)
     13      an error of the whole response (KIP-1102)
 
-Brokers are those that are not fenced, at the address of the client's own listener. The controller
+Brokers are those that are not fenced, without one this broker, at the address of the client's own
+listener. The controller
 is the elected one, or without one this broker: each can do what is asked of a controller. All
 operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
 """
@@ -140,7 +141,7 @@ def _respond(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=id, host=host, port=port, rack=rack)
-            for id, host, port, rack in view.brokers.values()
+            for id, host, port, rack in view.bootstrap.values()
         ],
         cluster_id=broker.cluster_id,
         controller_id=view.controller_id,

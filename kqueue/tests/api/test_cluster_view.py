@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.broker.partition import Partition
-from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
+from kqueue.replication.registrations import NO_LEADER, Endpoint, PartitionRegistration
 from kqueue.tests.api.cluster_client import INSIDE, OUTSIDE, ClusterClient, broker
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.error_codes import ErrorCode
@@ -41,6 +41,22 @@ def test_fenced_brokers_are_shown_to_those_who_ask_for_them() -> None:
     assert [row.broker_id for row in client.ask(DescribeClusterRequest(), 2).brokers] == [1, 3]
     everyone = client.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
     assert [(row.broker_id, row.is_fenced) for row in everyone] == [(1, False), (2, True), (3, False)]
+
+
+def test_there_is_always_a_broker_to_ask() -> None:
+    """librdkafka does not recover from an empty list."""
+    client = ClusterClient({}, broker(1, fenced=True), broker(2, fenced=True))
+    assert [(row.node_id, row.host) for row in client.ask(MetadataRequest(topics=[]), 13).brokers] == [(1, "out1")]
+    client.register(broker(2))
+    assert [row.node_id for row in client.ask(MetadataRequest(topics=[]), 13).brokers] == [2]
+
+
+def test_a_broker_that_has_not_registered_names_itself() -> None:
+    client = ClusterClient({}, broker(2, fenced=True))
+    assert client.ask(MetadataRequest(topics=[]), 13).brokers == []
+    client.sim.broker.listeners = {OUTSIDE: Endpoint("here", 9092)}
+    (row,) = client.ask(MetadataRequest(topics=[]), 13).brokers
+    assert (row.node_id, row.host, row.port) == (1, "here", 9092)
 
 
 @pytest.mark.parametrize("controller", [NO_LEADER, 2])
