@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.reassignment_plan import read_json, rows_of
 
@@ -87,7 +88,14 @@ def unregister(broker: int, bootstrap: str) -> None:
     """
     with own_client(bootstrap) as client:
         client.unregister_broker(broker)
+        topics = client.metadata().topics.values()
     click.echo(f"Broker {broker} is no longer registered.")
+    left = sum(broker in partition.replicas for topic in topics for partition in topic.partitions.values())
+    if left:
+        click.echo(
+            f"It has replicas of {counted(left, 'partition')} still: move them with `kqueue cluster reassign`.",
+            err=True,
+        )
 
 
 def _read_partitions(stream: TextIO) -> list[TopicPartition]:

@@ -71,8 +71,9 @@ def plan(
       kqueue cluster reassign plan --brokers 1,2,4 --file plan.json
       kqueue cluster reassign plan --brokers 1,2,3 --topic orders --replication-factor 3
 
-    Leaders and replicas are spread evenly, and no more replicas move than that takes. A move leaves
-    no partition in fewer racks. The same question has the same answer.
+    Leaders and replicas are spread evenly, and few replicas move: those of other brokers, and what
+    a broker has too much of. A move leaves no partition in fewer racks. The same question has the
+    same answer.
     """
     with own_client(bootstrap) as client:
         cluster = client.describe_cluster()

@@ -33,8 +33,9 @@ def rebalance(
             have = f"{len(racks)} {'is' if len(racks) == 1 else 'are'} chosen"
             raise InvalidReplicationFactor(f"{topic}: {counted(factor, 'replica')} need as many brokers, and {have}")
     placed = _Placed(racks, current, factors)
-    while placed.level_replicas():
-        pass
+    for by_total in (False, True):  # each topic first: what that moves counts for the total
+        while placed.level_replicas(by_total):
+            pass
     while placed.level_leaders():
         pass
     return {key: tuple(replicas) for key, replicas in placed.replicas.items()}
@@ -72,12 +73,15 @@ class _Placed:
         counts[node] += 1
         self._counts[node] += 1
 
-    def level_replicas(self) -> bool:
-        """Move what makes the counts more even; False: nothing was to be moved."""
+    def level_replicas(self, by_total: bool) -> bool:
+        """Move what makes the counts more even; False: nothing was to be moved.
+
+        Args: by_total: those of all topics too, else of each topic alone.
+        """
         moved = False
         for key, replicas in self.replicas.items():
             counts = self._topic_counts[key[0]]
-            for full, free in self._pairs(counts, self._counts, replicas):
+            for full, free in self._pairs(counts, self._counts, replicas, by_total):
                 if full in replicas and free not in replicas and self._keeps_racks(replicas, full, free):
                     replicas[replicas.index(full)] = free
                     for count in (counts, self._counts):
@@ -105,12 +109,14 @@ class _Placed:
                     changed = True
         return changed
 
-    def _pairs(self, topic: Counter[int], total: Counter[int], of: list[int]) -> Iterator[tuple[int, int]]:
+    def _pairs(
+        self, topic: Counter[int], total: Counter[int], of: list[int], by_total: bool = True
+    ) -> Iterator[tuple[int, int]]:
         """Yield those of `of` that have too much, each with brokers that have less."""
         for full in sorted(of, key=lambda node: (-topic[node], -total[node])):
             for free in sorted(self._nodes, key=lambda node: (topic[node], total[node])):
                 less = topic[full] - topic[free]
-                if less >= 2 or (less == 1 and total[full] - total[free] >= 2):
+                if less >= 2 or (by_total and less == 1 and total[full] - total[free] >= 2):
                     yield full, free
 
     def _keeps_racks(self, replicas: list[int], full: int, free: int) -> bool:

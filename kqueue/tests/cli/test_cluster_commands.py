@@ -165,5 +165,7 @@ def test_what_a_stopped_broker_leaves_is_found(tmp_path: Path) -> None:
         assert printed("topics", "describe", "--under-min-isr-partitions").splitlines() == [line]
         rows = json.loads(printed("cluster", "brokers", "--json"))
         assert [(row["id"], row["state"], row["leads"]) for row in rows][2] == (3, "fenced", 0)
-        assert printed("cluster", "unregister", "3") == "Broker 3 is no longer registered.\n"
+        removed = CliRunner().invoke(root, ["cluster", "unregister", "3", "-b", brokers[0].bootstrap])
+        assert removed.stdout == "Broker 3 is no longer registered.\n"
+        assert removed.stderr.startswith("It has replicas of 4 partitions still: move them with ")
         assert [row["id"] for row in json.loads(printed("cluster", "brokers", "--json"))] == [1, 2]
