@@ -171,12 +171,17 @@ def test_waiting_group_member_does_not_delay_a_stop() -> None:
 def test_client_that_does_not_read_delays_a_stop_up_to_a_limit(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving(kqueue_stop_timeout_ms=50, socket_send_buffer_bytes=2048) as server:
-            client = await connect(server)
+            slow = socket.socket()
+            slow.setblocking(False)
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # before connecting: the system takes no more
+            await asyncio.get_running_loop().sock_connect(slow, server.bound("PLAINTEXT"))
+            client = Client(*await asyncio.open_connection(sock=slow))
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            for _ in range(20_000):
+            for _ in range(2_000):
                 client.send("ApiVersions", 0)
             await until(lambda: server.connections.unsent() == 1)
             await asyncio.wait_for(server.stop(), 5)
+            await client.close()
 
     asyncio.run(test())
     assert "closing 1 connection that did not take all responses" in caplog.text
