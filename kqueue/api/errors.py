@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base import errors
+from kqueue.groups import errors as group_errors
 from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.replication.errors import (
     ElectionNotNeeded,
@@ -11,6 +12,7 @@ from kqueue.replication.errors import (
     NotEnoughReplicasAfterAppend,
     PreferredLeaderNotAvailable,
 )
+from kqueue.share import errors as share_errors
 from kqueue.wire.error_codes import ErrorCode
 
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
@@ -81,31 +83,31 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.FetchSessionNotFound: ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     errors.InvalidFetchSessionEpoch: ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     errors.FetchSessionTopicIdError: ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    errors.InvalidRecordState: ErrorCode.INVALID_RECORD_STATE,
-    errors.ShareSessionNotFound: ErrorCode.SHARE_SESSION_NOT_FOUND,
-    errors.InvalidShareSessionEpoch: ErrorCode.INVALID_SHARE_SESSION_EPOCH,
-    errors.ShareSessionLimitReached: ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    share_errors.InvalidRecordState: ErrorCode.INVALID_RECORD_STATE,
+    share_errors.ShareSessionNotFound: ErrorCode.SHARE_SESSION_NOT_FOUND,
+    share_errors.InvalidShareSessionEpoch: ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    share_errors.ShareSessionLimitReached: ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     errors.FencedStateEpoch: ErrorCode.FENCED_STATE_EPOCH,
-    errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
+    group_errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
     errors.GroupIdNotFound: ErrorCode.GROUP_ID_NOT_FOUND,
-    errors.NonEmptyGroup: ErrorCode.NON_EMPTY_GROUP,
-    errors.GroupSubscribedToTopic: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    group_errors.NonEmptyGroup: ErrorCode.NON_EMPTY_GROUP,
+    group_errors.GroupSubscribedToTopic: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     errors.UnknownMember: ErrorCode.UNKNOWN_MEMBER_ID,
     errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.FencedInstanceId: ErrorCode.FENCED_INSTANCE_ID,
     errors.IllegalGeneration: ErrorCode.ILLEGAL_GENERATION,
-    errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
+    group_errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
     errors.StaleMemberEpoch: ErrorCode.STALE_MEMBER_EPOCH,
     StreamsInvalidTopology: ErrorCode.STREAMS_INVALID_TOPOLOGY,
-    errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
-    errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
-    errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
+    group_errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
+    group_errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
+    group_errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
     errors.RebalanceInProgress: ErrorCode.REBALANCE_IN_PROGRESS,
     errors.InconsistentGroupProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-    errors.InvalidSessionTimeout: ErrorCode.INVALID_SESSION_TIMEOUT,
+    group_errors.InvalidSessionTimeout: ErrorCode.INVALID_SESSION_TIMEOUT,
     errors.GroupMaxSizeReached: ErrorCode.GROUP_MAX_SIZE_REACHED,
-    errors.InvalidCommitOffsetSize: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    group_errors.InvalidCommitOffsetSize: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    group_errors.OffsetMetadataTooLarge: ErrorCode.OFFSET_METADATA_TOO_LARGE,
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.NotCoordinator: ErrorCode.NOT_COORDINATOR,
     errors.CoordinatorLoadInProgress: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -356,40 +356,12 @@ class FetchSessionTopicIdError(RequestRefused):
     """A fetch session that mixes topic names and topic ids."""
 
 
-class InvalidRecordState(RequestRefused):
-    """A record of a share group is not acquired, or not by this member."""
-
-
-class ShareSessionNotFound(RequestRefused):
-    """No such share session: the member must start with epoch 0."""
-
-
-class InvalidShareSessionEpoch(RequestRefused):
-    """The share session expects another epoch."""
-
-
-class ShareSessionLimitReached(RequestRefused):
-    """There are as many share sessions as allowed."""
-
-
 class FencedStateEpoch(RequestRefused):
     """The offsets of the share partition were reset or deleted meanwhile."""
 
 
-class InvalidGroupId(RequestRefused):
-    """An empty group id where a group is needed."""
-
-
 class GroupIdNotFound(RequestRefused):
     """No such group."""
-
-
-class NonEmptyGroup(RequestRefused):
-    """The group has members."""
-
-
-class GroupSubscribedToTopic(RequestRefused):
-    """Members of the group read the topic, so its offsets can't be deleted."""
 
 
 class UnknownMember(RequestRefused):
@@ -412,24 +384,8 @@ class IllegalGeneration(RequestRefused):
     """The member's generation is not the group's."""
 
 
-class FencedMemberEpoch(RequestRefused):
-    """The member's epoch is not the coordinator's: it must give up its partitions and rejoin."""
-
-
 class StaleMemberEpoch(RequestRefused):
     """Offsets were requested with another member epoch than the current one."""
-
-
-class UnreleasedInstanceId(RequestRefused):
-    """Another member holds the instance id, and has not left."""
-
-
-class UnsupportedAssignor(RequestRefused):
-    """The broker has no assignor of this name."""
-
-
-class InvalidRegularExpression(RequestRefused):
-    """A pattern of topic names is malformed, or too large."""
 
 
 class RebalanceInProgress(RequestRefused):
@@ -440,20 +396,8 @@ class InconsistentGroupProtocol(RequestRefused):
     """No protocol that all members share, or another protocol type."""
 
 
-class InvalidSessionTimeout(RequestRefused):
-    """Outside `group.min/max.session.timeout.ms`."""
-
-
 class GroupMaxSizeReached(RequestRefused):
     """The group, or the broker, has as many members as allowed."""
-
-
-class InvalidCommitOffsetSize(RequestRefused):
-    """An offset that would exceed the memory limit of all offsets, or whose record is too large."""
-
-
-class OffsetMetadataTooLarge(RequestRefused):
-    """Commit metadata above `offset.metadata.max.bytes`."""
 
 
 class CoordinatorNotAvailable(RequestRefused):

@@ -31,11 +31,8 @@ from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
-    GroupSubscribedToTopic,
     IllegalGeneration,
     InconsistentGroupProtocol,
-    InvalidGroupId,
-    NonEmptyGroup,
     RebalanceInProgress,
     UnknownMember,
 )
@@ -54,6 +51,7 @@ from kqueue.groups.consumer import offset_checks
 from kqueue.groups.consumer.classic_members import ClassicMembers
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
+from kqueue.groups.errors import GroupSubscribedToTopic, InvalidGroupId, NonEmptyGroup
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader

@@ -7,18 +7,14 @@ from typing import Any
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
-from kqueue.base.errors import (
-    CoordinatorNotAvailable,
-    GroupIdNotFound,
-    KqueueError,
-    NonEmptyGroup,
-)
+from kqueue.base.errors import CoordinatorNotAvailable, GroupIdNotFound, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.rebalancer import Rebalancer
 from kqueue.groups.classic.state import GroupEvent
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.errors import NonEmptyGroup
 from kqueue.groups.group import Group
 from kqueue.groups.log import records
 from kqueue.groups.log.group_log import Done, Wake

@@ -14,8 +14,9 @@ from sys import getsizeof
 from typing import Protocol
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId
+from kqueue.base.errors import GroupMaxSizeReached
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.errors import InvalidCommitOffsetSize, InvalidGroupId
 from kqueue.groups.log.records import CommittedOffset
 
 logger = logging.getLogger("kqueue.groups")

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kqueue.base.errors import InvalidRequest, InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
+from kqueue.base.errors import InvalidRequest
+from kqueue.share.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
 
 EPOCH_NEW = 0
 EPOCH_FINAL = -1

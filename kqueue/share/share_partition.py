@@ -21,9 +21,10 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import InvalidRecordState, InvalidRequest, KqueueError
+from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.timers import Timer, Timers
 from kqueue.share.config import ShareGroupConfig
+from kqueue.share.errors import InvalidRecordState
 from kqueue.share.in_flight import InFlightRange, InFlightRanges
 from kqueue.share.record_state import DEAD, EVENTS, TERMINAL, AcknowledgeType, RecordEvent, RecordState
 from kqueue.share.share_state import NO_OFFSET, ShareState, ShareUpdate

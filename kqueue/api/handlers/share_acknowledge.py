@@ -13,9 +13,10 @@ from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import Acknowledgements, acknowledgements_of, share_groups
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import InvalidShareSessionEpoch, KqueueError
+from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.share.errors import InvalidShareSessionEpoch
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
 from kqueue.wire.messages import share_acknowledge as messages
 from kqueue.wire.messages.share_acknowledge import (

@@ -20,7 +20,6 @@ from kqueue.base.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
-    InvalidSessionTimeout,
     KqueueError,
     MalformedMessage,
     MemberIdRequired,
@@ -34,6 +33,7 @@ from kqueue.groups.classic.member import ClassicGroupMember, JoinRequest, JoinRe
 from kqueue.groups.classic.rebalancer import Rebalancer, SaveGroup, check_generation
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.errors import InvalidSessionTimeout
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
 from kqueue.groups.log.schemas import GroupMetadataValue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kqueue.base.errors import FencedMemberEpoch, InvalidRequest, UnsupportedAssignor
+from kqueue.base.errors import InvalidRequest
 from kqueue.groups.consumer.member import (
     EPOCH_JOIN,
     EPOCH_LEAVE,
@@ -15,6 +15,7 @@ from kqueue.groups.consumer.member import (
     Assignment,
     HeartbeatRequest,
 )
+from kqueue.groups.errors import FencedMemberEpoch, UnsupportedAssignor
 from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
 from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
 

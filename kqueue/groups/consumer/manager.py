@@ -15,7 +15,6 @@ from kqueue.base.errors import (
     GroupMaxSizeReached,
     RequestRefused,
     UnknownMember,
-    UnreleasedInstanceId,
     UnsupportedVersion,
 )
 from kqueue.base.names import random_uuid, uuid_text
@@ -36,6 +35,7 @@ from kqueue.groups.consumer.member import (
     Subscription,
 )
 from kqueue.groups.consumer.subscriptions import Subscriptions
+from kqueue.groups.errors import UnreleasedInstanceId
 from kqueue.groups.group import GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.modern.assignment import must_revoke, same_owned

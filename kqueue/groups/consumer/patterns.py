@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kqueue.base.errors import InvalidRegularExpression
 from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.groups.errors import InvalidRegularExpression
 
 PATTERN_LENGTH_MAX = 1000
 MEMORY_BYTES_MAX = 1024 * 1024

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple
 
-from kqueue.base.errors import FencedMemberEpoch
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.modern.assignment import CurrentAssignment, K, ModernMemberState, Owned, Wanted
 
 NO_PARTITIONS: frozenset[int] = frozenset()

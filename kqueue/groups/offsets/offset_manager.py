@@ -12,18 +12,13 @@ from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import CoordinatorState, coordinator_error
-from kqueue.base.errors import (
-    InvalidCommitOffsetSize,
-    KqueueError,
-    OffsetMetadataTooLarge,
-    RecordTooLarge,
-    RequestRefused,
-)
+from kqueue.base.errors import KqueueError, RecordTooLarge, RequestRefused
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.settings import LONG_MAX
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.config import GroupConfig
+from kqueue.groups.errors import InvalidCommitOffsetSize, OffsetMetadataTooLarge
 from kqueue.groups.limits import OFFSET_BYTES, GroupLimits, offsets_bytes
 from kqueue.groups.log import records
 from kqueue.groups.log.group_log import Done, GroupRecords, TransactionalProducer, Wake

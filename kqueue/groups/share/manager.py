@@ -19,14 +19,13 @@ from typing import Protocol
 
 from kqueue.base.errors import (
     CoordinatorNotAvailable,
-    FencedMemberEpoch,
     GroupIdNotFound,
     GroupMaxSizeReached,
     InvalidRequest,
     KqueueError,
-    NonEmptyGroup,
 )
 from kqueue.base.promise import Promise
+from kqueue.groups.errors import FencedMemberEpoch, NonEmptyGroup
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.share_records import StatePartitions, StateTopic
 from kqueue.groups.modern.changes import Changes

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kqueue.base.errors import FencedMemberEpoch, InvalidRequest
+from kqueue.base.errors import InvalidRequest
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
 from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
 from kqueue.groups.streams.member import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kqueue.api.offset_selection import OffsetSelection, Outcomes
-from kqueue.base.errors import OffsetMetadataTooLarge
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import run_to_end
+from kqueue.groups.errors import OffsetMetadataTooLarge
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.error_codes import ErrorCode

@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kqueue.base.errors import InvalidCommitOffsetSize, InvalidProducerEpoch, KqueueError, RecordTooLarge, StorageFailed
+from kqueue.base.errors import InvalidProducerEpoch, KqueueError, RecordTooLarge, StorageFailed
 from kqueue.broker.offsets_topic import OffsetsTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.groups.errors import InvalidCommitOffsetSize
 from kqueue.groups.log.group_log import EndMarker, TransactionalProducer, TransactionalRecord
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.metadata.memory import MemoryStore

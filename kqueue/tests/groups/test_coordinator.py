@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.group import GroupDescription
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.classic.state import ClassicGroupState
@@ -121,11 +122,11 @@ def test_a_group_with_members_stays() -> None:
     world = World()
     promise = world.join()
     for _ in range(2):
-        with pytest.raises(errors.NonEmptyGroup):
+        with pytest.raises(group_errors.NonEmptyGroup):
             world.groups.delete("g")
         world.settle()
     world.sync(promise.result())
-    with pytest.raises(errors.NonEmptyGroup):
+    with pytest.raises(group_errors.NonEmptyGroup):
         world.groups.delete("g")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.errors import KqueueError
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.groups.consumer.embedded_protocol import assignment_bytes, read_assignment
 from kqueue.groups.log.schemas import VERSION, ConsumerProtocolSubscription, TopicPartitions
@@ -228,7 +229,7 @@ def test_a_refused_member_leaves_the_classic_group_as_it_is() -> None:
     world = World()
     joined = world.join(instance_id="i", protocols=protocols())
     world.settle()
-    with pytest.raises(errors.UnreleasedInstanceId):
+    with pytest.raises(group_errors.UnreleasedInstanceId):
         world.consume("n", instance_id="i")
     assert world.state() == "CompletingRebalance"
     world.groups.heartbeat("g", 1, joined.result().member_id, "i")

@@ -4,6 +4,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.errors import KqueueError
+from kqueue.groups import errors as group_errors
 from kqueue.tests.groups.consumer.consumers import commit
 from kqueue.tests.groups.support import World, commit_simple, committed_offsets
 
@@ -46,7 +47,7 @@ def test_a_group_is_deleted_when_it_is_empty() -> None:
     world = World()
     world.consume("m", regex="t.*", topics=["u"])
     commit(world, "m", 2)
-    with pytest.raises(errors.NonEmptyGroup):
+    with pytest.raises(group_errors.NonEmptyGroup):
         world.groups.delete("g").result()
     world.consume("m", -1)
     world.groups.delete("g").result()

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kqueue.base.errors import GroupMaxSizeReached, InvalidCommitOffsetSize, InvalidGroupId, KqueueError, UnknownMember
+from kqueue.base.errors import GroupMaxSizeReached, KqueueError, UnknownMember
 from kqueue.base.slice_queue import STEPS_PER_LOOK
 from kqueue.groups import config
 from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.errors import InvalidCommitOffsetSize, InvalidGroupId
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.groups.streams.topology import Topology
 from kqueue.tests.groups.streams.applications import COUNT, beat, new_world

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
 from kqueue.share import sessions
+from kqueue.share.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
 from kqueue.share.sessions import EPOCH_MAX, MemberKey, ShareSessions
 
 A, B = MemberKey("g", "a"), MemberKey("g", "b")

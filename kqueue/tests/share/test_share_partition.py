@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import InvalidRecordState, KqueueError, NotCoordinator, StorageFailed
+from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
+from kqueue.share.errors import InvalidRecordState
 from kqueue.share.record_state import RecordEvent, RecordState
 from kqueue.share.share_partition import RANGES_MAX, RETRY_MS, SPANS_PER_TURN, Acknowledgement, SharePartition
 from kqueue.share.share_state import ShareState

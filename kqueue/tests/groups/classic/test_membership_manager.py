@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.promise import Promise
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World, beat, stable_static
 
@@ -52,7 +53,7 @@ def test_ids_come_from_the_given_randomness() -> None:
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1, 2**31 - 1])
 def test_session_timeouts_have_bounds(session_ms: int) -> None:
-    with pytest.raises(errors.InvalidSessionTimeout):
+    with pytest.raises(group_errors.InvalidSessionTimeout):
         World().join(session_ms=session_ms)
 
 
@@ -62,7 +63,7 @@ def test_the_bounds_themselves_are_allowed(session_ms: int) -> None:
 
 
 def test_a_group_needs_a_name() -> None:
-    with pytest.raises(errors.InvalidGroupId):
+    with pytest.raises(group_errors.InvalidGroupId):
         World().join("")
 
 
@@ -273,7 +274,7 @@ def test_waiting_for_the_assignment_is_no_silence_either() -> None:
         ({"member_id": "x", "generation": 7}, errors.UnknownMember),
         ({"instance_id": "i"}, errors.UnknownMember),
         ({"group_id": "x"}, errors.UnknownMember),
-        ({"group_id": ""}, errors.InvalidGroupId),
+        ({"group_id": ""}, group_errors.InvalidGroupId),
     ],
 )
 def test_heartbeats_of_strangers_are_refused(changes: dict[str, Any], refusal: type[Exception]) -> None:
@@ -339,7 +340,7 @@ def test_leaving_an_unknown_group_is_an_error() -> None:
     assert [
         type(outcome) for outcome in world.groups.leave("g", [LeavingMember("x"), LeavingMember("y", "i")]).result()
     ] == [errors.UnknownMember] * 2
-    with pytest.raises(errors.InvalidGroupId):
+    with pytest.raises(group_errors.InvalidGroupId):
         world.groups.leave("", [LeavingMember("x")])
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.promise import Promise
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World
 
@@ -332,7 +333,7 @@ def test_nobody_is_out_once_all_have_come() -> None:
         ({"protocol_type": "connect"}, errors.InconsistentGroupProtocol),
         ({"protocol_name": "rr"}, errors.InconsistentGroupProtocol),
         ({"group_id": "other"}, errors.UnknownMember),
-        ({"group_id": ""}, errors.InvalidGroupId),
+        ({"group_id": ""}, group_errors.InvalidGroupId),
     ],
 )
 def test_sync_is_refused(changes: dict[str, Any], refusal: type[Exception]) -> None:

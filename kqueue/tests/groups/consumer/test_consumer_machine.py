@@ -11,10 +11,11 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kqueue.base.errors import FencedInstanceId, FencedMemberEpoch, GroupIdNotFound, StorageFailed, UnknownMember
+from kqueue.base.errors import FencedInstanceId, GroupIdNotFound, StorageFailed, UnknownMember
 from kqueue.base.promise import Promise
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import HeartbeatResult
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.tests.groups.support import World, leave_and_return
 
 FENCED = (FencedMemberEpoch, UnknownMember, FencedInstanceId, GroupIdNotFound)

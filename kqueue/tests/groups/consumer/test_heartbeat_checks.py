@@ -6,6 +6,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.errors import KqueueError
+from kqueue.groups import errors as group_errors
 from kqueue.tests.groups.consumer.consumers import T
 from kqueue.tests.groups.support import World
 
@@ -21,9 +22,9 @@ from kqueue.tests.groups.support import World
         ({"epoch": -2}, errors.InvalidRequest, "InstanceId can't be null."),
         ({"rebalance_timeout_ms": -1}, errors.InvalidRequest, "RebalanceTimeoutMs must be provided"),
         ({"owned": {T: frozenset({1})}}, errors.InvalidRequest, "TopicPartitions must be empty"),
-        ({"assignor": "x"}, errors.UnsupportedAssignor, "Supported assignors: uniform, range."),
-        ({"regex": "["}, errors.InvalidRegularExpression, "is not a valid regular expression"),
-        ({"regex": "x" * 1001}, errors.InvalidRegularExpression, "at most 1000 characters"),
+        ({"assignor": "x"}, group_errors.UnsupportedAssignor, "Supported assignors: uniform, range."),
+        ({"regex": "["}, group_errors.InvalidRegularExpression, "is not a valid regular expression"),
+        ({"regex": "x" * 1001}, group_errors.InvalidRegularExpression, "at most 1000 characters"),
     ],
 )
 def test_what_a_heartbeat_must_have(options: dict[str, Any], error: type[KqueueError], words: str) -> None:
@@ -37,8 +38,8 @@ def test_what_a_heartbeat_must_have(options: dict[str, Any], error: type[KqueueE
 @pytest.mark.parametrize(
     ("member_id", "epoch", "options", "error"),
     [
-        ("m", 3, {}, errors.FencedMemberEpoch),
-        ("m", 1, {}, errors.FencedMemberEpoch),
+        ("m", 3, {}, group_errors.FencedMemberEpoch),
+        ("m", 1, {}, group_errors.FencedMemberEpoch),
         ("x", 2, {}, errors.UnknownMember),
         ("m", 2, {"group_id": "h"}, errors.GroupIdNotFound),
         ("x", -1, {}, errors.UnknownMember),

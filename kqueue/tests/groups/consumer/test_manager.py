@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base import errors
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.tests.groups.consumer.consumers import T, indexes, two_members
 from kqueue.tests.groups.support import World
@@ -47,7 +48,7 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
     world = World()
     world.consume("m", instance_id="i")
     epoch = world.consumer_group().epoch
-    with pytest.raises(errors.UnreleasedInstanceId):
+    with pytest.raises(group_errors.UnreleasedInstanceId):
         world.consume("n", instance_id="i")
     assert world.consume("m", -2, instance_id="i").member_epoch == -2
     again = world.consume("n", instance_id="i")

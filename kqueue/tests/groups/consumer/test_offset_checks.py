@@ -4,6 +4,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.errors import KqueueError
+from kqueue.groups import errors as group_errors
 from kqueue.tests.groups.consumer.consumers import commit, two_members
 from kqueue.tests.groups.support import World, committed_offsets
 
@@ -66,4 +67,4 @@ def test_offsets_of_topics_that_members_read_stay() -> None:
     world.consume("m")
     commit(world, "m", 2)
     outcomes = world.groups.delete_offsets("g", [("t", 0), ("u", 0)]).result()
-    assert [type(outcome) for outcome in outcomes] == [errors.GroupSubscribedToTopic, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [group_errors.GroupSubscribedToTopic, type(None)]

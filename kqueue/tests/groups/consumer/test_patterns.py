@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from kqueue.base.errors import InvalidRegularExpression
 from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.consumer.patterns import compile_pattern, matching_topics
+from kqueue.groups.errors import InvalidRegularExpression
 
 
 @pytest.fixture(params=["with RE2", "without"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import FencedMemberEpoch
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState, Wanted
 from kqueue.groups.modern.reconciliation import Target, reconcile
 

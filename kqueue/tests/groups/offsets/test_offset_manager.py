@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kqueue.base import errors
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
@@ -85,7 +86,7 @@ def test_too_much_metadata_is_refused_for_its_partition_alone() -> None:
     world = World(offset_metadata_max_bytes=4)
     commits = [OffsetToCommit("t", 0, 1, metadata="12345"), OffsetToCommit("t", 1, 1, metadata="1234")]
     refused, accepted = world.groups.commit("g", -1, "", None, commits).result()
-    assert isinstance(refused, errors.OffsetMetadataTooLarge)
+    assert isinstance(refused, group_errors.OffsetMetadataTooLarge)
     assert accepted is None
     assert committed_offsets(world) == {("t", 1): 1}
 
@@ -94,7 +95,7 @@ def test_nothing_to_write_writes_nothing() -> None:
     world = World(offset_metadata_max_bytes=4)
     assert world.groups.commit("g", -1, "", None, []).result() == []
     [refused] = world.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 1, metadata="12345")]).result()
-    assert isinstance(refused, errors.OffsetMetadataTooLarge)
+    assert isinstance(refused, group_errors.OffsetMetadataTooLarge)
     assert list(world.log.records()) == []
     assert group_ids(world) == set()
 

@@ -8,6 +8,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.coordinators import coordinator_partition
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log.group_log import EndMarker, TransactionalProducer
@@ -109,7 +110,7 @@ def test_the_commit_is_pending_when_it_is_in_the_log() -> None:
         (errors.InvalidProducerEpoch("fenced"), errors.InvalidProducerEpoch),
         (errors.InvalidTransactionState("none"), errors.InvalidTransactionState),
         (errors.StorageFailed("disk"), errors.NotCoordinator),
-        (errors.RecordTooLarge("big"), errors.InvalidCommitOffsetSize),
+        (errors.RecordTooLarge("big"), group_errors.InvalidCommitOffsetSize),
     ],
 )
 def test_a_commit_that_can_not_be_written_changes_nothing(
@@ -166,7 +167,7 @@ def test_a_group_that_is_missing_has_no_generation() -> None:
     world = World()
     with pytest.raises(errors.IllegalGeneration):
         commit_as(world, 3, "m")
-    with pytest.raises(errors.InvalidGroupId):
+    with pytest.raises(group_errors.InvalidGroupId):
         world.groups.commit_in_transaction("", PRODUCER, -1, "", None, [])
     assert group_ids(world) == set()
 
@@ -251,7 +252,7 @@ def test_pending_offsets_count_as_memory() -> None:
     assert commit_transactional(world, 1).result() == [None]
     assert commit_transactional(world, 1, partition=1).result() == [None]
     [refusal] = commit_transactional(world, 1, partition=2).result()
-    assert isinstance(refusal, errors.InvalidCommitOffsetSize)
+    assert isinstance(refusal, group_errors.InvalidCommitOffsetSize)
     assert commit_transactional(world, 2).result() == [None], "the same transaction may commit it again"
     end_transaction(world)
     assert world.groups.limits.offset_bytes == 400

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import FencedMemberEpoch, InvalidRequest
+from kqueue.base.errors import InvalidRequest
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.groups.streams.heartbeat_checks import check_epoch, check_heartbeat, check_tasks, is_leave

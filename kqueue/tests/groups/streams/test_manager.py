@@ -4,6 +4,7 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.base.errors import KqueueError
+from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.groups.streams.member import StatusCode
@@ -118,8 +119,8 @@ def test_who_leaves_may_stop_the_others() -> None:
     ("member_id", "epoch", "error"),
     [
         ("x", 2, errors.UnknownMember),
-        ("m", 1, errors.FencedMemberEpoch),
-        ("m", 9, errors.FencedMemberEpoch),
+        ("m", 1, group_errors.FencedMemberEpoch),
+        ("m", 9, group_errors.FencedMemberEpoch),
         ("x", -1, errors.UnknownMember),
     ],
 )
@@ -236,7 +237,7 @@ def test_a_group_is_described() -> None:
 def test_an_empty_group_is_deleted() -> None:
     world = new_world()
     beat(world)
-    with pytest.raises(errors.NonEmptyGroup):
+    with pytest.raises(group_errors.NonEmptyGroup):
         world.groups.delete("g").result()
     beat(world, "m", -1)
     world.groups.delete("g").result()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kqueue.base import errors
+from kqueue.groups import errors as group_errors
 from kqueue.groups.log.group_log import TransactionalProducer
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.streams.applications import beat, epoch_of, new_world, sync
@@ -77,4 +78,4 @@ def test_offsets_of_topics_that_members_read_stay() -> None:
     world = two_members()
     commit(world, "m", 3)
     outcomes = world.groups.delete_offsets("g", [("t", 0), ("u", 0)]).result()
-    assert [type(outcome) for outcome in outcomes] == [errors.GroupSubscribedToTopic, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [group_errors.GroupSubscribedToTopic, type(None)]

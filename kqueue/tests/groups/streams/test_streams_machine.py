@@ -12,8 +12,9 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kqueue.base.errors import FencedMemberEpoch, InvalidRequest, StorageFailed, UnknownMember
+from kqueue.base.errors import InvalidRequest, StorageFailed, UnknownMember
 from kqueue.base.promise import Promise
+from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import StreamsHeartbeatResult, SubtopologyRole, TaskRole
 from kqueue.tests.groups.streams.applications import COUNT, make_topics, new_world, start
