@@ -13,6 +13,7 @@ A seed determines everything; even seeds flush before anything is visible, odd o
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import random
@@ -394,7 +395,6 @@ def run_seeds(seeds: range, steps: int = STEPS, make: Run = ClusterSimulation) -
 
 
 def _run_task(seeds: range, steps: int) -> list[tuple[int, str]]:
-    gc.freeze()
     return [(seed, violated) for seed, violated in run_seeds(seeds, steps) if violated is not None]
 
 
@@ -423,17 +423,19 @@ def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace:
         range(begin, min(begin + SEEDS_OF_A_TASK, first + seeds))
         for begin in range(first, first + seeds, SEEDS_OF_A_TASK)
     ]
-    with (
-        ProcessPoolExecutor(jobs) as pool,
-        click.progressbar(length=seeds, label="seeds", show_pos=True, file=sys.stderr) as bar,
-    ):
-        for part, violations in zip(parts, pool.map(_run_task, parts, [steps] * len(parts)), strict=True):
+    with contextlib.ExitStack() as stack:
+        run: Callable[..., Iterator[list[tuple[int, str]]]] = map
+        if jobs > 1:
+            pool = stack.enter_context(ProcessPoolExecutor(jobs, initializer=gc.freeze))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            run = pool.map
+        bar = stack.enter_context(click.progressbar(length=seeds, label="seeds", show_pos=True, file=sys.stderr))
+        for part, violations in zip(parts, run(_run_task, parts, [steps] * len(parts)), strict=True):
             bar.update(len(part))
             for each, violated in violations:
                 found.append(each)
                 click.echo(f"seed {each}: {violated}")
                 if not keep_going:
-                    pool.shutdown(cancel_futures=True)
                     _report(each, steps, trace)
     if found:
         raise click.ClickException(f"{len(found)} of {seeds:,} seeds violated an invariant: {found}")

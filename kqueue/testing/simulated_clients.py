@@ -314,7 +314,7 @@ class Consumer(Client):
 
 def check_delivered(producers: list[Producer], histories: Mapping[Key, History]) -> None:
     """Check that each confirmed batch is committed once, in the order of its producer."""
-    ids = {producer.producer_id for producer in producers if producer.acks == -1}
+    ids = {producer.producer_id for producer in producers if producer.producer_id >= 0}
     for key, history in histories.items():
         if history.is_over:
             continue

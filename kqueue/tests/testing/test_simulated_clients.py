@@ -33,6 +33,17 @@ def test_a_batch_that_is_committed_twice_is_found() -> None:
         simulation.check_delivered()
 
 
+def test_batches_without_a_producer_id_have_no_sequence() -> None:
+    simulation = simulation_at_work()
+    assert any(
+        batch.producer_id == -1
+        for known in simulation.invariants.histories.values()
+        for batch in known.committed.values()
+    )
+    simulation.producers[0].producer_id = -1  # it got none before the faults ended
+    simulation.check_delivered()
+
+
 def test_a_confirmed_batch_that_is_not_committed_is_found() -> None:
     simulation = simulation_at_work()
     key, known = simulation.keys()[0], history(simulation)
