@@ -25,7 +25,7 @@ SLACK_S = 2.0
 """Clients may wait that much longer than a session lasts after a kill."""
 ERRORS = re.compile(r"^.*(?: ERROR | CRITICAL |Traceback).*$", re.MULTILINE)
 
-EXPECTED = ("ENOSPC", "the metadata store takes no sign of life")
+EXPECTED = ("ENOSPC", "check that a majority of its servers runs")
 """What errors may say: that a disk is full, and that ZooKeeper is away."""
 
 
