@@ -38,7 +38,7 @@ def topic(client: ClusterClient) -> Topic:
 
 def test_offsets_are_listed_by_leaders(client: ClusterClient, topic: Topic) -> None:
     rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in INDEXES]
-    response = client.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 9)
+    response = client.ask(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=rows)]), 9)
     assert [row.error_code for row in response.topics[0].partitions] == [NOT_LEADER] * 3 + [ErrorCode.NONE]
     assert not topic.partitions[1].is_open, "there is no replica here"
 

@@ -63,7 +63,8 @@ def _fetch(client: SimulatedClient, version: int) -> Any:
 
 def _list_offsets(client: SimulatedClient, version: int) -> Any:
     return ListOffsetsRequest(
-        topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
+        replica_id=-1,
+        topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])],
     )
 
 

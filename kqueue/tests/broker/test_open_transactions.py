@@ -109,7 +109,8 @@ def test_the_end_for_read_committed_is_the_oldest_open_transaction() -> None:
     def offset_at(timestamp: int, isolation_level: int = READ_COMMITTED) -> int:
         partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topic = ListOffsetsTopic(name="t", partitions=[partition])
-        answer = client.ask(ListOffsetsRequest(isolation_level=isolation_level, topics=[topic]), 7)
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
+        answer = client.ask(request, 7)
         offset: int = answer.topics[0].partitions[0].offset
         return offset
 

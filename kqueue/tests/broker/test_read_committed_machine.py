@@ -273,6 +273,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
 
     def _latest(self, isolation_level: int) -> int:
         request = ListOffsetsRequest(
+            replica_id=-1,
             isolation_level=isolation_level,
             topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=LATEST)])],
         )
