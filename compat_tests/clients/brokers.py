@@ -22,6 +22,7 @@ from compat_tests.kafka.serving import Process
 MEMORY, DISK, CLUSTER, EXTERNAL = "memory", "disk", "cluster", "external"
 
 SETTINGS = {
+    "log.retention.ms": -1,  # the records of some tests are of 1970
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 500,
     "group.share.assignment.interval.ms": 100,
