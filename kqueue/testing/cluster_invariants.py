@@ -160,6 +160,9 @@ class ClusterInvariants:
                 history = self.histories.get(key)
                 if history is None or history.is_over:
                     continue
+                if not partition.has_replica:
+                    checked.pop(key, None)  # a later replica begins anew
+                    continue
                 if partition.is_leader:
                     self._check_leader(process, partition, history)
                 if partition.is_open and partition.log.state is not LogState.OFFLINE:

@@ -45,6 +45,17 @@ def test_each_invariant_of_a_broker_is_checked(harm, message) -> None:
         simulation.invariants.check(process)
 
 
+def test_a_replica_that_is_removed_may_begin_anew() -> None:
+    simulation = simulation_at_work()
+    process, partition = replica(simulation, of_leader=False)
+    registration = partition.registration
+    role, others = partition._role, tuple(node for node in registration.replicas if node != process.number)
+    role.registration = registration._replace(replicas=others)
+    simulation.invariants.check(process)
+    role.registration, partition._high_watermark = registration, 0
+    simulation.invariants.check(process)
+
+
 def test_a_member_that_lacks_committed_records_is_found() -> None:
     simulation = simulation_at_work()
     _, partition = replica(simulation, of_leader=False)
