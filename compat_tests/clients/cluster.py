@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from kqueue.replication.config import RACK_AWARE_SELECTOR
 
 MEMBERS = 3
 SESSION_MS = 1500
+RETRY_S = 0.7
+"""Longer than clients wait before they try again. A snapshot of producers has the last batch of
+each, as Kafka's: what was sent before that one and not confirmed must be sent again to a broker
+that did not restart since.
+"""
 
 SETTINGS: Mapping[str, object] = {
     "default.replication.factor": MEMBERS,
@@ -86,10 +92,11 @@ class ClusterInProcess:
         self._stack.close()
 
     def restart(self) -> None:
-        """Restart the brokers, each after all replicas are in sync."""
+        """Restart each broker once replicas are in sync and clients had time to try again."""
         for broker in self.brokers:
             broker.restart()
             wait_in_sync(self._addresses)
+            time.sleep(RETRY_S)
 
 
 class ClusterOfProcesses:
