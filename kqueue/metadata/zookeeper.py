@@ -74,6 +74,8 @@ from kqueue.metadata.zookeeper_nodes import Last, Layout, two_numbers
 from kqueue.metadata.zookeeper_session import ZookeeperSession, ZookeeperTerm
 
 DEFAULT_PORT = 2181
+TICK_MS = 2000
+"""Of ZooKeeper, by default."""
 TIMEOUT_S = 10.0
 """Limit of a call while no server answers."""
 
@@ -193,7 +195,7 @@ class ZookeeperStore:
         check_registration(node_id, incarnation, timeout_ms)
         id = _new_id()
         with self._calling() as deadline:
-            client = ZookeeperClient(self._servers, timeout_ms)
+            client = ZookeeperClient(self._servers, _asked_timeout_ms(timeout_ms))
 
             epochs: list[int] = []
 
@@ -386,6 +388,13 @@ class ZookeeperStore:
 
 class _TermHeld(Exception):
     """Another live session is the controller."""
+
+
+def _asked_timeout_ms(timeout_ms: int) -> int:
+    """Return the session timeout to ask for. ZooKeeper ends sessions up to one of its ticks late,
+    and all that follow from it wait for that: the controller's, then a broker's fencing.
+    """
+    return timeout_ms - min(TICK_MS, timeout_ms // 4)
 
 
 def _new_id() -> str:
