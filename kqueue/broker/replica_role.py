@@ -166,10 +166,10 @@ class ReplicaRole:
         """Log once that the in-sync set is too small, and once that it is not any more."""
         too_few = self.is_leader and self.is_under_min_isr
         if too_few and not self._too_few:
-            isr = ", ".join(map(str, self.registration.isr)) or "none"
+            isr = self.registration.isr
             logger.warning(
-                "%s: too few replicas are in sync for acks=all: %s; min.insync.replicas is %d",
-                self._name, isr, self.min_isr,
+                "%s: too few replicas are in sync for acks=all: %d (%s); min.insync.replicas is %d",
+                self._name, len(isr), ", ".join(map(str, isr)) or "none", self.min_isr,
             )  # fmt: skip
         elif self._too_few and not too_few and self.is_leader:
             logger.warning("%s: enough replicas are in sync again", self._name)

@@ -302,7 +302,7 @@ class SqliteStore:
     # --- the file
 
     def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
+        _insist(self._db, "PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         with _transaction(self._db):
             (application,) = self._db.execute("PRAGMA application_id").fetchone()
@@ -363,7 +363,7 @@ class SqliteStore:
 def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """Commit or roll back. IMMEDIATE locks out writers first: guards hold until the writes."""
     if kind == "IMMEDIATE":
-        _lock_writers(db)
+        _insist(db, "BEGIN IMMEDIATE")
     else:
         db.execute(f"BEGIN {kind}")
     try:
@@ -375,20 +375,22 @@ def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[No
         raise
 
 
-def _lock_writers(db: sqlite3.Connection) -> None:
-    """Begin a transaction that locks out other writers.
+def _insist(db: sqlite3.Connection, statement: str) -> None:
+    """Run a statement that may find the file locked, again until it does not.
 
     SQLite's own busy handler sleeps for up to 100 ms between attempts: among writers that do not
-    pause, a broker would lose its session before it kept it alive.
+    pause, a broker would lose its session before it kept it alive. It does not wait at all where
+    several processes begin to write ahead in a new file.
     """
     db.execute("PRAGMA busy_timeout = 0")
     deadline_s = time.monotonic() + BUSY_TIMEOUT_S
     try:
         while True:
             try:
-                db.execute("BEGIN IMMEDIATE")
+                db.execute(statement).close()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                primary_code = error.sqlite_errorcode & 0xFF  # also busy: another one recovers the file
+                if primary_code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
                     raise
             else:
                 return

@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, refusals, refuse
+from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, bounded, refusals, refuse
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
@@ -131,8 +131,9 @@ class _Producer:
 
     def send_offsets(self, offsets: Mapping[Place, int], consumer: Consumer) -> None:
         points = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        group = consumer.group_metadata()
         with refusals():
-            self._producer.send_offsets_to_transaction(points, consumer.group_metadata(), CALL_TIMEOUT_S)
+            bounded(lambda: self._producer.send_offsets_to_transaction(points, group, CALL_TIMEOUT_S))
 
     def commit_transaction(self) -> None:
         with refusals():

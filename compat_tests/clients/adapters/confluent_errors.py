@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,3 +27,26 @@ def refusals() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise refuse(error.args[0]) from error
+
+
+def bounded(call: Callable[[], object]) -> None:
+    """Run a call that librdkafka (seen in 2.16) may never return from, whatever timeout it has got:
+    it loses the answer when the coordinator is killed at the wrong moment.
+
+    Raises: TimeoutError: the thread of the call stays behind; the client can't be used any more.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(CALL_TIMEOUT_S + 10)
+    if thread.is_alive():
+        raise TimeoutError("librdkafka lost the answer")
+    if errors:
+        raise errors[0]

@@ -128,13 +128,13 @@ def _handle_sliced(
     request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> SlicedWork[AddPartitionsToTxnResponse | DelayedOperation[AddPartitionsToTxnResponse]]:
     added: list[AddedPartitions] = []
+    timeout_ms = 0
     for requested in _requested(request, context.api_version):
         one = yield from _add(requested, context.broker)
         added.append(one)
+        timeout_ms = max(timeout_ms, context.broker.transactions.write_timeout_ms(requested.transactional_id))
         yield None
     promises = tuple(one.promise for one in added if one.promise is not None)
-    ids = [one.requested.transactional_id for one in added]
-    timeout_ms = max(map(context.broker.transactions.write_timeout_ms, ids), default=0)
     return wait_for_all(promises, lambda: in_slices(context, _respond(added, context)), context.deadline_ms(timeout_ms))
 
 

@@ -223,9 +223,8 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         for thread in threads:
             thread.join(timeout=20)
         for process in (one, two):
-            assert process.wait(timeout=20) == 0
             assert process.stderr is not None
-            assert process.stderr.read() == ""
+            assert (process.wait(timeout=20), process.stderr.read()) == (0, "")
     assert numbers("".join(output_lines)) == list(range(90))
     assert committed(done, topic) == 90
 

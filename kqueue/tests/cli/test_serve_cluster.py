@@ -18,6 +18,8 @@ from kqueue.cli.app import kqueue as root
 from kqueue.tests.cli.test_serve import ANY_PORT
 from kqueue.tests.served_cluster import wait_until_unfenced
 
+pytestmark = pytest.mark.usefixtures("refused_clients")
+
 
 def refused(*pairs: str) -> str:
     """Return the error of a broker that must not start."""
@@ -110,7 +112,9 @@ def test_in_sync_replicas_below_the_minimum_are_one_line_for_each_change(caplog:
             for _ in range(5):
                 with pytest.raises(NotEnoughReplicasError):
                     producer.send("orders", b"two coffees").get(10)
-            assert lines() == ["orders-0: too few replicas are in sync for acks=all: 1; min.insync.replicas is 2"]
+            assert lines() == [
+                f"orders-0: too few replicas are in sync for acks=all: 1 ({leader}); min.insync.replicas is 2"
+            ]
             cluster.start(others[0])
             until_s = time.monotonic() + 10
             while len(cluster.isr("orders")) < 2 and time.monotonic() < until_s:

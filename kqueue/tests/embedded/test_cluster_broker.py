@@ -15,6 +15,8 @@ from kqueue.embedded import Cluster
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.testing import faults
 
+pytestmark = pytest.mark.usefixtures("refused_clients")
+
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:

@@ -145,17 +145,17 @@ def test_watchers_are_notified_of_keys_sessions_and_terms_but_of_no_refused_call
 
 
 def test_a_thread_notifies_of_expired_sessions_by_the_machines_clock() -> None:
+    before = set(threading.enumerate())
     store = MemoryStore()
     expired = threading.Event()
     store.register(1, "one", 30)
     stop = store.watch(expired.set)
+    [thread] = (one for one in set(threading.enumerate()) - before if one.name == "metadata-expiry")
     assert expired.wait(5)
     assert store.sessions() == {}
     stop()
-    for thread in threading.enumerate():
-        if thread.name == "metadata-expiry":
-            thread.join(5)
-            assert not thread.is_alive()
+    thread.join(5)
+    assert not thread.is_alive()
 
 
 def test_closing_ends_sessions_and_watches() -> None:

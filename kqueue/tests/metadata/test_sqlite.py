@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def test_two_open_stores_see_each_others_commits(tmp_path: Path) -> None:
             two.commit({"/a": None}, {"/a": b"2"}, [])
         assert two.commit({"/a": version}, {"/a": b"2"}, [])["/a"] == version + 1
         assert one.read("/a")["/a"].value == b"2"
+
+
+OPEN_AT_ONCE = """
+import sys, time
+from kqueue.metadata.sqlite import SqliteStore
+
+folder, begin_s, rounds = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+for number in range(rounds):
+    time.sleep(max(begin_s + number * 0.05 - time.time(), 0))
+    SqliteStore(f"{folder}/{number}.db").close()
+"""
+
+
+def test_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    arguments = [str(tmp_path), str(time.time() + 2), "20"]
+    processes = [subprocess.Popen([sys.executable, "-c", OPEN_AT_ONCE, *arguments]) for _ in range(4)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
 
 
 def test_refuses_a_newer_format_and_leaves_it_alone(tmp_path: Path) -> None:

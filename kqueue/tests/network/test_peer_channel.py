@@ -347,7 +347,7 @@ def test_a_hostile_broker_loses_its_connection_only(
             harness.pass_ms(2000)
             assert bad.connections == attempt + 1
         assert isinstance(await harness.send(MetadataRequest(), node_id=2).value(), MetadataResponse)
-        assert 1 <= len(caplog.records) <= 3, caplog.text
+        assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) in range(1, 4), caplog.text
         assert "broker 1 at 127.0.0.1" in caplog.text
 
     peered(test)

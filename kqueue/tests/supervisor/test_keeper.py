@@ -15,6 +15,8 @@ from kafka.admin import NewTopic
 from kqueue.client import Client
 from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
 
+pytestmark = pytest.mark.usefixtures("refused_clients")
+
 PARTITIONS = 6
 KEYS = 30
 
@@ -138,6 +140,7 @@ def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
+        assert served.bootstrap  # once all serve; a worker that ends before ends the start
         own = tmp_path / "workers" / "1"
         (own / "meta.properties").write_text("node.id=77\ncluster.id=other\nversion=1\n")
         served.workers()[1].kill()
@@ -174,6 +177,7 @@ def test_a_restart_does_not_create_deleted_topics_again(tmp_path: Path) -> None:
             served.workers()[0].kill()
             served.wait_for("broker 1 .* is unfenced", 2)
             served.wait_for("worker 0: kqueue .* serves", 2)
+        with KafkaAdminClient(bootstrap_servers=served.bootstrap) as admin:  # it knows who lives
             admin.create_topics([NewTopic("payments", 1, 1)])
             assert "orders" not in admin.list_topics()
         assert served.end() == 0
