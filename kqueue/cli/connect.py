@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -26,8 +28,11 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 CLIENT_ID = "kqueue-cli"
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
+AGAIN_S = 0.2
+REFUSED = "ECONNREFUSED"
 OLDEST_CLIENT = (3, 0, 10)  # older ones cannot add partitions
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 # Messages for the protocol errors that users meet; other errors show the client's own text.
 MESSAGES = {
@@ -220,4 +225,30 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
             bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id=CLIENT_ID
         ) as client,
     ):
-        yield client
+        yield cast("KafkaAdminClient", PersistentAdmin(client))
+
+
+class PersistentAdmin:
+    """An administration client whose calls are made again while the broker that it picked refuses
+    connections: of a cluster, one that has ended and is not known to. Nothing was sent then.
+    """
+
+    def __init__(self, client: KafkaAdminClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        return functools.partial(_again_if_refused, found) if callable(found) else found
+
+
+def _again_if_refused(call: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+    from kafka.errors import KafkaConnectionError
+
+    deadline_s = time.monotonic() + BOOTSTRAP_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return call(*arguments, **keywords)
+        except KafkaConnectionError as error:
+            if REFUSED not in str(error) or time.monotonic() >= deadline_s:
+                raise
+        time.sleep(AGAIN_S)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import click
 import pytest
@@ -10,8 +11,10 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka import errors
+from kafka.errors import KafkaConnectionError
 
 from kqueue.cli import connect
+from kqueue.cli.connect import PersistentAdmin
 from kqueue.client.errors import BrokerRefused, ClientError
 
 HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -146,3 +149,45 @@ def test_long_texts_are_truncated() -> None:
 def test_errors_of_the_client_become_sentences(error: Exception, words: str) -> None:
     with pytest.raises(click.ClickException, match=words), connect.plain_errors("here:1"):
         raise error
+
+
+class DyingBroker:
+    """Stands for an administration client whose broker refuses connections `refusals` times."""
+
+    name = "admin"
+
+    def __init__(self, refusals: int, text: str = "111 ECONNREFUSED") -> None:
+        self.refusals = refusals
+        self.text = text
+        self.calls: list[tuple[object, ...]] = []
+
+    def ask(self, *arguments: object, key: object = None) -> str:
+        self.calls.append((*arguments, key))
+        if len(self.calls) <= self.refusals:
+            raise KafkaConnectionError(self.text)
+        return "answer"
+
+
+def test_a_call_is_made_again_while_the_broker_that_was_picked_refuses_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connect, "AGAIN_S", 0)
+    client = DyingBroker(2)
+    persistent: Any = PersistentAdmin(client)  # type: ignore[arg-type]
+    assert persistent.ask(1, key=2) == "answer"
+    assert client.calls == [(1, 2)] * 3
+    assert persistent.name == "admin"
+
+
+def test_a_call_whose_connection_broke_is_not_made_again() -> None:
+    client = DyingBroker(1, "socket disconnected")
+    with pytest.raises(KafkaConnectionError):
+        PersistentAdmin(client).ask()  # type: ignore[arg-type]
+    assert len(client.calls) == 1
+
+
+def test_a_broker_that_stays_away_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 50)
+    monkeypatch.setattr(connect, "AGAIN_S", 0.01)
+    with pytest.raises(KafkaConnectionError, match="ECONNREFUSED"):
+        PersistentAdmin(DyingBroker(10**6)).ask()  # type: ignore[arg-type]
