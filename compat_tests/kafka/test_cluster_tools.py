@@ -201,7 +201,7 @@ def test_a_throttled_move_takes_its_time_until_the_throttle_is_raised(
         own("cluster", "reassign", "verify", str(plan))
     else:
         tool(REASSIGN, "--verify", "--reassignment-json-file", plan)
-    assert throttles(bootstrap, topic) == {}
+    until(lambda: throttles(bootstrap, topic) == {})
 
 
 def test_leaders_are_elected(tool: Tool, brokers: list[kqueue.Broker], tmp_path: Path) -> None:

@@ -213,8 +213,6 @@ MY_MODULE = """
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 class Mine(LocalStorage):
     def __init__(self, folder):
         super().__init__(folder + "-mine")

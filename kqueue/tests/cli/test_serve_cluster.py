@@ -4,6 +4,7 @@ something is missing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +19,17 @@ from kqueue.cli.app import kqueue as root
 from kqueue.tests.cli.test_serve import ANY_PORT
 from kqueue.tests.served_cluster import wait_until_unfenced
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 
 def refused(*pairs: str) -> str:
     """Return the error of a broker that must not start."""
     sets = [text for pair in (ANY_PORT, *pairs) for text in ("--set", pair)]
-    result = CliRunner().invoke(root, ["serve", *sets])
+    root_logger = logging.getLogger()
+    level, handlers = root_logger.level, root_logger.handlers[:]
+    try:
+        result = CliRunner().invoke(root, ["serve", *sets])
+    finally:  # the command sets up the log of its process
+        root_logger.setLevel(level)
+        root_logger.handlers[:] = handlers
     assert result.exit_code == 1, result.output
     return result.stderr
 

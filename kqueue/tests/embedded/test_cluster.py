@@ -152,8 +152,6 @@ def test_others_lead_after_the_time_that_a_session_takes() -> None:
 
 LEFT_RUNNING = """
 import sys, kqueue
-
-pytestmark = pytest.mark.usefixtures("refused_clients")
 cluster = kqueue.Cluster(brokers=2, path=sys.argv[1]).start()
 cluster.create_topic("orders")
 cluster.pause(1)

@@ -15,8 +15,6 @@ from kqueue.embedded import Cluster
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.testing import faults
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:

@@ -20,11 +20,6 @@ from kafka import KafkaConsumer, KafkaProducer
 import kqueue
 from kqueue.embedded import Cluster
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.usefixtures("refused_clients"),
-]
-"""kafka-python does not close the socket of a connection that is refused (3.0.12)."""
 TOPIC = "orders"
 WITHIN_S = 30.0
 REQUEST_TIMEOUT_MS = 1000

@@ -21,8 +21,6 @@ from kafka.errors import MessageSizeTooLargeError
 import kqueue
 from kqueue.base.errors import InvalidRequest, SettingError
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 
 @pytest.fixture
 def broker() -> Iterator[kqueue.Broker]:

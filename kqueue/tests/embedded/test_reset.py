@@ -19,8 +19,6 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing import faults
 from kqueue.tests.embedded.clients import KINDS, clients, until
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 
 @pytest.fixture(params=["memory", "disk"])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[kqueue.Broker]:

@@ -18,8 +18,6 @@ from kqueue.log_tools.verify import verify
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 
 class Seeded(NamedTuple):
     """A snapshot, and the records of its topic `orders`."""

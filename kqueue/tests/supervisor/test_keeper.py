@@ -15,8 +15,6 @@ from kafka.admin import NewTopic
 from kqueue.client import Client
 from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
 
-pytestmark = pytest.mark.usefixtures("refused_clients")
-
 PARTITIONS = 6
 KEYS = 30
 

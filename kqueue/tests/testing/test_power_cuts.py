@@ -10,12 +10,6 @@ import kqueue
 from kqueue.embedded import Cluster
 from kqueue.testing import PowerCutDisks, Remains
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.usefixtures("refused_clients"),
-]
-"""kafka-python does not close the socket of a connection that is refused (3.0.12)."""
-
 
 @pytest.fixture
 def disks() -> PowerCutDisks:
