@@ -20,6 +20,7 @@ from kqueue.network.responses import DeferredResponse
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.schema import encode
+from kqueue.security.principals import ANONYMOUS
 from kqueue.storage import MemoryStorage
 from kqueue.storage.fault_injection import FaultInjectingStorage, StorageHooks
 from kqueue.testing import faults
@@ -43,6 +44,7 @@ class Caller:
 
     address, client_host, listener = "10.0.0.1:5", "/10.0.0.1", "PLAINTEXT"
     call: RequestContext | None = None
+    principal = ANONYMOUS
 
     def response_ready(self) -> None: ...
 

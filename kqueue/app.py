@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.api import version_profiles
+from kqueue.api.handler_table import guarded_lookup
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.promise import Promise
 from kqueue.base.rate_limiter import RateLimiter
@@ -386,11 +387,12 @@ class Server:
     def _build_connections(self, loop: asyncio.AbstractEventLoop, quotas: ConnectionQuotas) -> ConnectionRegistry:
         broker, config = self.broker, self.config
         client_log = ClientLog(logger, self.clock)
+        lookup = version_profiles.lookup_for(config["kqueue.as.version"])
         dispatcher = Dispatcher(
             broker,
             broker.purgatory,
             client_log,
-            version_profiles.lookup_for(config["kqueue.as.version"]),
+            lookup if broker.authorizer is None else guarded_lookup(lookup),
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )

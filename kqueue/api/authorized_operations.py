@@ -1,27 +1,11 @@
-"""Authorized operations: bit fields of what a client may do with a resource; here all that it
-knows.
+"""Authorized operations: bit fields of what a client may do with a resource.
 
 Bit n stands for Kafka's AclOperation n.
 """
 
 from __future__ import annotations
 
-import enum
-
-
-class AclOperation(enum.IntEnum):
-    """An operation on a resource. Source: Kafka's AclOperation."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from kqueue.security.operations import AclOperation
 
 
 def to_bit_field(*operations: AclOperation) -> int:

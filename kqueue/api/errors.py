@@ -13,6 +13,12 @@ from kqueue.replication.errors import (
     PreferredLeaderNotAvailable,
 )
 from kqueue.share import errors as share_errors
+from kqueue.security.errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TokenAuthorizationFailed,
+    TopicAuthorizationFailed,
+)
 from kqueue.wire.error_codes import ErrorCode
 
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
@@ -75,6 +81,10 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.ConcurrentTransactions: ErrorCode.CONCURRENT_TRANSACTIONS,
     errors.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     errors.TransactionalIdNotFound: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    TopicAuthorizationFailed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    GroupAuthorizationFailed: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ClusterAuthorizationFailed: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    TokenAuthorizationFailed: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     errors.TransactionalIdAuthorizationFailed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
     errors.OperationNotAttempted: ErrorCode.OPERATION_NOT_ATTEMPTED,

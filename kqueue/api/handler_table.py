@@ -9,6 +9,8 @@ the list of served APIs. To add one, add its handler, its messages and its test.
                         only if the response has no `error_code` at its top
     def is_served(broker) -> bool
                         only if some brokers do not serve it
+    ACCESS = (Rule(...), ...)
+                        what a client must be allowed to do (`access`)
     ITEM_WEIGHT = 10    only if a list entry costs so many times a partition of a Fetch
 
 `error_response` puts the code of `error` wherever the request asked for something. Handlers are
@@ -21,11 +23,12 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from kqueue.api import handlers
+from kqueue.api.access import Rule, guarded
 from kqueue.api.errors import code_of
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
@@ -48,6 +51,10 @@ class ApiHandler:
     item_weight: int = 1
     is_served: Callable[[Any], bool] = _always
     """Called with the broker: whether it serves the API, and so advertises it."""
+    access: tuple[Rule, ...] | None = None
+    """What a client must be allowed to do. None: nobody may use the API of a broker that has an
+    authorizer.
+    """
 
 
 @cache
@@ -77,6 +84,7 @@ def load(name: str) -> ApiHandler:
         getattr(module, "error_response", None) or top_level_error(api),
         getattr(module, "ITEM_WEIGHT", 1),
         getattr(module, "is_served", _always),
+        getattr(module, "ACCESS", None),
     )
 
 
@@ -93,6 +101,16 @@ def lookup(api_key: int, api_version: int) -> ApiHandler:
         if handler.versions[0] <= api_version <= handler.versions[1]:
             _CACHE[api_key, api_version] = handler
     return handler
+
+
+def guarded_lookup(lookup: Callable[[int, int], ApiHandler]) -> Callable[[int, int], ApiHandler]:
+    """Return `lookup` for a broker with an authorizer: each handler checks its rules first."""
+
+    def look_up_guarded(api_key: int, api_version: int) -> ApiHandler:
+        row = lookup(api_key, api_version)
+        return replace(row, handle=guarded(row.handle, row.access))
+
+    return look_up_guarded
 
 
 def load_all() -> SlicedWork[None]:

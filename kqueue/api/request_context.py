@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.api.cluster_view import BrokerAddress, ClusterView, address_of
-from kqueue.base.errors import CoordinatorNotAvailable, KqueueError, RequestTimedOut
+from kqueue.base.errors import (
+    CoordinatorNotAvailable,
+    KqueueError,
+    RequestTimedOut,
+    TransactionalIdAuthorizationFailed,
+)
 from kqueue.base.promise import Promise
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.authorizer import Action, Client
+from kqueue.security.errors import (
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    TokenAuthorizationFailed,
+    TopicAuthorizationFailed,
+)
+from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
+from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
@@ -20,6 +34,17 @@ R = TypeVar("R")
 
 CHANGE_WAIT_MS_MIN = 1_000
 """Shortest wait for a change to reach the disk, whatever timeout the request has."""
+
+
+REFUSALS: dict[ResourceType, type[KqueueError]] = {
+    ResourceType.TOPIC: TopicAuthorizationFailed,
+    ResourceType.GROUP: GroupAuthorizationFailed,
+    ResourceType.CLUSTER: ClusterAuthorizationFailed,
+    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    ResourceType.DELEGATION_TOKEN: TokenAuthorizationFailed,
+    ResourceType.USER: ClusterAuthorizationFailed,
+}
+"""The error of a denied operation, by the kind of resource."""
 
 
 def _no_connection(ms: int) -> None:
@@ -32,7 +57,8 @@ class RequestContext:
 
     `client_host`: in Kafka's form (``/127.0.0.1``). `listener`: name of the listener that received
     the request. `connection`: opaque identity, shared by all requests of one connection.
-    `throttle(ms)`: begins no other request of the connection for so long (KIP-219).
+    `throttle(ms)`: begins no other request of the connection for so long (KIP-219). `principal`:
+    whom the connection authenticated as. Without an authorizer everything is allowed.
     """
 
     broker: Broker
@@ -42,6 +68,36 @@ class RequestContext:
     listener: str = "PLAINTEXT"
     connection: object = None
     throttle: Callable[[int], None] = _no_connection
+    principal: Principal = ANONYMOUS
+
+    def allows(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the client may do `operation` on this resource."""
+        authorizer = self.broker.authorizer
+        return authorizer is None or authorizer.authorize(self._client(), (Action(operation, resource_type, name),))[0]
+
+    def allowed(self, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]) -> Collection[str]:
+        """Return those of `names` with which the client may do `operation`."""
+        authorizer = self.broker.authorizer
+        distinct = dict.fromkeys(names)
+        if authorizer is None:
+            return distinct
+        actions = [Action(operation, resource_type, name) for name in distinct]
+        decisions = authorizer.authorize(self._client(), actions)
+        return {name for name, is_allowed in zip(distinct, decisions, strict=True) if is_allowed}
+
+    def allows_any(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Return whether the client may do `operation` on at least one resource of this type."""
+        authorizer = self.broker.authorizer
+        return authorizer is None or authorizer.authorize_any(self._client(), operation, resource_type)
+
+    def require(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """Raise the error of `REFUSALS` if the client may not do `operation` on this resource."""
+        if not self.allows(operation, resource_type, name):
+            resource = resource_type.name.lower().replace("_", " ")
+            raise REFUSALS[resource_type](f"{self.principal} may not {operation.name} this {resource}")
+
+    def _client(self) -> Client:
+        return Client(self.principal, self.client_host.removeprefix("/"), self.listener)
 
     def client_identity(self) -> ClientIdentity:
         """Return who sent the request, as metrics subscriptions match it."""

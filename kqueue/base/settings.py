@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import SettingError
@@ -60,6 +60,21 @@ class UpdateMode(enum.Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
+class Prefix(enum.Enum):
+    """Which prefixed names of a broker setting override it. Source: Kafka's ListenerName.
+
+    LISTENER: ``listener.name.{listener}.{name}``. MECHANISM: besides,
+    ``listener.name.{listener}.{mechanism}.{name}``. Listener and mechanism are in lower case.
+    """
+
+    NONE = "none"
+    LISTENER = "listener"
+    MECHANISM = "mechanism"
+
+
+_PREFIXED = re.compile(r"listener\.name\.(?P<listener>[a-z0-9_-]+)\.(?P<rest>.+)")
+
+
 class Validator(NamedTuple):
     """A condition for values, and its description for messages (``at least 1``)."""
 
@@ -105,6 +120,7 @@ class Setting:
         dynamic: of a broker row; rows of other scopes can change at any time.
         cluster_only: it has an effect in a cluster only. On a single broker a value other than the
             default logs a warning.
+        prefix: which prefixed names override it for single listeners.
     """
 
     name: str
@@ -117,6 +133,7 @@ class Setting:
     without_effect: bool = False
     dynamic: UpdateMode = UpdateMode.READ_ONLY
     cluster_only: bool = False
+    prefix: Prefix = Prefix.NONE
 
     @property
     def is_read_only(self) -> bool:
@@ -263,14 +280,33 @@ class Catalog:
         `also_known`.
         """
         rows = self._scopes[scope]
-        if name not in rows:
+        row = self.find_broker(name) if scope is Scope.BROKER else rows.get(name)
+        if row is None:
             problem = (
                 f"Unknown topic config name: {name}"
                 if scope is Scope.TOPIC
                 else f"no {scope.value} setting is called {name!r}"
             )
             raise SettingError(f"{problem}{did_you_mean(name, [*rows, *also_known])}")
-        return rows[name]
+        return row
+
+    def find_broker(self, name: str) -> Setting | None:
+        """Return the row of a broker setting, also of one listener (its default is None: the value
+        that holds for all listeners); None: there is no such setting.
+        """
+        row = self.broker.get(name)
+        if row is not None:
+            return row
+        match = _PREFIXED.fullmatch(name)
+        if match is None:
+            return None
+        rest = match["rest"]
+        row = self.broker.get(rest)
+        if row is None or row.prefix is Prefix.NONE:
+            row = self.broker.get(rest.partition(".")[2])
+            if row is None or row.prefix is not Prefix.MECHANISM:
+                return None
+        return replace(row, name=name, default=None, prefix=Prefix.NONE)
 
 
 def _broker_row(row: Setting, synonym: Synonym) -> Setting:
@@ -342,6 +378,17 @@ class Config:
         value = self._set.get(name)
         return self.catalog.broker[name].default if value is None else value
 
+    def of_listener(self, listener: str, name: str, mechanism: str | None = None) -> Any:
+        """Return the value of a setting for a listener, and a SASL mechanism: that of the longest
+        prefix that is set, else the one for all. See `Prefix`.
+        """
+        prefix = f"listener.name.{listener.lower()}"
+        names = [f"{prefix}.{mechanism.lower()}.{name}"] if mechanism is not None else []
+        for prefixed in (*names, f"{prefix}.{name}"):
+            if (value := self._set.get(prefixed)) is not None:
+                return value
+        return self[name]
+
     def is_set(self, name: str) -> bool:
         """Return whether the setting has a value other than its default."""
         return name in self._set
@@ -353,10 +400,11 @@ class Config:
     def chain(self, name: str) -> list[ResolvedValue]:
         """Return all values of this setting, the effective one first, the default last."""
         values = [ResolvedValue(name, layer[name], source) for source, layer in self._layers.items() if name in layer]
-        return [*values, ResolvedValue(name, self.catalog.broker[name].default, ConfigSource.DEFAULT)]
+        return [*values, ResolvedValue(name, self.catalog.find(name, Scope.BROKER).default, ConfigSource.DEFAULT)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.catalog.broker)
+        """Iterate over all declared names, and the names of single listeners that are set."""
+        return iter({**self.catalog.broker, **self._set})
 
     def copy(self) -> Config:
         """Return a configuration with the same values and no observers."""

@@ -68,6 +68,7 @@ from kqueue.replication.registrations import (
     PartitionRegistration,
     sole_registration,
 )
+from kqueue.security.authorizer import Authorizer
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -85,11 +86,12 @@ class Broker:
 
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
     to clients of a listener, `listeners` all of them by name, and `wake(call)` calls on the owner
-    thread, from any; the network layer sets them. Not all are needed by a single broker.
-    `member`, of a broker of a cluster, is set before the start too.
+    thread, from any; the network layer sets them. `member` (None: a single broker) and `authorizer`
+    (None: every client may do everything) are set before the start too.
     """
 
     member: Membership | None = None
+    authorizer: Authorizer | None = None
     endpoints: Endpoints
     wake: Wake
 

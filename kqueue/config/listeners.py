@@ -13,11 +13,11 @@ from typing import NamedTuple
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Config
 from kqueue.replication.config import CLUSTER_STORE
+from kqueue.security.protocols import SecurityProtocol
 
 _LISTENER = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
 )
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -55,6 +55,7 @@ class ListenerConfig(NamedTuple):
 
     bind: ListenerAddress
     advertised: ListenerAddress | None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def endpoint(self, bound_port: int) -> tuple[str, int]:
         """Return the advertised host and port of a listener that is bound to `bound_port`. May look
@@ -78,7 +79,7 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
     advertised = {
         address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
     }
-    _check_protocols(binds, config["listener.security.protocol.map"])
+    protocols = _protocols_of(binds, config["listener.security.protocol.map"])
     _check_ports(binds)
     names = {address.name for address in binds}
     for name, address in advertised.items():
@@ -101,7 +102,7 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
         raise SettingError(
             f"inter.broker.listener.name={between} is none of the listeners ({', '.join(sorted(names))})"
         )
-    return [ListenerConfig(address, advertised.get(address.name)) for address in binds]
+    return [ListenerConfig(address, advertised.get(address.name), protocols[address.name]) for address in binds]
 
 
 def _parse_all(texts: Iterable[str], setting: str) -> list[ListenerAddress]:
@@ -113,22 +114,24 @@ def _parse_all(texts: Iterable[str], setting: str) -> list[ListenerAddress]:
     return addresses
 
 
-def _check_protocols(binds: list[ListenerAddress], entries: list[str]) -> None:
-    protocols = {}
+def _protocols_of(binds: list[ListenerAddress], entries: list[str]) -> dict[str, SecurityProtocol]:
+    """Return the security protocol of each listener, by name."""
+    protocols: dict[str, SecurityProtocol] = {}
     for entry in entries:
-        name, colon, protocol = entry.partition(":")
-        if not colon or protocol.strip().upper() not in _PROTOCOLS:
-            expected = f"expected NAME:PROTOCOL with one of {', '.join(_PROTOCOLS)}"
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not colon or protocol not in SecurityProtocol.__members__:
+            expected = f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}"
             raise SettingError(f"listener.security.protocol.map: {expected}, found {entry!r}")
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        protocols[name] = SecurityProtocol[protocol]
     for address in binds:
-        protocol = protocols.get(address.name, "")
-        if not protocol:
+        found = protocols.get(address.name)
+        if found is None:
             raise SettingError(
                 f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
             )
-        if protocol != "PLAINTEXT":
-            raise SettingError(f"listener {address.name} asks for {protocol}, but kqueue speaks PLAINTEXT only")
+        if found is not SecurityProtocol.PLAINTEXT:
+            raise SettingError(f"listener {address.name} asks for {found.name}, but kqueue speaks PLAINTEXT only")
+    return protocols
 
 
 def _check_ports(binds: list[ListenerAddress]) -> None:

@@ -88,8 +88,8 @@ def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObject
 def _checked(given: Mapping[str, SourcedValue]) -> Config:
     known = {}
     for name, (value, origin) in given.items():
-        if name in CATALOG.broker:
-            row = CATALOG.broker[name]
+        row = CATALOG.find_broker(name)
+        if row is not None:
             try:
                 parsed = row.parse(value)
             except SettingError as error:

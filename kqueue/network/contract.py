@@ -9,9 +9,21 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from kqueue.api.request_context import RequestContext
 from kqueue.schema import Chunk
+from kqueue.security.principals import ANONYMOUS, Principal
 
 Chunks: TypeAlias = list[Chunk]
 """One encoded response: bytes, and regions of log files."""
+
+
+class Accepted(NamedTuple):
+    """A connection that a listener accepted: the client's address without the ``::ffff:`` of IPv4,
+    and the listener's name. `principal`: of its certificate; without one, nobody in particular.
+    """
+
+    host: str
+    port: int
+    listener: str
+    principal: Principal = ANONYMOUS
 
 
 class BudgetWaiter(Protocol):
@@ -27,13 +39,14 @@ class Connection(Protocol):
 
     `address`: host:port, for log lines. `client_host`: the host as Kafka writes it. `listener`: the
     name of the listener that accepted it. `call`: the context of its previous request, reused while
-    version and client id do not change.
+    version and client id do not change. `principal`: whom it authenticated as.
     """
 
     address: str
     client_host: str
     listener: str
     call: RequestContext | None
+    principal: Principal
 
     def response_ready(self) -> None:
         """Queue the deferred responses that are complete for the next flush."""

@@ -171,6 +171,7 @@ class Dispatcher:
             connection.listener,
             connection,
             connection.throttle,
+            connection.principal,
         )
         if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
             connection.call = call

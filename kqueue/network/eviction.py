@@ -49,6 +49,14 @@ class ThroughputMeter:
         return MemoryHolding(held_bytes, remaining_bytes, self.bytes_per_s, remaining_s)
 
 
+def sampled(meter: ThroughputMeter | None, total: int, now_ms: float) -> ThroughputMeter:
+    """Return `meter` with one more sample; None: a new meter that begins at `total`."""
+    if meter is None:
+        return ThroughputMeter(total, now_ms)
+    meter.sample(total, now_ms)
+    return meter
+
+
 def select_slowest(
     connections: Iterable[T], holding_of: Callable[[T], MemoryHolding | None], excess_bytes: int, remaining_max_s: float
 ) -> list[tuple[T, MemoryHolding]]:

@@ -14,6 +14,7 @@ from kqueue.base.timers import Timer
 from kqueue.config.listeners import ListenerAddress, ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry
+from kqueue.network.contract import Accepted
 from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS
 
@@ -126,7 +127,7 @@ class Listener:
             if self._send_bytes != -1:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
         try:
-            Session(self._registry, client, host, port, self.plan.bind.name)
+            Session(self._registry, client, Accepted(host, port, self.plan.bind.name))
         except OSError as error:  # the selector accepts no more sockets
             self._quotas.release(host)
             client.close()

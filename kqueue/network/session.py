@@ -24,8 +24,8 @@ from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.contract import Chunks, MemoryHolding
-from kqueue.network.eviction import ThroughputMeter, peer_has_closed, unread_bytes
+from kqueue.network.contract import Accepted, Chunks, MemoryHolding
+from kqueue.network.eviction import ThroughputMeter, peer_has_closed, sampled, unread_bytes
 from kqueue.network.fair_scheduler import MUST_QUEUE, NEW_SLICE_S
 from kqueue.network.memory_budgets import RESPONSE_SHARE
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
@@ -47,7 +47,8 @@ class Session:
     """A client's connection, from accept to close; a `ManagedConnection`.
 
     `address`: host:port, for log lines. `client_host`: the host as Kafka writes it.
-    `client_software`: name and version, as ApiVersions says; "" before it.
+    `client_software`: name and version, as ApiVersions says; "" before it. `start` starts one
+    request; until a client has authenticated, something else takes the place of the dispatcher's.
     """
 
     __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
@@ -55,17 +56,17 @@ class Session:
                  "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
                  "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
                  "_sent_swept", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory",
-                 "address", "call", "client_host", "client_software", "host", "listener", "served_s",
-                 "slice_s")  # fmt: skip
+                 "address", "call", "client_host", "client_software", "host", "listener", "principal", "served_s",
+                 "slice_s", "start")  # fmt: skip
 
-    def __init__(self, registry: ConnectionRegistry, sock: socket.socket, host: str, port: int, listener: str) -> None:
+    def __init__(self, registry: ConnectionRegistry, sock: socket.socket, accepted: Accepted) -> None:
         self._registry = registry
         self._socket = sock
-        self.host = host
-        self.address = f"{host}:{port}"
-        self.client_host = f"/{host}"
+        self.host, port, self.listener, self.principal = accepted
+        self.address = f"{self.host}:{port}"
+        self.client_host = f"/{self.host}"
         self.client_software = ("", "")
-        self.listener = listener
+        self.start = registry.start
         self.call: RequestContext | None = None
         self._output = SendQueue(sock, registry.loop, registry.jobs, failed=self._lost, drained=self._continue_reading)
         limits = registry.limits
@@ -202,7 +203,7 @@ class Session:
 
     def _begin(self, frame: memoryview) -> None:
         registry = self._registry
-        response = registry.start(frame, self)
+        response = self.start(frame, self)
         if response is None:
             return
         if isinstance(response, DeferredResponse):
@@ -411,16 +412,12 @@ class Session:
     def _measure(self, now_ms: float) -> None:
         if self._input.missing_bytes:
             received_bytes = self._received_bytes + unread_bytes(self._socket)
-            if self._sender_meter is None:
-                self._sender_meter = ThroughputMeter(received_bytes, now_ms)
-            self._sender_meter.sample(received_bytes, now_ms)
+            self._sender_meter = sampled(self._sender_meter, received_bytes, now_ms)
         else:
             self._sender_meter = None
         if self._unsent_bytes and not self._is_partitioned:
             self._output.retry()
-            if self._reader_meter is None:
-                self._reader_meter = ThroughputMeter(self._output.sent_bytes, now_ms)
-            self._reader_meter.sample(self._output.sent_bytes, now_ms)
+            self._reader_meter = sampled(self._reader_meter, self._output.sent_bytes, now_ms)
         else:
             self._reader_meter = None
 

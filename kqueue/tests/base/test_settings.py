@@ -10,6 +10,7 @@ from kqueue.base.settings import (
     Catalog,
     Config,
     ConfigSource,
+    Prefix,
     Scope,
     Setting,
     SettingType,
@@ -144,3 +145,46 @@ def test_rules_say_their_bounds() -> None:
     assert not between(1, 9).accepts(10)
     assert one_of("a", "b").description == "one of a, b"
     assert not one_of("a", "b").accepts("c")
+
+
+PREFIX_CATALOG = Catalog(
+    [
+        Setting("ssl.x", SettingType.INT, 1, at_least(0), Scope.BROKER, "", prefix=Prefix.LISTENER),
+        Setting("sasl.y", SettingType.STRING, None, ANY, Scope.BROKER, "", prefix=Prefix.MECHANISM),
+        Setting("z", SettingType.INT, 1, at_least(0), Scope.BROKER, ""),
+    ]
+)
+
+
+def test_a_listener_has_the_value_of_the_longest_prefix_that_is_set() -> None:
+    config = Config(
+        PREFIX_CATALOG,
+        {
+            "ssl.x": "2",
+            "listener.name.inner.ssl.x": "3",
+            "listener.name.inner.sasl.y": "listener",
+            "listener.name.inner.scram-sha-256.sasl.y": "mechanism",
+        },
+    )
+    assert config.of_listener("INNER", "ssl.x") == 3
+    assert config.of_listener("OUTER", "ssl.x") == 2
+    assert config.of_listener("INNER", "sasl.y", "SCRAM-SHA-256") == "mechanism"
+    assert config.of_listener("INNER", "sasl.y", "PLAIN") == "listener"
+    assert config.of_listener("OUTER", "sasl.y", "PLAIN") is None
+    assert "listener.name.inner.ssl.x" in config
+    assert config.chain("listener.name.inner.ssl.x")[-1].value is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["listener.name.inner.z", "listener.name.inner.plain.ssl.x", "listener.name.inner.nothing", "listener.name.ssl.x"],
+)
+def test_a_prefix_overrides_only_settings_that_allow_it(name: str) -> None:
+    assert PREFIX_CATALOG.find_broker(name) is None
+    with pytest.raises(SettingError):
+        Config(PREFIX_CATALOG, {name: "3"})
+
+
+def test_a_value_of_one_listener_is_checked_as_the_setting() -> None:
+    with pytest.raises(SettingError, match=r"listener\.name\.inner\.ssl\.x='-1': expected"):
+        Config(PREFIX_CATALOG, {"listener.name.inner.ssl.x": "-1"})

@@ -20,7 +20,7 @@ from kqueue.broker.purgatory import Purgatory
 from kqueue.config.properties import SourcedValue, keyword_name, make_config
 from kqueue.network.client_log import ClientLog
 from kqueue.network.connections import ConnectionRegistry, SessionLimits
-from kqueue.network.contract import Chunks, Connection
+from kqueue.network.contract import Accepted, Chunks, Connection
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.responses import DeferredResponse, StartRequest
@@ -163,7 +163,7 @@ class Harness:
         accepted.setblocking(False)
         if send_bytes is not None:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
-        session = Session(self.connections, accepted, host, port, "PLAINTEXT")
+        session = Session(self.connections, accepted, Accepted(host, port, "PLAINTEXT"))
         client = Client(*await asyncio.open_connection(sock=sock, limit=64 * KiB))
         self._clients.append(client)
         return client, session

@@ -18,6 +18,7 @@ from kqueue.network.client_log import ClientLog
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.responses import DeferredResponse
 from kqueue.schema import join
+from kqueue.security.principals import ANONYMOUS
 from kqueue.tests.network.harness import API, request_bytes
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -29,6 +30,7 @@ class Caller:
         self.address = "10.0.0.1:5"
         self.client_host = "/10.0.0.1"
         self.listener = "INSIDE"
+        self.principal = ANONYMOUS
         self.call = None
         self.answers = 0
         self.cut: list[str] = []

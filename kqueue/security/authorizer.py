@@ -1,0 +1,84 @@
+"""The contract of authorizers, and the one that decides for a broker whatever its authorizer does.
+
+Source: Kafka's Authorizer (KIP-504).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.security.principals import Principal
+
+logger = logging.getLogger("kqueue.security")
+
+
+class Client(NamedTuple):
+    """Who asks. `host`: the address, e.g. ``10.0.0.7``. `listener`: the name of the listener."""
+
+    principal: Principal
+    host: str
+    listener: str
+
+
+class Action(NamedTuple):
+    """An operation on one resource; `name` of the cluster is `CLUSTER_NAME`."""
+
+    operation: AclOperation
+    resource_type: ResourceType
+    name: str
+
+
+class Authorizer(Protocol):
+    """Decides what clients may do. Both methods answer from memory, on the broker's thread: they
+    must not block. What raises, or answers anything but as many booleans as were asked for, denies.
+    """
+
+    def authorize(self, client: Client, actions: Sequence[Action]) -> Sequence[bool]:
+        """Return for each action, in order, whether `client` may do it."""
+        ...
+
+    def authorize_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Return whether `client` may do `operation` on at least one resource of this type, present
+        or not.
+        """
+        ...
+
+
+class FailClosedAuthorizer:
+    """Asks an authorizer; an error of it denies, and is logged with a traceback."""
+
+    def __init__(self, inner: Authorizer) -> None:
+        self._inner = inner
+
+    def authorize(self, client: Client, actions: Sequence[Action]) -> Sequence[bool]:
+        """See `Authorizer`."""
+        try:
+            decisions = list(self._inner.authorize(client, actions))
+        except Exception:
+            logger.exception("the authorizer failed, so %d actions of %s are denied", len(actions), client.principal)
+            return [False] * len(actions)
+        if len(decisions) != len(actions):
+            logger.error(
+                "the authorizer answered %d of %d actions of %s, so all are denied",
+                len(decisions),
+                len(actions),
+                client.principal,
+            )
+            return [False] * len(actions)
+        return [decision is True for decision in decisions]
+
+    def authorize_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """See `Authorizer`."""
+        try:
+            return self._inner.authorize_any(client, operation, resource_type) is True
+        except Exception:
+            logger.exception(
+                "the authorizer failed, so %s of any %s is denied to %s",
+                operation.name,
+                resource_type.name,
+                client.principal,
+            )
+            return False

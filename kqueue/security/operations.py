@@ -1,0 +1,73 @@
+"""Operations, kinds of resources and patterns of access control, with Kafka's numbers.
+
+Source: Kafka's AclOperation, AclPermissionType, ResourceType, PatternType.
+"""
+
+from __future__ import annotations
+
+import enum
+
+CLUSTER_NAME = "kafka-cluster"
+"""The name of the only resource of type CLUSTER."""
+WILDCARD = "*"
+"""As the name of a LITERAL pattern: every resource of the type."""
+
+
+class AclOperation(enum.IntEnum):
+    """An operation on a resource. ANY only filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(enum.IntEnum):
+    """What an entry does. ANY only filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ResourceType(enum.IntEnum):
+    """What kind of thing is accessed. ANY only filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(enum.IntEnum):
+    """How the name of an entry is compared. ANY and MATCH only filter."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+IMPLIED_BY: dict[AclOperation, tuple[AclOperation, ...]] = {
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+}
+"""Operations whose permission also allows the key. A denial implies nothing."""

@@ -1,0 +1,12 @@
+"""Tests of `kqueue.security.protocols`."""
+
+from kqueue.security.protocols import SecurityProtocol
+
+
+def test_what_each_protocol_does() -> None:
+    assert {one.name: (one.uses_tls, one.uses_sasl) for one in SecurityProtocol} == {
+        "PLAINTEXT": (False, False),
+        "SSL": (True, False),
+        "SASL_PLAINTEXT": (False, True),
+        "SASL_SSL": (True, True),
+    }
