@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from kqueue.api import version_profiles
 from kqueue.api.handler_table import guarded_lookup
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
+from kqueue.base.config import Config
 from kqueue.base.promise import Promise
-from kqueue.base.rate_limiter import RateLimiter
-from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
 from kqueue.broker.broker import Broker, node_id
@@ -29,6 +28,9 @@ from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
+from kqueue.config.listeners import parse_listeners
+from kqueue.interbroker.coordination import connect_coordinators
+from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -40,7 +42,7 @@ from kqueue.network.connections import ConnectionRegistry, SessionLimits
 from kqueue.network.contract import ManagedConnection
 from kqueue.network.dispatch import Dispatcher
 from kqueue.network.interception import BrokerHooks, with_hooks
-from kqueue.network.listener import Listener, bind
+from kqueue.network.listeners import Listeners
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
 from kqueue.replication.registrations import Endpoint
@@ -99,15 +101,13 @@ class Server:
         self._store = store
         self._hooks = hooks
         self._snapshot = snapshot
-        self._sockets = dict(sockets or {})
-        self._listeners: dict[str, Listener] = {}
-        self._more_listeners: list[Listener] = []
+        self._sockets = sockets or {}
         self._cleanup = ExitStack()
         self._stopping = False
         self._member: Member | None = None
         self._fetchers: ReplicaFetchers | None = None
         self.peers: PeerConnections | None = None
-        self._make_listener: Callable[[ListenerConfig, socket.socket], Listener]
+        self._listeners: Listeners
         self.broker: Broker
         self.connections: ConnectionRegistry
         self.loop_driver: LoopDriver
@@ -126,15 +126,12 @@ class Server:
         began = time.monotonic()
         with self._cleanup as cleanup:
             self._build(loop or asyncio.get_running_loop(), cleanup)
-            for listener in self._listeners.values():
-                listener.start()
+            self._listeners.start()
             self._cleanup = cleanup.pop_all()
-        addresses = ((listener, self.bound(name)) for name, listener in self._listeners.items())
-        where = ", ".join(f"{listener.plan.bind.name}://{host}:{port}" for listener, (host, port) in addresses)
         logger.info(
             "kqueue %s serves %s; data in %s (%.2f s)",
             __version__,
-            where,
+            self._listeners,
             self._data_location(),
             time.monotonic() - began,
         )
@@ -160,8 +157,7 @@ class Server:
         logger.info("stopping")
         with self._cleanup:
             await self._leave_cluster()
-            for listener in (*self._listeners.values(), *self._more_listeners):
-                listener.close()
+            self._listeners.close()
             for session in list(self.connections.sessions):
                 session.stop_reading()
             if self._fetchers is not None:
@@ -203,7 +199,7 @@ class Server:
     @property
     def listener_names(self) -> list[str]:
         """The names of the listeners, in the order of the settings."""
-        return list(self._listeners)
+        return self._listeners.names
 
     def bound(self, listener: str) -> tuple[str, int]:
         """Return host and real port that the listener of this name is bound to."""
@@ -220,16 +216,13 @@ class Server:
 
         Raises: ListenFailed.
         """
-        more = self._make_listener(self._listeners[listener].plan, bound)
-        more.open()
-        self._more_listeners.append(more)
-        more.start()
+        self._listeners.accept_from(listener, bound)
 
     def share_sockets(self) -> dict[str, socket.socket]:
         """Return second descriptors of the listening sockets, by listener, for the `sockets` of the
         next server. The caller closes them.
         """
-        return {name: listener.share() for name, listener in self._listeners.items()}
+        return self._listeners.share()
 
     async def result(self, promise: Promise[T]) -> T:
         """Wait for a promise. Returns its result; raises the error with which it fails."""
@@ -269,8 +262,7 @@ class Server:
         server's, so that they belong to the server alone. Nothing is unregistered: the child shares
         the loop's selector with the parent.
         """
-        for listener in (*self._listeners.values(), *self._more_listeners):
-            listener.close_descriptor()
+        self._listeners.close_descriptors()
         for session in self.connections.sessions:
             session.close_descriptor()
         if self.peers is not None:
@@ -281,8 +273,8 @@ class Server:
     def _build(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
         config = self.config
         cleanup.enter_context(plugins.register_plugins(config, self._objects))
-        plans = parse_listeners(config)
-        self._bind(plans, cleanup)  # first: a port in use must leave no new folder
+        self._listeners = Listeners(parse_listeners(config), config, self.clock, self._sockets)
+        self._listeners.bind(cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
         self._loop = loop
         self.jobs = JobExecutor(loop, config[THREADS])
@@ -294,9 +286,9 @@ class Server:
         guard = OpenFilesGuard(loop, self.connections)
         cleanup.callback(guard.stop)
         guard.start()
-        self._open_listeners(plans, quotas, cleanup)
+        self._listeners.open(self.connections, quotas, cleanup)
         self.broker.endpoints = self.endpoint
-        self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self._listeners}
+        self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
         if self._member is not None:
             self._connect_peers(loop, cleanup)
         self.broker.start()
@@ -392,7 +384,7 @@ class Server:
             broker,
             broker.purgatory,
             client_log,
-            lookup if broker.authorizer is None else guarded_lookup(lookup),
+            lookup if broker.security.authorizer is None else guarded_lookup(lookup),
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )
@@ -411,31 +403,6 @@ class Server:
             with_hooks(dispatcher, self._hooks, client_log),
             closed=closed,
         )
-
-    def _bind(self, plans: list[ListenerConfig], cleanup: ExitStack) -> None:
-        for bound in self._sockets.values():
-            cleanup.callback(bound.close)
-        for plan in plans:
-            if plan.bind.name not in self._sockets:
-                bound = self._sockets[plan.bind.name] = bind(plan.bind, self.config)
-                cleanup.callback(bound.close)
-
-    def _open_listeners(self, plans: list[ListenerConfig], quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
-        rate = RateLimiter(self.config[CREATION_RATE], self.clock)
-        self.config.observe([CREATION_RATE], lambda: rate.configure(self.config[CREATION_RATE]))
-        self._make_listener = lambda plan, bound: Listener(plan, bound, self.connections, quotas, rate, self.config)
-        for plan in plans:
-            bound = self._sockets.pop(plan.bind.name)
-            listener = self._make_listener(plan, bound)
-            cleanup.callback(listener.close)
-            listener.open()
-            self._listeners[plan.bind.name] = listener
-            if not plan.bind.is_loopback:
-                logger.warning(
-                    "listener %s can be reached from other machines, and kqueue has no security yet: "
-                    "every client can read, write and delete everything",
-                    plan.bind,
-                )
 
     def _data_location(self) -> str:
         if self._storages or self.config["kqueue.storage"] == "memory":

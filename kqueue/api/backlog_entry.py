@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 
 from kqueue.api.config_entries import ConfigEntry
-from kqueue.base.settings import ANY, ConfigSource, Scope, Setting, SettingType
+from kqueue.base.config import ConfigSource
+from kqueue.base.settings import ANY, Scope, Setting, SettingType
 from kqueue.broker.backlog import BacklogDescription
 
 PARTITIONS_MAX = 100

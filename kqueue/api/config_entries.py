@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kqueue.base.settings import BROKER_SOURCES, Config, ConfigSource, Scope, Setting, TopicConfig, format_value
+from kqueue.base.config import BROKER_SOURCES, Config, ConfigSource, TopicConfig
+from kqueue.base.settings import Scope, Setting, format_value
 
 
 class ConfigSynonym(NamedTuple):

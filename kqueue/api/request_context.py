@@ -72,12 +72,12 @@ class RequestContext:
 
     def allows(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Return whether the client may do `operation` on this resource."""
-        authorizer = self.broker.authorizer
+        authorizer = self.broker.security.authorizer
         return authorizer is None or authorizer.authorize(self._client(), (Action(operation, resource_type, name),))[0]
 
     def allowed(self, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]) -> Collection[str]:
         """Return those of `names` with which the client may do `operation`."""
-        authorizer = self.broker.authorizer
+        authorizer = self.broker.security.authorizer
         distinct = dict.fromkeys(names)
         if authorizer is None:
             return distinct
@@ -87,7 +87,7 @@ class RequestContext:
 
     def allows_any(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Return whether the client may do `operation` on at least one resource of this type."""
-        authorizer = self.broker.authorizer
+        authorizer = self.broker.security.authorizer
         return authorizer is None or authorizer.authorize_any(self._client(), operation, resource_type)
 
     def require(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import (
     CorruptBatch,
     DecompressedTooLarge,
@@ -18,7 +19,6 @@ from kqueue.base.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.partition import Partition
 from kqueue.broker.produce_transaction import ProduceTransaction

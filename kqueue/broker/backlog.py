@@ -22,8 +22,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import KqueueError, PolicyViolation
-from kqueue.base.settings import LONG_MAX, TopicConfig
+from kqueue.base.settings import LONG_MAX
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.jobs import Jobs
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
@@ -47,6 +47,7 @@ from kqueue.broker.record_deletion import RecordDeletion
 from kqueue.broker.refused_batches import RefusedBatches
 from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.replicas import Replicas
+from kqueue.broker.security import BrokerSecurity
 from kqueue.broker.share_groups import ShareGroups
 from kqueue.broker.share_persister import SharePersister
 from kqueue.broker.share_topic import ShareTopicLog
@@ -68,7 +69,6 @@ from kqueue.replication.registrations import (
     PartitionRegistration,
     sole_registration,
 )
-from kqueue.security.authorizer import Authorizer
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
 
@@ -86,12 +86,11 @@ class Broker:
 
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
     to clients of a listener, `listeners` all of them by name, and `wake(call)` calls on the owner
-    thread, from any; the network layer sets them. `member` (None: a single broker) and `authorizer`
-    (None: every client may do everything) are set before the start too.
+    thread, from any; the network layer sets them. `member` (None: a single broker) is set before
+    the start too.
     """
 
     member: Membership | None = None
-    authorizer: Authorizer | None = None
     endpoints: Endpoints
     wake: Wake
 
@@ -106,10 +105,7 @@ class Broker:
         rng: random.Random,
         timers: Timers | None = None,
     ) -> None:
-        self.config = config
-        self.clock = clock
-        self.jobs = jobs
-        self.logs = logs
+        self.config, self.clock, self.jobs, self.logs = config, clock, jobs, logs
         self.timers = timers or Timers(clock)
         self.purgatory = Purgatory(self.timers, clock)
         self.append_scheduler = AppendScheduler(self.purgatory, jobs, clock)
@@ -125,6 +121,7 @@ class Broker:
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints, self.wake = _no_endpoints, _no_wake
         self.listeners: Mapping[str, Endpoint] = {}
+        self.security = BrokerSecurity()
         self.cluster: Cluster = self._open_cluster()
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
         self.metadata = self._open_metadata(store)

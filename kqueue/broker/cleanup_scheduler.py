@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError, PluginError
 from kqueue.base.jobs import Jobs
-from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.settings import LONG_MAX
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.text import counted

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from crc32c import crc32c
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -31,7 +32,6 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.linear_regex import LinearRegex
 from kqueue.base.names import UUID_ZERO, random_uuid, uuid_text
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.timers import Timers
 from kqueue.broker.client_metrics import SETTING, ClientMetricsPush, Receiver, open_receiver
 from kqueue.broker.config import MATCH_STATES_MAX

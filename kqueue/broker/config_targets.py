@@ -13,9 +13,10 @@ import logging
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol
 
+from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
 from kqueue.base.names import check_topic, did_you_mean
-from kqueue.base.settings import Config, ConfigSource, Scope, Setting, UpdateMode, format_value
+from kqueue.base.settings import Scope, Setting, UpdateMode, format_value
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topic_configs import check_configs
 from kqueue.broker.topics import PREFIX as TOPICS_PREFIX

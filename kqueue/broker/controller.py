@@ -16,9 +16,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import Conflict, KqueueError, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.base.settings import Config
 from kqueue.base.timers import Timers
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
-from kqueue.base.settings import Config
 
 logger = logging.getLogger("kqueue.broker")
 

@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kqueue.base.config import Config, ConfigSource
 from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config, ConfigSource, Scope, format_value
+from kqueue.base.settings import Scope, format_value
 from kqueue.broker.config_changes import changed_values, check_size, replaced_values
 from kqueue.broker.config_targets import (
     CLIENT_METRICS_PREFIX,

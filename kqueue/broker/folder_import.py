@@ -11,9 +11,9 @@ import json
 import logging
 from collections.abc import Mapping
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, uuid_text
-from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.broker.kafka_metadata import KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.metadata_cache import MetadataCache

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import (
     FetchSessionNotFound,
     InvalidFetchSessionEpoch,
@@ -25,7 +26,6 @@ from kqueue.base.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from kqueue.base.settings import Config
 from kqueue.broker.fetch_sessions import EPOCH_FULL, EPOCH_MAX, EPOCH_NONE, Key, PartitionFetch
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionRead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kqueue.base.clock import Clock
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.broker.internal_topic_log import CoordinatorRecord, Done, InternalTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory

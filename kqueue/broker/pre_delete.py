@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import JobCancelled
 from kqueue.base.jobs import CpuJob, Jobs
-from kqueue.base.settings import Config
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.log.log import Log

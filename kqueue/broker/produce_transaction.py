@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -27,7 +28,6 @@ from kqueue.base.errors import (
     TransactionAbortable,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.log.transaction_verification import Verification

@@ -10,8 +10,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kqueue.base.config import Config
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidReplicationFactor
-from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.replication.placement import check_assignment, new_partition, place_replicas
 from kqueue.replication.registrations import PartitionRegistration

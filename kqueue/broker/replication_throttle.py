@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.rate_limiter import RateLimiter
-from kqueue.base.settings import Config, TopicConfig
 from kqueue.replication.config import ThrottledSide
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -27,7 +28,6 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers

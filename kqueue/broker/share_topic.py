@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
-from kqueue.base.settings import Config
 from kqueue.broker.internal_topic_log import InternalTopicLog
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import InvalidConfig, PluginError, SettingError
-from kqueue.base.settings import Config, TopicConfig
 from kqueue.broker.config_changes import check_size
 from kqueue.records.partitioners import PARTITIONERS
 

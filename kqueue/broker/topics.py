@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import (
     Conflict,
     InvalidPartitions,
@@ -27,7 +28,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic, collision_key, random_uuid, uuid_text
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config, TopicConfig, format_value
+from kqueue.base.settings import format_value
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.text import counted
 from kqueue.broker import coordinator_topics, deleted_topics

@@ -18,7 +18,7 @@ from kqueue.supervisor.logs import log_to_stderr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kqueue.base.settings import Config
+    from kqueue.base.config import Config
 
 REMEDIES = {
     FolderInUse.__name__: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.base.settings import Config
 from kqueue.config import plugins
 from kqueue.log.manager import OfflineFolder
 from kqueue.metadata import MetadataStore

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config
 from kqueue.replication.config import CLUSTER_STORE
 from kqueue.security.protocols import SecurityProtocol
 

@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from kqueue.base.config import Config
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import BUILT_IN, PluginSource, Registry, import_object, name_of
-from kqueue.base.settings import ANY, Config, Scope, Setting, SettingType
+from kqueue.base.settings import ANY, Scope, Setting, SettingType
 from kqueue.groups.assignors import ASSIGNORS, AssignorFactory, assignor_names
 from kqueue.log.policies import POLICIES, CleanupPolicy
 from kqueue.metadata import METADATA_STORES, MetadataStore

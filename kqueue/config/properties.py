@@ -15,9 +15,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.config import plugins
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, refusal_of

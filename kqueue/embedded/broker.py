@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kqueue.app import Server
 from kqueue.base.clock import OffsetClock
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
-from kqueue.base.settings import Config
 from kqueue.broker import producer_ids
 from kqueue.broker.registration import CLUSTER_KEY
 from kqueue.config import plugins

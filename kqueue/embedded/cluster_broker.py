@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from kqueue.app import Server
 from kqueue.base.clock import Clock, OffsetClock
+from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed, SessionLost
-from kqueue.base.settings import Config
 from kqueue.broker.member import Member
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.plugins import PluginObjects

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 
 from kqueue.app import Server
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import SourcedValue, keyword_name
 

@@ -7,20 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import InvalidConfig
-from kqueue.base.settings import (
-    ANY,
-    INT_MAX,
-    Config,
-    MiB,
-    Scope,
-    Setting,
-    SettingType,
-    Validator,
-    at_least,
-    between,
-    one_of,
-)
+from kqueue.base.settings import ANY, INT_MAX, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
 from kqueue.groups.assignors import assignor_names
 from kqueue.groups.consumer import settings as consumer_settings
 from kqueue.groups.share import settings as share_settings

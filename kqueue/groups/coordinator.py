@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.coordinators import PartitionedTable
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
@@ -37,7 +38,6 @@ from kqueue.base.errors import (
     UnknownMember,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers

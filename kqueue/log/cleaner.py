@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import CorruptData, JobCancelled, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
-from kqueue.base.settings import Config, TopicConfig
 from kqueue.base.text import counted
 from kqueue.log.compaction import swap_files
 from kqueue.log.compaction.compaction_task import CompactionTask

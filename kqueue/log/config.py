@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kqueue.base.config import TopicConfig
 from kqueue.base.settings import (
     ANY,
     LONG_MAX,
@@ -15,7 +16,6 @@ from kqueue.base.settings import (
     Scope,
     Setting,
     SettingType,
-    TopicConfig,
     UpdateMode,
     Validator,
     at_least,

@@ -7,8 +7,8 @@ import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config
 from kqueue.base.text import counted
 
 FILES_RESERVED_MIN = 64

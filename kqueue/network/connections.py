@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.jobs import Jobs
-from kqueue.base.settings import LONG_MAX, Config
+from kqueue.base.settings import LONG_MAX
 from kqueue.base.timers import PeriodicTimer, Timer, Timers
 from kqueue.network.client_log import ClientLog
 from kqueue.network.contract import ManagedConnection

@@ -7,9 +7,9 @@ import logging
 import os
 import socket
 
+from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed
 from kqueue.base.rate_limiter import RateLimiter
-from kqueue.base.settings import Config
 from kqueue.base.timers import Timer
 from kqueue.config.listeners import ListenerAddress, ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.network.contract import BudgetWaiter
 
 RESPONSE_SHARE = 4

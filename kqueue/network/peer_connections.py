@@ -12,8 +12,9 @@ import random
 from collections.abc import Callable
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.jobs import Jobs
-from kqueue.base.settings import Config, KiB, MiB
+from kqueue.base.settings import KiB, MiB
 from kqueue.base.timers import Timers
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.interbroker.contract import REQUESTS, PeerAddress, PeerCallback

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.settings import (
     ANY,
     LONG_MAX,
-    Config,
     MiB,
     Scope,
     Setting,
     SettingType,
-    TopicConfig,
     UpdateMode,
     Validator,
     at_least,

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kqueue.base.config import Config
 from kqueue.base.errors import InvalidTopic
 from kqueue.base.names import INTERNAL_TOPICS, check_topic
-from kqueue.base.settings import Config, MiB, Scope, Setting, SettingType, Validator, at_least, between
+from kqueue.base.settings import MiB, Scope, Setting, SettingType, Validator, at_least, between
 
 SHORT_MAX = 2**15 - 1
 _REPLICATION = Validator(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config
 from kqueue.base.text import counted
 from kqueue.broker.broker import node_id
 from kqueue.config.data_folders import data_folders, metadata_folder

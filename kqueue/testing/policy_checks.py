@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 
-from kqueue.base.settings import Catalog, Config, TopicConfig
+from kqueue.base.config import Config, TopicConfig
+from kqueue.base.settings import Catalog
 from kqueue.log import config as log_config
 from kqueue.log.policies.contract import CleanupPolicy, Compact, Drop
 from kqueue.log.views import LogView, SegmentView

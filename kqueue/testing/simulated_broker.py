@@ -13,9 +13,10 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError, NodeIdInUse, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.member import Member

@@ -26,6 +26,7 @@ from kqueue.network.peer_connections import peer_address
 from kqueue.network.peer_request import PeerRequest, PeerRoute, route_at
 from kqueue.network.responses import DeferredResponse
 from kqueue.schema import message_schema_of
+from kqueue.security.principals import ANONYMOUS
 from kqueue.testing.event_queue import EventQueue
 from kqueue.wire.apis import BY_KEY
 from kqueue.wire.headers import read_response_header
@@ -76,6 +77,7 @@ class ServerConnection:
 
     client_host = "/127.0.0.1"
     listener = LISTENER
+    principal = ANONYMOUS
 
     def __init__(self, process: ServerProcess, client: int, reply: Callable[[bytes], None]) -> None:
         self.address = f"127.0.0.1:{client}"

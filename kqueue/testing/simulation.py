@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kqueue.base.config import Config
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kqueue.app import Server
+from kqueue.base.config import Config
 from kqueue.base.errors import FolderInUse, ListenFailed, SettingError, StorageFailed
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder

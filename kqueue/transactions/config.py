@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kqueue.base.settings import ANY, Config, MiB, Scope, Setting, SettingType, UpdateMode, Validator, at_least
+from kqueue.base.config import Config
+from kqueue.base.settings import ANY, MiB, Scope, Setting, SettingType, UpdateMode, Validator, at_least
 
 SHORT_MAX = 2**15 - 1
 _REPLICATION = Validator(

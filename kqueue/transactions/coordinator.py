@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
     InvalidRequest,
@@ -29,7 +30,6 @@ from kqueue.base.errors import (
     UnsupportedVersion,
 )
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Config
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers

@@ -22,10 +22,10 @@ from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import collect, in_slices
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
-from kqueue.base.settings import TopicConfig
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NO_COUNT, NewTopic, Topic

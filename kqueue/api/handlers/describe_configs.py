@@ -25,10 +25,11 @@ from kqueue.api.config_entries import (
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
+from kqueue.base.config import ConfigSource
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import check_topic
-from kqueue.base.settings import ANY, ConfigSource, Scope, Setting, SettingType, UpdateMode
+from kqueue.base.settings import ANY, Scope, Setting, SettingType, UpdateMode
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.config_targets import NamedTarget
 from kqueue.broker.purgatory import DelayedOperation

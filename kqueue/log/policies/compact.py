@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kqueue.base.settings import LONG_MAX, TopicConfig
+from kqueue.base.config import TopicConfig
+from kqueue.base.settings import LONG_MAX
 from kqueue.log.policies.contract import CommittedOffsets, Compact
 from kqueue.log.views import LogView, SegmentView
 

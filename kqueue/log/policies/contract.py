@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kqueue.base.settings import TopicConfig
+from kqueue.base.config import TopicConfig
 from kqueue.log.views import LogView
 from kqueue.records.batch import Record
 

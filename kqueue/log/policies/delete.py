@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.base.settings import TopicConfig
+from kqueue.base.config import TopicConfig
 from kqueue.log.policies.contract import CommittedOffsets, Drop
 from kqueue.log.views import LogView
 

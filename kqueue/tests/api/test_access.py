@@ -15,6 +15,7 @@ from kqueue.api.access import Applies, Rule, guarded, on_cluster
 from kqueue.api.errors import code_of
 from kqueue.api.handler_table import ApiHandler, guarded_lookup, load
 from kqueue.api.request_context import REFUSALS, RequestContext
+from kqueue.broker.security import BrokerSecurity
 from kqueue.security.authorizer import Action, Client
 from kqueue.security.errors import ClusterAuthorizationFailed
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
@@ -40,7 +41,7 @@ class Allowing:
 
 
 def context_with(authorizer: Allowing | None) -> RequestContext:
-    broker: Any = SimpleNamespace(authorizer=authorizer)
+    broker: Any = SimpleNamespace(security=BrokerSecurity(authorizer))
     return RequestContext(broker, 0, client_host="/10.0.0.7", listener="SASL_SSL", principal=ANN)
 
 

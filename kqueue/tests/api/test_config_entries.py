@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kqueue.api.config_entries import TopicConfigEntries, broker_config_entries
-from kqueue.base.settings import ANY, Catalog, Config, ConfigSource, Scope, Setting, SettingType, Synonym
+from kqueue.base.config import Config, ConfigSource
+from kqueue.base.settings import ANY, Catalog, Scope, Setting, SettingType, Synonym
 
 ROWS = (
     Setting(

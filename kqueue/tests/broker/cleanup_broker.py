@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kqueue.base.settings import TopicConfig
+from kqueue.base.config import TopicConfig
 from kqueue.broker.partition import Partition
 from kqueue.broker.topics import Topic
 from kqueue.groups.offsets.offset_manager import OffsetToCommit

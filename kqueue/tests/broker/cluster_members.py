@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.base.timers import Timers
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import OffsetOutOfRange, PolicyViolation
-from kqueue.base.settings import TopicConfig
 from kqueue.broker import pre_delete
 from kqueue.broker.partition import Partition
 from kqueue.log.policies import POLICIES, CommittedOffsets, Drop, LogView

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import TopicConfig
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.log.policies import CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import (

@@ -2,17 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import InvalidRequest, KqueueError, SettingError, StorageFailed
-from kqueue.base.settings import (
-    ANY,
-    Catalog,
-    Config,
-    ConfigSource,
-    Scope,
-    Setting,
-    SettingType,
-    UpdateMode,
-)
+from kqueue.base.settings import ANY, Catalog, Scope, Setting, SettingType, UpdateMode
 from kqueue.broker.config_targets import BrokerTarget
 from kqueue.testing.simulation import Simulation
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from kqueue.base.config import ConfigSource
 from kqueue.base.errors import StorageFailed
-from kqueue.base.settings import ConfigSource
 from kqueue.broker import controller as controller_module
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import Session, Term

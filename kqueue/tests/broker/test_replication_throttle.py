@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.broker import replication_throttle
 from kqueue.broker.replication_throttle import ReplicationThrottle
 from kqueue.broker.topics import NewTopic

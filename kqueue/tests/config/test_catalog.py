@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config, Scope
+from kqueue.base.settings import Scope
 from kqueue.config.catalog import CATALOG, OWN_SETTINGS
 
 

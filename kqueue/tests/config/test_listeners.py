@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import ListenerAddress, parse_listener_address, parse_listeners
 

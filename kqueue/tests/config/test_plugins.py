@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import kqueue.testing
+from kqueue.base.config import Config
 from kqueue.base.errors import PluginError, SettingError
-from kqueue.base.settings import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.config.plugins import (
     CONTRACTS,

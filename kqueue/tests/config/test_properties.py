@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.api.config_entries import broker_config_entries
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, Scope, Setting, SettingType, at_least, is_secret
+from kqueue.base.settings import Catalog, Scope, Setting, SettingType, at_least, is_secret
 from kqueue.config.catalog import CATALOG
 from kqueue.config.properties import from_environment, keyword_name, parse_properties, read_config
 

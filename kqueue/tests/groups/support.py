@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import KqueueError, MemberIdRequired, NotLeader
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps

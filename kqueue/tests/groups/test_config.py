@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.groups.config import SETTINGS, GroupConfig
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.config import ConfigSource
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.base.settings import ConfigSource
 from kqueue.broker.partition import Partition
 from kqueue.interbroker.replica_fetcher import NAMED_MAX
 from kqueue.replication.leader_replica import LeaderReplica

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.base.timers import Timers
 from kqueue.log.cleaner import (
     PROCESS_DEATH_RETRY_MS,

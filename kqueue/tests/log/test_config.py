@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, ConfigSource, SettingType
+from kqueue.base.settings import Catalog, SettingType
 from kqueue.log.config import BROKER_SETTINGS, SETTINGS, LogConfig
 
 

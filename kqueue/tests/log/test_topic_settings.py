@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, Scope, format_value
+from kqueue.base.settings import Catalog, Scope, format_value
 from kqueue.log.config import SETTINGS
 from kqueue.log.topic_settings import TOPIC_SETTINGS
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Config, ConfigSource
 from kqueue.config.catalog import CATALOG
 from kqueue.network.connection_quotas import ConnectionQuotas, connections_max_within
 

@@ -13,7 +13,7 @@ from kqueue.workers.loop_pass import PASS_S
 
 
 def test_limits_come_from_the_settings() -> None:
-    from kqueue.base.settings import Config
+    from kqueue.base.config import Config
     from kqueue.config.catalog import CATALOG
 
     settings = {

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kqueue.app import Server
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.memory import MemoryStore
 from kqueue.network.interception import BrokerHooks

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.settings import Config
+from kqueue.base.config import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.replication.config import (
     CLUSTER_STORE,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.config import Config
+from kqueue.base.settings import Catalog
 from kqueue.share.config import SETTINGS, ShareGroupConfig, parse_reset
 
 CATALOG = Catalog(SETTINGS)

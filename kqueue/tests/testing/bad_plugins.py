@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kqueue.base.settings import TopicConfig
+from kqueue.base.config import TopicConfig
 from kqueue.groups.assignors import AssignorMember, AssignorTopic, AssignorWork
 from kqueue.groups.assignors.range import RangeAssignor
 from kqueue.log.policies import Cleanup, CommittedOffsets, LogView

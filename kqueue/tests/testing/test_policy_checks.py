@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.settings import TopicConfig
+from kqueue.base.config import TopicConfig
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import Record
 from kqueue.testing import check_cleanup_policy

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.settings import Catalog
 from kqueue.base.sliced_task import run_to_end
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import advance_in_steps

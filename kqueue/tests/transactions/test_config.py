@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.config import Config
+from kqueue.base.settings import Catalog
 from kqueue.transactions.config import SETTINGS, TransactionConfig
 
 

@@ -12,8 +12,8 @@ from types import FrameType
 import pytest
 
 import kqueue
+from kqueue.base.config import TopicConfig
 from kqueue.base.registry import PluginSource, Registry
-from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
 from kqueue.storage.contract import FolderEntry

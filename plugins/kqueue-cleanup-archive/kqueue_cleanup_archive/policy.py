@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kqueue.base.config import TopicConfig
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import TopicConfig
 from kqueue.log.policies import CommittedOffsets, Drop, LogView
 from kqueue.log.policies.delete import DeletePolicy
 from kqueue_cleanup_archive.archive import Archive

@@ -8,8 +8,9 @@ from kqueue_cleanup_archive import ARCHIVE, Archive, ArchivePolicy
 from kqueue_cleanup_archive.policy import VARIABLE
 from logs import fill, offsets, partition_of, simulation
 
+from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import Catalog, Config, TopicConfig
+from kqueue.base.settings import Catalog
 from kqueue.log import config as log_config
 from kqueue.log.policies import POLICIES, LogView, SegmentView
 from kqueue.log.policies.delete import DeletePolicy

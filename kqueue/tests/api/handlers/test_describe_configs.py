@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.settings import ConfigSource
+from kqueue.base.config import ConfigSource
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_configs import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kqueue.base.settings import Catalog, Config
+from kqueue.base.config import Config
+from kqueue.base.settings import Catalog
 from kqueue.groups import config
 from kqueue.groups.config import GroupConfig
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kqueue.base.settings import Catalog, Config, TopicConfig
+from kqueue.base.config import Config, TopicConfig
+from kqueue.base.settings import Catalog
 from kqueue.log.config import SETTINGS
 from kqueue.log.policies import LogView, SegmentView
 

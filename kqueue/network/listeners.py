@@ -1,0 +1,114 @@
+"""All listeners of one server: their sockets are bound first, opened when the broker is built, and
+served when it has started.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+
+from kqueue.base.clock import Clock
+from kqueue.base.config import Config
+from kqueue.base.rate_limiter import RateLimiter
+from kqueue.config.listeners import ListenerConfig
+from kqueue.network.connection_quotas import ConnectionQuotas
+from kqueue.network.connections import ConnectionRegistry
+from kqueue.network.listener import Listener, bind
+
+CREATION_RATE = "max.connection.creation.rate"
+logger = logging.getLogger("kqueue.server")
+
+
+class Listeners:
+    """The listeners of `plans`, by name, in the order of the settings.
+
+    Args:
+        sockets: bound or listening sockets, by the names of their listeners, used in place of new
+            ones. They belong to this object.
+    """
+
+    def __init__(
+        self, plans: list[ListenerConfig], config: Config, clock: Clock, sockets: Mapping[str, socket.socket]
+    ) -> None:
+        self._plans = plans
+        self._config = config
+        self._sockets = dict(sockets)
+        self._rate = RateLimiter(config[CREATION_RATE], clock)
+        self._named: dict[str, Listener] = {}
+        self._more: list[Listener] = []
+        self._registry: ConnectionRegistry
+        self._quotas: ConnectionQuotas
+
+    def bind(self, cleanup: ExitStack) -> None:
+        """Bind what is not bound. `cleanup` closes the sockets. Raises ListenFailed."""
+        for bound in self._sockets.values():
+            cleanup.callback(bound.close)
+        for plan in self._plans:
+            if plan.bind.name not in self._sockets:
+                bound = self._sockets[plan.bind.name] = bind(plan.bind, self._config)
+                cleanup.callback(bound.close)
+
+    def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
+        """Let clients connect; they are served after `start`. Raises ListenFailed."""
+        self._registry, self._quotas = registry, quotas
+        self._config.observe([CREATION_RATE], lambda: self._rate.configure(self._config[CREATION_RATE]))
+        for plan in self._plans:
+            listener = self._listener(plan, self._sockets.pop(plan.bind.name))
+            cleanup.callback(listener.close)
+            listener.open()
+            self._named[plan.bind.name] = listener
+            if not plan.bind.is_loopback:
+                logger.warning(
+                    "listener %s can be reached from other machines, and kqueue has no security yet: "
+                    "every client can read, write and delete everything",
+                    plan.bind,
+                )
+
+    def start(self) -> None:
+        """Accept connections."""
+        for listener in self:
+            listener.start()
+
+    def accept_from(self, name: str, bound: socket.socket) -> None:
+        """Serve the connections of one more socket as those of the listener of this name. Raises
+        ListenFailed.
+        """
+        more = self._listener(self._named[name].plan, bound)
+        more.open()
+        self._more.append(more)
+        more.start()
+
+    def share(self) -> dict[str, socket.socket]:
+        """Return second descriptors of the sockets, by listener. The caller closes them."""
+        return {name: listener.share() for name, listener in self._named.items()}
+
+    def close(self) -> None:
+        """Accept no more connections. A second call does nothing."""
+        for listener in self:
+            listener.close()
+
+    def close_descriptors(self) -> None:
+        """Close this process's copies of the sockets only; see `Server.close_descriptors`."""
+        for listener in self:
+            listener.close_descriptor()
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order of the settings."""
+        return list(self._named)
+
+    def __getitem__(self, name: str) -> Listener:
+        return self._named[name]
+
+    def __iter__(self) -> Iterator[Listener]:
+        return iter((*self._named.values(), *self._more))
+
+    def __str__(self) -> str:
+        """The bound addresses, as the settings have them: ``PLAINTEXT://127.0.0.1:9092``."""
+        binds = ((listener.plan.bind, listener.port) for listener in self._named.values())
+        return ", ".join(str(bind._replace(port=port)) for bind, port in binds)
+
+    def _listener(self, plan: ListenerConfig, bound: socket.socket) -> Listener:
+        return Listener(plan, bound, self._registry, self._quotas, self._rate, self._config)
