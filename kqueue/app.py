@@ -281,6 +281,8 @@ class Server:
         config.observe([THREADS], lambda: self.jobs.resize(config[THREADS]))
         cleanup.callback(self.jobs.stop)
         self.broker = self._build_broker(cleanup)
+        security = self.broker.security
+        security.authorizer = plugins.open_authorizer(config, self._objects, security.acls.index)
         self.connections = self._build_connections(loop, quotas)
         cleanup.callback(self.connections.close)
         guard = OpenFilesGuard(loop, self.connections)

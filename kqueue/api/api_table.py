@@ -36,7 +36,6 @@ SECURITY = "comes with security"
 BROKERS = "between brokers and controllers"
 REASONS = {
     **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), SECURITY),
-    **dict.fromkeys(("DescribeAcls", "CreateAcls", "DeleteAcls"), SECURITY),
     **dict.fromkeys(("DescribeClientQuotas", "AlterClientQuotas"), SECURITY),
     **dict.fromkeys(("DescribeUserScramCredentials", "AlterUserScramCredentials"), SECURITY),
     **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),

@@ -16,6 +16,7 @@ from kqueue.share import errors as share_errors
 from kqueue.security.errors import (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    SecurityDisabled,
     TokenAuthorizationFailed,
     TopicAuthorizationFailed,
 )
@@ -84,6 +85,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     TopicAuthorizationFailed: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     GroupAuthorizationFailed: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ClusterAuthorizationFailed: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    SecurityDisabled: ErrorCode.SECURITY_DISABLED,
     TokenAuthorizationFailed: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     errors.TransactionalIdAuthorizationFailed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,

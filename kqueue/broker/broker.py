@@ -241,6 +241,7 @@ class Broker:
         """
         self.metadata.load()
         self.features.load()
+        self.security.load(self.metadata)
         self._load_cluster()
         if self.member is not None:
             self.member.begin()

@@ -49,7 +49,6 @@ UNDECLARED = _names(
     """
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-    authorizer.class.name
     client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
     controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
@@ -144,7 +143,6 @@ _PREFIXES = (
 
 
 REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
-    (r"authorizer\.class\.name", SettingRefusal("authorization of clients")),
     (
         r"(listener\.name\..+\.)?ssl\.client\.auth",
         SettingRefusal("client certificates", frozenset({"", "none"})),

@@ -19,8 +19,14 @@ from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import CODECS, Codec
 from kqueue.records.partitioners import PARTITIONERS, PartitionerFactory
+from kqueue.security.acls import AclIndex
+from kqueue.security.authorizer import AuthorizerSetup, FailClosedAuthorizer
+from kqueue.security.authorizers import AUTHORIZERS, AuthorizerFactory, authorizer_name
+from kqueue.security.authorizers import SETTING as AUTHORIZER_SETTING
+from kqueue.security.config import ALLOW_WITHOUT_ACLS, SUPER_USERS, parse_super_users
 from kqueue.storage import STORAGES, Storage
 
+A = TypeVar("A")
 T = TypeVar("T")
 BROKER = "Broker(...)"
 POLICIES_SETTING = "kqueue.cleanup.policies"
@@ -49,6 +55,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract("cleanup-policy", POLICIES.group, POLICIES, POLICIES_SETTING, "check_cleanup_policy"),
     Contract("storage", STORAGES.group, STORAGES, "kqueue.storage", "check_storage"),
     Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
+    Contract("authorizer", AUTHORIZERS.group, AUTHORIZERS, AUTHORIZER_SETTING, "check_authorizer"),
     Contract("command", "kqueue.commands"),
 )
 """Every contract that a plugin can fulfil."""
@@ -86,7 +93,8 @@ SETTINGS: tuple[Setting, ...] = (
 @dataclass(frozen=True, slots=True)
 class PluginObjects:
     """Plugins that a program passes to its broker. `storage`, `metadata`: called with the path of a
-    data folder. `cluster`: the store of the cluster that the broker is a member of.
+    data folder. `cluster`: the store of the cluster that the broker is a member of. `authorizer`:
+    called with an `AuthorizerSetup`, in place of the one that the settings name.
     """
 
     codecs: Sequence[Codec] = ()
@@ -96,6 +104,7 @@ class PluginObjects:
     metadata: Callable[[str], MetadataStore] | None = None
     assignors: Mapping[str, AssignorFactory] = field(default_factory=dict)
     cluster: ClusterStore | None = None
+    authorizer: AuthorizerFactory | None = None
 
 
 def plugin_sources() -> list[PluginSource]:
@@ -175,6 +184,23 @@ def metadata_store_name(config: Config) -> str:
     return named or ("memory" if config["kqueue.storage"] == "memory" else "sqlite")
 
 
+def open_authorizer(config: Config, objects: PluginObjects, acls: AclIndex) -> FailClosedAuthorizer | None:
+    """Return the broker's authorizer; None: every client may do everything.
+
+    Args: acls: the stored ACLs, which change with the store.
+    Raises: SettingError: the authorizer that the setting names can't be used. PluginError: the one
+        of `objects`.
+    """
+    text = config[AUTHORIZER_SETTING]
+    setup = AuthorizerSetup(acls, parse_super_users(config[SUPER_USERS]), config[ALLOW_WITHOUT_ACLS])
+    if objects.authorizer is not None:
+        return FailClosedAuthorizer(_maker(AUTHORIZERS, objects.authorizer, "authorizer")(setup))
+    if not text:
+        return None
+    with _naming(AUTHORIZER_SETTING, text):
+        return FailClosedAuthorizer(AUTHORIZERS.find(authorizer_name(text))(setup))
+
+
 def _use_codec(used: ExitStack, text: str) -> None:
     name = _add_path(used, CODECS, text) if ":" in text else text
     used.enter_context(CODECS.preferred(name))
@@ -233,7 +259,7 @@ def object_of(registry: Registry[Callable[[str], T]], given: T, keyword: str) ->
     return guarded
 
 
-def _maker(registry: Registry[Callable[[str], T]], given: Callable[[str], T], keyword: str) -> Callable[[str], T]:
+def _maker(registry: Registry[Callable[[A], T]], given: Callable[[A], T], keyword: str) -> Callable[[A], T]:
     name = getattr(given, "__qualname__", type(given).__qualname__)
     return registry.guarded(name, given, f"Broker({keyword}=...)")
 

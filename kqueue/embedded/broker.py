@@ -31,6 +31,7 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.config import CLUSTER_STORE
+from kqueue.security.authorizers import AuthorizerFactory
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class Broker(Node):
             memory, or in `path`, which must be empty.
         storage, metadata, codecs, partitioners (by name), cleanup_policies, assignors (by name):
             plugins as objects, registered while it runs; see `plugin_arguments`.
+        authorizer: called with an `AuthorizerSetup`, returns what decides who may do what.
         cluster: the metadata store of the cluster that it is a member of, shared with other brokers
             of this process, each with a ``node_id`` of its own. The program closes it.
     Raises: SettingError: an unknown setting (the message suggests the nearest name) or a bad value.
@@ -78,12 +80,15 @@ class Broker(Node):
         cleanup_policies: Sequence[CleanupPolicy] = (),
         assignors: Mapping[str, AssignorFactory] | None = None,
         cluster: ClusterStore | None = None,
+        authorizer: AuthorizerFactory | None = None,
         **keywords: object,
     ) -> None:
         super().__init__(OffsetClock())
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
-        self._plugins = PluginArguments(storage, metadata, codecs, partitioners, cleanup_policies, assignors, cluster)
+        self._plugins = PluginArguments(
+            storage, metadata, codecs, partitioners, cleanup_policies, assignors, cluster, authorizer
+        )
         keywords = self._plugins.keywords(keywords, settings or {}, path)
         self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)

@@ -1,5 +1,5 @@
 """PluginArguments that a program hands to its broker: `Broker(storage=..., metadata=...,
-codecs=..., partitioners=..., cleanup_policies=..., assignors=..., cluster=...)`.
+codecs=..., partitioners=..., cleanup_policies=..., assignors=..., cluster=..., authorizer=...)`.
 
 A storage or metadata store may be an object: the program owns it, through restarts and after the
 stop, and it is the one data folder, whatever `path` says. Or it is a callable that takes a data
@@ -23,6 +23,7 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.config import GIVEN_STORE
+from kqueue.security.authorizers import AuthorizerFactory
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 
 GivenStorage = Storage | Callable[[str], Storage] | None
@@ -43,6 +44,7 @@ class PluginArguments:
         cleanup_policies: Sequence[CleanupPolicy],
         assignors: Mapping[str, AssignorFactory] | None,
         cluster: ClusterStore | None,
+        authorizer: AuthorizerFactory | None = None,
     ) -> None:
         """Raises PluginError: an argument does not fulfil its contract."""
         self.storages: list[Storage] | None = None
@@ -59,7 +61,7 @@ class PluginArguments:
             self.store = metadata if type(metadata) in _NAMES else object_of(METADATA_STORES, metadata, "metadata")
         self.objects = PluginObjects(
             tuple(codecs), dict(partitioners or {}), tuple(cleanup_policies), make, open_store, dict(assignors or {}),
-            cluster,
+            cluster, authorizer,
         )  # fmt: skip
         self._given = {"kqueue_storage": storage, "kqueue_metadata": metadata, "kqueue_cluster_store": cluster}
 

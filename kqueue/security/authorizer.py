@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from kqueue.security.acls import AclIndex
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
 
@@ -34,6 +36,9 @@ class Action(NamedTuple):
 class Authorizer(Protocol):
     """Decides what clients may do. Both methods answer from memory, on the broker's thread: they
     must not block. What raises, or answers anything but as many booleans as were asked for, denies.
+
+    An authorizer whose attribute `uses_acls` is True decides by the ACLs of its `AuthorizerSetup`;
+    with any other one clients can't create, delete or describe ACLs (SECURITY_DISABLED).
     """
 
     def authorize(self, client: Client, actions: Sequence[Action]) -> Sequence[bool]:
@@ -47,11 +52,25 @@ class Authorizer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AuthorizerSetup:
+    """What the factory of an authorizer gets.
+
+    `acls`: the stored ACLs, which change while the broker serves. `super_users`,
+    `allow_everyone_if_no_acl_found`: the settings of these names.
+    """
+
+    acls: AclIndex
+    super_users: frozenset[Principal] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+
 class FailClosedAuthorizer:
     """Asks an authorizer; an error of it denies, and is logged with a traceback."""
 
     def __init__(self, inner: Authorizer) -> None:
         self._inner = inner
+        self.uses_acls = getattr(inner, "uses_acls", False) is True
 
     def authorize(self, client: Client, actions: Sequence[Action]) -> Sequence[bool]:
         """See `Authorizer`."""

@@ -19,3 +19,7 @@ class ClusterAuthorizationFailed(RequestRefused):
 
 class TokenAuthorizationFailed(RequestRefused):
     """The client may not do this with the delegation token."""
+
+
+class SecurityDisabled(RequestRefused):
+    """The broker has no authorizer, or one that knows no ACLs."""

@@ -13,6 +13,7 @@ __all__ = [
     "PowerCutDisks",
     "Remains",
     "check_assignor",
+    "check_authorizer",
     "check_cleanup_policy",
     "check_cluster_store",
     "check_codec",
@@ -25,6 +26,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from kqueue.testing.assignor_checks import check_assignor
+    from kqueue.testing.authorizer_checks import check_authorizer
     from kqueue.testing.cluster_store_checks import check_cluster_store
     from kqueue.testing.codec_checks import check_codec
     from kqueue.testing.fault_injection import faults
@@ -40,6 +42,7 @@ _MODULES = {
     "PowerCutDisks": "power_cuts",
     "Remains": "faulty_storage",
     "check_assignor": "assignor_checks",
+    "check_authorizer": "authorizer_checks",
     "check_cleanup_policy": "policy_checks",
     "check_cluster_store": "cluster_store_checks",
     "check_codec": "codec_checks",

@@ -23,7 +23,7 @@ EXAMPLES = """\b
 
 A plugin is an installed distribution that names something in one of the entry-point groups kqueue.codecs,
 kqueue.partitioners,
-kqueue.assignors, kqueue.cleanup_policies, kqueue.storage, kqueue.metadata and kqueue.commands."""
+kqueue.assignors, kqueue.cleanup_policies, kqueue.storage, kqueue.metadata, kqueue.authorizers and kqueue.commands."""
 
 
 class PluginsGroup(LazyGroup):
@@ -38,8 +38,8 @@ class PluginsGroup(LazyGroup):
 
 @click.group(cls=PluginsGroup, table=COMMANDS, entry_points="kqueue.plugins_commands", epilog=EXAMPLES)
 def plugins() -> None:
-    """Show the codecs, partitioners, assignors, cleanup policies, storages and metadata stores that
-    kqueue finds here, or begin a new one.
+    """Show the codecs, partitioners, assignors, cleanup policies, storages, metadata stores and
+    authorizers that kqueue finds here, or begin a new one.
 
     \b
       kqueue plugins

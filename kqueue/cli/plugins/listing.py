@@ -27,6 +27,7 @@ TITLES = {
     "cleanup-policy": "Cleanup policies",
     "storage": "Storages",
     "metadata-store": "Metadata stores",
+    "authorizer": "Authorizers",
     "command": "Commands",
 }
 CELLS: tuple[tuple[str, Callable[[Plugin], str]], ...] = (

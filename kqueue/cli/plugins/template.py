@@ -57,6 +57,7 @@ KINDS = {
         Kind("cleanup-policy", "kqueue-cleanup", "Policy", "POLICY", "A cleanup policy for kqueue."),
         Kind("storage", "kqueue-storage", "Storage", "open_storage", "A storage for kqueue."),
         Kind("metadata-store", "kqueue-metadata", "Store", "open_store", "A metadata store for kqueue."),
+        Kind("authorizer", "kqueue-authorizer", "Authorizer", None, "An authorizer for kqueue."),
         Kind("command", "kqueue-command", "", "command", "A command for kqueue's command line.", ("click>=8.1",)),
     )
 }

@@ -17,6 +17,7 @@ BROKER_SETTINGS = {
     "kqueue.metadata": "metadata-store",
     "kqueue.codecs": "codec",
     "group.consumer.assignors": "assignor",
+    "authorizer.class.name": "authorizer",
 }
 Users = dict[str, dict[str, set[Any]]]
 

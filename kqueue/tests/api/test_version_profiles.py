@@ -45,7 +45,7 @@ def test_what_each_kafka_is_known_for() -> None:
     assert ranges("4.3")["Produce"] == (0, 13)
     assert "DescribeQuorum" not in ranges("2.8")
     assert ranges("3.9")["DescribeQuorum"] == (0, 2)
-    assert "DescribeAcls" not in ranges("3.9")  # not served at all, so not told
+    assert "DescribeClientQuotas" not in ranges("3.9")  # not served at all, so not told
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -84,6 +84,7 @@ def test_every_setting_of_kafka_is_in_the_list_once(scope: str) -> None:
     # Kafka's names too: an internal one, and those that are dynamic only (DynamicConfig.Broker)
     internal = {"producer.id.expiration.check.interval.ms", "replica.alter.log.dirs.io.max.bytes.per.second"}
     internal |= {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
+    internal |= {"super.users", "allow.everyone.if.no.acl.found"}  # of the authorizer
     assert ours == (internal if scope == "broker" else set()), "Kafka has no such names"
 
 

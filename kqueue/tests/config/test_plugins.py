@@ -45,6 +45,7 @@ def test_every_contract_has_its_registry_setting_and_checker() -> None:
         "cleanup-policy",
         "storage",
         "metadata-store",
+        "authorizer",
         "command",
     ]
     for row in CONTRACTS[:-1]:

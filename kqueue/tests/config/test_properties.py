@@ -93,9 +93,11 @@ def test_no_source_gives_the_defaults() -> None:
         ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
         ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
         (
-            "authorizer.class.name=org.apache.kafka.StandardAuthorizer",
-            "authorization of clients, which kqueue does not have",
+            "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+            "it kept ACLs in ZooKeeper, and Kafka 4 removed it; use org.apache.kafka.metadata.authorizer.Standard",
         ),
+        ("authorizer.class.name=org.example.Nobody", "no authorizer is called 'org.example.Nobody'"),
+        ("super.users=ann", "line 1: super.users='ann': expected text, Type:name, separated by semicolons"),
         ("ssl.client.auth=required", "line 1: ssl.client.auth asks for client certificates"),
         ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
     ],
@@ -124,12 +126,12 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
-        "authorizer.class.name=\nprocess.roles=broker,controller\nrequest.timeout.ms=8\nnode.id=3\nrequest.timeout.ms=4\n"
+        "create.topic.policy.class.name=\nprocess.roles=broker,controller\nrequest.timeout.ms=8\nnode.id=3\nrequest.timeout.ms=4\n"
     )
     with caplog.at_level(logging.WARNING, "kqueue"):
         assert read_config(file)["node.id"] == 3
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file} line 1: authorizer.class.name has no effect and is left out: its value requests no feature",
+        f"{file} line 1: create.topic.policy.class.name has no effect and is left out: its value requests no feature",
         (
             f"{file} line 2: process.roles has no effect and is left out: there is no controller quorum: "
             "metadata are in a store (kqueue.metadata, kqueue.cluster.store)"
@@ -235,7 +237,7 @@ def test_no_setting_of_ours_is_hidden_by_accident() -> None:
         "ssl.keystore.pasword",
         "my.own.setting",
         "num.partition",
-        "authorizer.class.name",
+        "create.topic.policy.class.name",
         "sasl.enabled.mechanisms",
     ],
 )

@@ -1,0 +1,107 @@
+"""The ACLs of a cluster, in its metadata store: one entry each, under an id made from its content.
+
+All brokers observe them. A broker reads them before it serves; while they can't be read its
+authorizer denies. Durability: a change is on disk when its promise is done. Crash: of a request
+with many ACLs the first `COMMIT_COUNT`, or any multiple of it, may be stored. Source: Kafka's
+AclControlManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from kqueue.base.errors import Conflict, CorruptData, KqueueError, StorageFailed
+from kqueue.base.promise import Promise
+from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.security.acls import AclBinding, AclFilter, AclIndex, binding_of_json
+
+PREFIX = "/acls/"
+COMMIT_COUNT = 1000
+"""Entries that one commit changes at most."""
+ATTEMPTS_MAX = 20
+"""Commits of one change, of which another broker may be the first each time."""
+
+
+class Acls:
+    """The stored ACLs, as of the last commit or refresh. `index`: them for look-ups."""
+
+    _metadata: MetadataCache
+
+    def __init__(self) -> None:
+        self.index = AclIndex()
+        self.index.is_complete = False
+        self._by_id: dict[str, AclBinding] = {}
+        self._unreadable: set[str] = set()
+
+    def load(self, metadata: MetadataCache) -> None:
+        """Take over what the metadata cache has loaded, and follow its changes. Call it once.
+
+        Raises: StorageFailed: an entry can't be read; to serve without it could allow what it
+            denies.
+        """
+        self._metadata = metadata
+        try:
+            self._apply(metadata.with_prefix(PREFIX))
+        except CorruptData as error:
+            raise StorageFailed(str(error)) from error
+        metadata.observe(PREFIX, self._apply)
+
+    def _apply(self, changed: Mapping[str, bytes | None]) -> None:
+        error: CorruptData | None = None
+        for acl_id, value in changed.items():
+            self._unreadable.discard(acl_id)
+            former = self._by_id.pop(acl_id, None)
+            if former is not None:
+                self.index.discard(former)
+            if value is None:
+                continue
+            try:
+                binding = binding_of_json(value)
+            except CorruptData as unreadable:
+                error = unreadable
+                self._unreadable.add(acl_id)
+                continue
+            self._by_id[acl_id] = binding
+            self.index.add(binding)
+        self.index.is_complete = not self._unreadable
+        if error is not None:
+            raise error
+
+    def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
+        """Return the ACLs that a filter finds, in the order in which they became known."""
+        return [binding for binding in self.index if acl_filter.matches(binding)]
+
+    def create(self, bindings: Sequence[AclBinding]) -> Promise[None]:
+        """Store checked ACLs; those that are stored already stay. Raises (by the promise):
+        StorageFailed, Conflict.
+        """
+        values = {binding.id: binding.to_json().encode() for binding in bindings}
+        return self._change("create ACLs", values)
+
+    def delete(self, bindings: Sequence[AclBinding]) -> Promise[None]:
+        """Delete ACLs; those that are gone already stay so. Raises as `create`."""
+        return self._change("delete ACLs", dict.fromkeys(binding.id for binding in bindings))
+
+    def _change(self, what: str, values: Mapping[str, bytes | None]) -> Promise[None]:
+        promise: Promise[None] = Promise()
+        self._commit(what, dict(values), promise, ATTEMPTS_MAX)
+        return promise
+
+    def _commit(self, what: str, values: dict[str, bytes | None], promise: Promise[None], attempts: int) -> None:
+        """Store what is not so yet, some of it first and the rest after it."""
+        pending = ((key, value) for key, value in values.items() if (value is None) == (key in self._by_id))
+        puts = {f"{PREFIX}{key}": value for key, value in islice(pending, COMMIT_COUNT)}
+        if not puts:
+            self._metadata.resolve(promise, None)
+            return
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                self._commit(what, values, promise, attempts)
+            elif isinstance(error, Conflict) and attempts > 1:
+                self._commit(what, values, promise, attempts - 1)  # another broker changed one, which is known now
+            else:
+                self._metadata.fail(promise, error)
+
+        self._metadata.commit(what, puts, done)

@@ -1,0 +1,110 @@
+"""Tests of `kqueue.broker.acls`: what is stored, found again, shared, and denied while unknown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kqueue.base.errors import StorageFailed
+from kqueue.broker.acls import COMMIT_COUNT, PREFIX
+from kqueue.metadata.memory import MemoryStore
+from kqueue.security.acls import AclBinding, AclFilter
+from kqueue.security.authorizer import Action, AuthorizerSetup
+from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.security.standard_authorizer import StandardAuthorizer
+from kqueue.testing.simulation import Simulation
+from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.security.acl_strategies import BINDINGS, acl, client
+
+READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
+
+
+def create(sim: Simulation, bindings: Sequence[AclBinding]) -> None:
+    sim.result(sim.broker.security.acls.create(bindings))
+
+
+def delete(sim: Simulation, bindings: Sequence[AclBinding]) -> None:
+    sim.result(sim.broker.security.acls.delete(bindings))
+
+
+def known(sim: Simulation) -> set[AclBinding]:
+    return set(sim.broker.security.acls.matching(AclFilter()))
+
+
+@given(st.lists(BINDINGS, max_size=6), st.lists(BINDINGS, max_size=6))
+@settings(max_examples=30)
+def test_what_is_created_and_not_deleted_outlives_a_restart(
+    created: list[AclBinding], deleted: list[AclBinding]
+) -> None:
+    sim = Simulation()
+    create(sim, created)
+    create(sim, created)
+    assert known(sim) == set(created)
+    delete(sim, deleted)
+    delete(sim, deleted)
+    left = set(created) - set(deleted)
+    assert known(sim) == left
+    sim.stop()
+    assert known(sim.restarted()) == left
+
+
+def test_more_than_one_commit_holds_are_stored_by_several() -> None:
+    sim = Simulation()
+    many = [acl(name=f"topic-{number}") for number in range(COMMIT_COUNT * 2 + 1)]
+    create(sim, many)
+    assert known(sim) == set(many)
+    delete(sim, many)
+    assert known(sim) == set()
+    assert sim.store.read(PREFIX) == {}
+
+
+def test_a_store_that_fails_is_the_error_and_nothing_changes() -> None:
+    store = FailingStore()
+    sim = Simulation(store=store)
+    store.failing = True
+    promise = sim.broker.security.acls.create([acl()])
+    sim.settle()
+    assert isinstance(promise.error, StorageFailed)
+    assert known(sim) == set()
+    store.failing = False
+    create(sim, [acl()])
+    assert known(sim) == {acl()}
+
+
+def test_a_broker_does_not_start_while_an_entry_cannot_be_read() -> None:
+    store = MemoryStore()
+    store.commit({}, {f"{PREFIX}x": b"damaged"}, [])
+    with pytest.raises(StorageFailed, match="the stored ACL b'damaged' can't be read"):
+        Simulation(store=store)
+
+
+def test_an_entry_of_another_broker_that_cannot_be_read_denies_until_it_is_gone() -> None:
+    sim = Simulation()
+    acls = sim.broker.security.acls
+    create(sim, [acl()])
+    authorizer, ann = StandardAuthorizer(AuthorizerSetup(acls.index)), client("User:ann")
+    assert authorizer.authorize(ann, [READ_ORDERS]) == [True]
+    newer = json.dumps({**json.loads(acl().to_json()), "operation": "LEVITATE"}).encode()
+    sim.broker.metadata.commit("test", {f"{PREFIX}x": newer}, lambda error: None)
+    sim.settle()
+    assert authorizer.authorize(ann, [READ_ORDERS]) == [False]
+    sim.broker.metadata.commit("test", {f"{PREFIX}x": None}, lambda error: None)
+    sim.settle()
+    assert authorizer.authorize(ann, [READ_ORDERS]) == [True]
+
+
+def test_before_the_store_is_read_everything_is_denied() -> None:
+    seen = []
+
+    def look(broker: object) -> None:
+        index = broker.security.acls.index  # type: ignore[attr-defined]
+        asked = StandardAuthorizer(AuthorizerSetup(index, allow_everyone_if_no_acl_found=True))
+        seen.append(asked.authorize(client("User:ann"), [READ_ORDERS])[0])
+
+    sim = Simulation(before_start=look)
+    asked = StandardAuthorizer(AuthorizerSetup(sim.broker.security.acls.index, allow_everyone_if_no_acl_found=True))
+    assert [*seen, *asked.authorize(client("User:ann"), [READ_ORDERS])] == [False, True]
