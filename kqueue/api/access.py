@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kqueue.api.request_context import RequestContext
 from kqueue.security.errors import ClusterAuthorizationFailed
-from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 
 
 class Applies(enum.Enum):
@@ -29,18 +29,39 @@ class Rule(NamedTuple):
     """One row.
 
     `note`: when the rule applies, or what a denial does, as the table in the docs prints it; empty:
-    always, and the error of the resource's kind.
+    always, and the error of the resource's kind. `field`: the request's field with the resource's
+    name, for a rule of the whole request on anything but the cluster.
     """
 
     operation: AclOperation
     resource_type: ResourceType
     applies: Applies = Applies.EACH
     note: str = ""
+    field: str = ""
+
+
+EVERYBODY: tuple[Rule, ...] = ()
+"""The rules of an API that every client may use."""
 
 
 def on_cluster(operation: AclOperation, note: str = "") -> Rule:
     """Return the rule of a request that needs `operation` on the cluster to do anything at all."""
     return Rule(operation, ResourceType.CLUSTER, Applies.WHOLE, note)
+
+
+def on_group(operation: AclOperation) -> Rule:
+    """Return the rule of a request about one group, which it names in `group_id`."""
+    return Rule(operation, ResourceType.GROUP, Applies.WHOLE, field="group_id")
+
+
+def on_transactional_id(operation: AclOperation) -> Rule:
+    """Return the rule of a request about one `transactional_id`."""
+    return Rule(operation, ResourceType.TRANSACTIONAL_ID, Applies.WHOLE, field="transactional_id")
+
+
+def on_each(operation: AclOperation, resource_type: ResourceType, note: str = "") -> Rule:
+    """Return a rule of each resource, which the handler checks."""
+    return Rule(operation, resource_type, Applies.EACH, note)
 
 
 def guarded(
@@ -58,7 +79,8 @@ def guarded(
 
     def checked(request: Any, context: RequestContext) -> Any:
         for rule in whole:
-            context.require(rule.operation, rule.resource_type)
+            name = getattr(request, rule.field) if rule.field else CLUSTER_NAME
+            context.require(rule.operation, rule.resource_type, name)
         return handle(request, context)
 
     return checked

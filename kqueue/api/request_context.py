@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,9 @@ from kqueue.base.errors import (
     KqueueError,
     RequestTimedOut,
     TransactionalIdAuthorizationFailed,
+    UnknownTopicId,
 )
+from kqueue.base.names import uuid_text
 from kqueue.base.promise import Promise
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
@@ -28,6 +30,7 @@ from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
+    from kqueue.broker.topics import Topic
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -85,6 +88,17 @@ class RequestContext:
         decisions = authorizer.authorize(self._client(), actions)
         return {name for name, is_allowed in zip(distinct, decisions, strict=True) if is_allowed}
 
+    def allowed_operations(
+        self, operations: Sequence[AclOperation], resource_type: ResourceType, name: str
+    ) -> list[AclOperation]:
+        """Return those of `operations` that the client may do on this resource."""
+        authorizer = self.broker.security.authorizer
+        if authorizer is None:
+            return list(operations)
+        actions = [Action(operation, resource_type, name) for operation in operations]
+        decisions = authorizer.authorize(self._client(), actions)
+        return [operation for operation, is_allowed in zip(operations, decisions, strict=True) if is_allowed]
+
     def allows_any(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Return whether the client may do `operation` on at least one resource of this type."""
         authorizer = self.broker.security.authorizer
@@ -93,8 +107,35 @@ class RequestContext:
     def require(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise the error of `REFUSALS` if the client may not do `operation` on this resource."""
         if not self.allows(operation, resource_type, name):
-            resource = resource_type.name.lower().replace("_", " ")
-            raise REFUSALS[resource_type](f"{self.principal} may not {operation.name} this {resource}")
+            raise _refusal(self.principal, operation, resource_type)
+
+    def topic_named(self, operation: AclOperation, name: str) -> Topic:
+        """Return a topic for `operation`. It is allowed first, so that a refusal does not tell
+        whether there is such a topic.
+
+        Raises: TopicAuthorizationFailed, UnknownTopicOrPartition.
+        """
+        self.require(operation, ResourceType.TOPIC, name)
+        return self.broker.topics.get(name)
+
+    def topic_with_id(self, operation: AclOperation, id: bytes) -> Topic:
+        """Return a topic for `operation`.
+
+        Raises:
+            TopicAuthorizationFailed: the client may describe the topic, but not do this.
+            UnknownTopicId: there is none, or the client may not describe it. Kafka refuses such a
+                topic as if its id were no secret: here nothing tells that it exists.
+        """
+        topic = self.broker.topics.by_id(id)
+        if not self.allows(operation, ResourceType.TOPIC, topic.name):
+            if operation is AclOperation.DESCRIBE or not self.describes(topic.name):
+                raise UnknownTopicId(f"no topic has the id {uuid_text(id)}")
+            raise _refusal(self.principal, operation, ResourceType.TOPIC)
+        return topic
+
+    def describes(self, topic: str) -> bool:
+        """Return whether the client may know of a topic."""
+        return self.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _client(self) -> Client:
         return Client(self.principal, self.client_host.removeprefix("/"), self.listener)
@@ -132,6 +173,30 @@ class RequestContext:
     def deadline_ms(self, timeout_ms: int) -> float:
         """Return `timeout_ms` from now, on the monotonic clock; a negative timeout is 0."""
         return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
+
+
+def hidden_topic(context: RequestContext, topics: Iterable[str]) -> KqueueError | None:
+    """Return why a group with these topics is not described to the client; None: it may be."""
+    if context.broker.security.authorizer is None:
+        return None
+    distinct = set(topics)
+    if len(context.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, distinct)) == len(distinct):
+        return None
+    return TopicAuthorizationFailed("the group has topics that the client may not DESCRIBE")
+
+
+def require_topics(context: RequestContext, operation: AclOperation, topics: Iterable[str]) -> None:
+    """Raise TopicAuthorizationFailed if the client may not do `operation` on each of `topics`."""
+    if context.broker.security.authorizer is None:
+        return
+    distinct = set(topics)
+    if len(context.allowed(operation, ResourceType.TOPIC, distinct)) < len(distinct):
+        raise TopicAuthorizationFailed(f"{context.principal} may not {operation.name} all of these topics")
+
+
+def _refusal(principal: Principal, operation: AclOperation, resource_type: ResourceType) -> KqueueError:
+    resource = resource_type.name.lower().replace("_", " ")
+    return REFUSALS[resource_type](f"{principal} may not {operation.name} this {resource}")
 
 
 def wait_for(

@@ -13,14 +13,17 @@ Producers of transactions V2 do not send it: TxnOffsetCommit adds the partition.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_group, on_transactional_id
 from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 VERSIONS = (0, 4)
+ACCESS = (on_transactional_id(AclOperation.WRITE), on_group(AclOperation.READ))
 VERSION_FENCED = 2
 
 

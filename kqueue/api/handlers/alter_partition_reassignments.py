@@ -11,6 +11,7 @@ them. A single broker accepts its own id only, which changes nothing.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.partition_outcomes import Started, change_all, rows_of
 from kqueue.api.request_context import RequestContext
@@ -20,6 +21,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition_changes import Outcomes
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -30,6 +32,7 @@ from kqueue.wire.messages.alter_partition_reassignments import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (on_cluster(AclOperation.ALTER),)
 LATE = "the moves were not stored in time; they may still begin"
 
 

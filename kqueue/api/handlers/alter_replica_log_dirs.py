@@ -11,12 +11,14 @@ itself is `log.log_mover`.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -26,6 +28,7 @@ from kqueue.wire.messages.alter_replica_log_dirs import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_cluster(AclOperation.ALTER),)
 
 
 def handle(

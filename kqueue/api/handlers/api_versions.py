@@ -23,6 +23,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kqueue.api import handler_table
+from kqueue.api.access import EVERYBODY
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.sliced_task import SlicedWork
@@ -39,6 +40,7 @@ from kqueue.wire.messages.api_versions import (
 )
 
 VERSIONS = (0, 4)
+ACCESS = EVERYBODY
 VERSION_NAMED = 3  # the request names the client's software
 VERSION_LEVEL_0 = 4  # a supported range may begin with 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import authorized_operations
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.consumer_group_heartbeat import check_served
-from kqueue.api.request_context import RequestContext
+from kqueue.api.request_context import RequestContext, hidden_topic
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topics
 from kqueue.groups.consumer.member import ConsumerGroupDescription, ConsumerMemberDescription, all_owned
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -30,6 +32,10 @@ from kqueue.wire.messages.consumer_group_describe import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "one that is denied refuses the group that has it"),
+)
 ITEM_WEIGHT = 4
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
@@ -45,12 +51,13 @@ def handle(
 def _handle_sliced(
     request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> SlicedWork[ConsumerGroupDescribeResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    requested = request.include_authorized_operations
     response = ConsumerGroupDescribeResponse()
     for group_id in dict.fromkeys(request.group_ids):
         yield None
         try:
             check_served(context)
+            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
             promise = context.broker.groups.consumer.describe(group_id)
             if not promise.done:
                 yield promise
@@ -64,10 +71,10 @@ def _handle_sliced(
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=group.assignor,
-            authorized_operations=operations,
+            authorized_operations=authorized_operations(context, ResourceType.GROUP, group_id, requested=requested),
         )
         yield from _add_members(described, group, context.broker.topics)
-        response.groups.append(described)
+        response.groups.append(_visible(described, context))
     return response
 
 
@@ -80,6 +87,20 @@ def error_response(
 
 def _refused(group_id: str, error: BaseException) -> DescribedGroup:
     return DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+
+
+def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGroup:
+    """Return the group, or its refusal if it has a topic that the client may not describe."""
+    if context.broker.security.authorizer is None:
+        return described
+    topics = {
+        topic.topic_name
+        for member in described.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    error = hidden_topic(context, topics)
+    return described if error is None else _refused(described.group_id, error)
 
 
 def _add_members(described: DescribedGroup, group: ConsumerGroupDescription, topics: Topics) -> SlicedWork[None]:

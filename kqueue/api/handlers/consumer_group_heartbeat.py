@@ -8,13 +8,15 @@ Versions 0 to 1:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, wait_for_write
+from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import GROUP_VERSION
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.consumer.member import HeartbeatRequest, HeartbeatResult
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -23,6 +25,14 @@ from kqueue.wire.messages.consumer_group_heartbeat import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(
+        AclOperation.DESCRIBE,
+        ResourceType.TOPIC,
+        "one subscription that is denied refuses the request",
+    ),
+)
 ITEM_WEIGHT = 4
 VERSION_ID_REQUIRED = 1
 
@@ -33,6 +43,7 @@ def handle(
     """Respond when what the heartbeat changes is in the log."""
     try:
         check_served(context)
+        require_topics(context, AclOperation.DESCRIBE, request.subscribed_topic_names or ())
         promise = context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
     except KqueueError as error:
         return error_response(request, context.api_version, error)

@@ -9,6 +9,7 @@ Responds when the deletions are in the log. Versions 0 to 2:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import collect, in_slices
@@ -16,10 +17,12 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 VERSIONS = (0, 2)
+ACCESS = (on_each(AclOperation.DELETE, ResourceType.GROUP),)
 ITEM_WEIGHT = 4
 Outcome = Promise[None] | ErrorCode
 
@@ -54,6 +57,7 @@ def _handle_sliced(
 
 def _delete(group_id: str, context: RequestContext) -> Outcome:
     try:
+        context.require(AclOperation.DELETE, ResourceType.GROUP, group_id)
         return context.broker.groups.delete(group_id)
     except KqueueError as error:
         return code_of(error)

@@ -6,9 +6,11 @@ The group coordinator sends it. One that has no state is deleted already; its to
 from __future__ import annotations
 
 from kqueue.api import share_states
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_states import StateApi
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
@@ -17,6 +19,7 @@ from kqueue.wire.messages.delete_share_group_state import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_cluster(AclOperation.CLUSTER_ACTION),)
 ITEM_WEIGHT = 8
 
 

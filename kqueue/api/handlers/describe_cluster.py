@@ -6,19 +6,22 @@ Versions 0 to 2:
     1       endpoint type: brokers or controllers (KIP-919)
     2       fenced brokers, if the request wants them (KIP-1073)
 
-Brokers and controller are those of Metadata. All operations are authorized.
+Brokers and controller are those of Metadata.
 
 Not emulated: controller endpoints (MISMATCHED_ENDPOINT_TYPE).
 """
 
 from __future__ import annotations
 
-from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import cluster_operations
 from kqueue.api.request_context import RequestContext
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 VERSIONS = (0, 2)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.CLUSTER, "for the authorized operations only: 0 without it"),)
 ENDPOINT_BROKERS = 1
 ENDPOINT_CONTROLLERS = 2
 
@@ -38,9 +41,9 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             DescribeClusterBroker(broker_id=id, host=host, port=port, rack=rack, is_fenced=id in view.fenced)
             for id, host, port, rack in sorted(addresses.values())
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_REQUESTED,
+        cluster_authorized_operations=cluster_operations(
+            context, requested=request.include_cluster_authorized_operations
+        ),
     )
 
 

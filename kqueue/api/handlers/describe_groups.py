@@ -15,14 +15,16 @@ Groups of other types are not found: each type has an API of its own.
 
 from __future__ import annotations
 
-from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import authorized_operations
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import GroupIdNotFound
+from kqueue.base.errors import GroupIdNotFound, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic.state import ClassicGroupState
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -31,6 +33,7 @@ from kqueue.wire.messages.describe_groups import (
 )
 
 VERSIONS = (0, 6)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.GROUP),)
 ITEM_WEIGHT = 4
 VERSION_NOT_FOUND = 6
 
@@ -43,10 +46,8 @@ def handle(
 
 
 def _handle_sliced(request: DescribeGroupsRequest, context: RequestContext) -> SlicedWork[DescribeGroupsResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
-    groups = yield from collect(
-        lambda group_id: _describe(group_id, context, operations), dict.fromkeys(request.groups)
-    )
+    requested = request.include_authorized_operations
+    groups = yield from collect(lambda id: _describe(id, context, requested=requested), dict.fromkeys(request.groups))
     return DescribeGroupsResponse(groups=groups)
 
 
@@ -55,14 +56,18 @@ def error_response(request: DescribeGroupsRequest, version: int, error: BaseExce
     return DescribeGroupsResponse(groups=[_refused(group_id, version, error) for group_id in request.groups])
 
 
-def _describe(group_id: str, context: RequestContext, operations: int) -> DescribedGroup:
+def _describe(group_id: str, context: RequestContext, *, requested: bool) -> DescribedGroup:
     try:
+        context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
+        operations = authorized_operations(context, ResourceType.GROUP, group_id, requested=requested)
         group = context.broker.groups.describe(group_id)
     except GroupIdNotFound as error:
         if context.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for a missing one
             return DescribedGroup(
                 group_id=group_id, group_state=ClassicGroupState.DEAD.value, authorized_operations=operations
             )
+        return _refused(group_id, context.api_version, error)
+    except KqueueError as error:
         return _refused(group_id, context.api_version, error)
     return DescribedGroup(
         group_id=group_id,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import in_slices
@@ -25,6 +26,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -34,6 +36,7 @@ from kqueue.wire.messages.describe_log_dirs import (
 )
 
 VERSIONS = (0, 5)
+ACCESS = (on_cluster(AclOperation.DESCRIBE),)
 VERSION_ERROR = 3
 UNKNOWN = -1
 

@@ -15,6 +15,7 @@ Addresses are those of the client's own listener. As in Kafka, a request must na
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
@@ -22,6 +23,7 @@ from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.names import METADATA_TOPIC, parse_uuid
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -34,6 +36,7 @@ from kqueue.wire.messages.describe_quorum import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_cluster(AclOperation.DESCRIBE),)
 VERSION_NODES = 2
 METADATA_PARTITION = 0
 UNKNOWN = -1

@@ -6,7 +6,6 @@ is where the next page begins.
 
 A cursor before the first partition is refused, and so is one whose topic is not among those named.
 The last known leader of a partition without in-sync and eligible replicas is its last known ELR.
-All operations are authorized.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from kqueue.api.authorized_operations import TOPIC_OPERATIONS
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import NOT_REQUESTED, authorized_operations
 from kqueue.api.cluster_view import ClusterView
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
@@ -26,6 +26,8 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.replication.registrations import NO_LEADER
+from kqueue.security.errors import TopicAuthorizationFailed
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -35,6 +37,7 @@ from kqueue.wire.messages.describe_topic_partitions import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "left out of all topics"),)
 
 
 def handle(
@@ -61,25 +64,32 @@ def _page(
 ) -> SlicedWork[DescribeTopicPartitionsResponse]:
     response = DescribeTopicPartitionsResponse()
     cursor, view = request.cursor, context.cluster_view()
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(request, context):
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if not context.describes(name):
+            if request.topics:
+                denied.append(_failed(name, TopicAuthorizationFailed(), NOT_REQUESTED))
+            yield None
+            continue
         if room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         topic = context.broker.topics.find(name)
         if topic is None:
             if request.topics:  # else it was deleted since the page began
-                response.topics.append(_unknown(name))
+                response.topics.append(_unknown(name, context))
             yield None
             continue
         partitions = topic.partitions[start : start + room]
         rows = yield from collect(lambda partition: _partition(partition, view), partitions)
-        response.topics.append(_known(topic, rows))
+        response.topics.append(_known(topic, rows, context))
         room -= len(rows)
         if start + len(rows) < len(topic.partitions) and room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=start + len(rows))
             break
         yield None
+    response.topics += denied
     return response
 
 
@@ -99,26 +109,30 @@ def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     return names
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     try:
         check_topic(name)
         error: KqueueError = UnknownTopicOrPartition(f"there is no topic {name!r}")
     except KqueueError as invalid:
         error = invalid
+    return _failed(name, error, authorized_operations(context, ResourceType.TOPIC, name))
+
+
+def _failed(name: str, error: KqueueError, operations: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code_of(error), name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        error_code=code_of(error), name=name, topic_authorized_operations=operations
     )
 
 
 def _known(
-    topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition]
+    topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition], context: RequestContext
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, topic.name),
     )
 
 

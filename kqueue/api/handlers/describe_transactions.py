@@ -5,12 +5,14 @@ Version 0 only.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -19,6 +21,10 @@ from kqueue.wire.messages.describe_transactions import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "other topics of a transaction are left out"),
+)
 
 
 def handle(
@@ -51,10 +57,13 @@ def _handle_sliced(
 
 
 def _describe(transactional_id: str, context: RequestContext) -> SlicedWork[TransactionState]:
+    context.require(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     metadata = context.broker.transactions.describe(transactional_id)
+    may_describe = context.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in metadata.partitions))
     topics: dict[str, TopicData] = {}
     for topic, index in sorted(metadata.partitions):
-        topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
+        if topic in may_describe:
+            topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
         yield None
     return TransactionState(
         transactional_id=transactional_id,

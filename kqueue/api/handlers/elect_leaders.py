@@ -13,6 +13,7 @@ single broker leads every partition, but those whose log is offline.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.partition_outcomes import Started, change_all, rows_of
 from kqueue.api.request_context import RequestContext
@@ -23,6 +24,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition_changes import Election, Outcomes
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
+from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -33,6 +35,7 @@ from kqueue.wire.messages.elect_leaders import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_cluster(AclOperation.ALTER),)
 VERSION_ERROR = 1
 ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 LATE = "the leaders were not stored in time; they may still be elected"

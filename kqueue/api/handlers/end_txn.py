@@ -13,14 +13,17 @@ Responds when the decision is in the log, and normally when every partition has 
 
 from __future__ import annotations
 
+from kqueue.api.access import on_transactional_id
 from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 from kqueue.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 VERSIONS = (0, 5)
+ACCESS = (on_transactional_id(AclOperation.WRITE),)
 VERSION_FENCED = 2
 VERSION_EPOCH_BUMP = 5
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kqueue.api.access import EVERYBODY
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.broker.client_telemetry import CODEC_IDS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 VERSIONS = (0, 0)
+ACCESS = EVERYBODY
 
 
 def is_served(broker: Broker) -> bool:

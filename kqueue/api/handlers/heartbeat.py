@@ -11,12 +11,15 @@ Versions 0 to 4:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_group
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 VERSIONS = (0, 4)
+ACCESS = (on_group(AclOperation.READ),)
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

@@ -15,15 +15,22 @@ Kafka 4.3.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.request_context import RequestContext, wait_for, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 VERSIONS = (0, 5)
+ACCESS = (
+    on_each(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "with a transactional id"),
+    on_each(AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, "with `enable2_pc`"),
+    on_each(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "without a transactional id; or WRITE of any topic"),
+)
 NONE = -1
 FIRST_EPOCH = 0
 VERSION_FENCED = 4
@@ -35,6 +42,7 @@ def handle(
     """Return a new id, or that of the transactional id with a higher epoch."""
     version = context.api_version
     try:
+        _authorize(request, context)
         _check(request)
     except KqueueError as error:
         return error_response(request, version, error)
@@ -58,6 +66,16 @@ def error_response(request: InitProducerIdRequest, version: int, error: BaseExce
     """Return `error`."""
     code = transaction_code(error, knows_fenced=version >= VERSION_FENCED)
     return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
+
+
+def _authorize(request: InitProducerIdRequest, context: RequestContext) -> None:
+    if request.transactional_id is None:
+        if not context.allows_any(AclOperation.WRITE, ResourceType.TOPIC):
+            context.require(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        return
+    context.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    if request.enable2_pc:
+        context.require(AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
 
 def _check(request: InitProducerIdRequest) -> None:

@@ -6,10 +6,12 @@ The group coordinator sends it. A state of a lower state epoch is refused with F
 from __future__ import annotations
 
 from kqueue.api import share_states
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_states import StateApi, StateCall
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.share.share_state import NO_OFFSET
 from kqueue.wire.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
@@ -19,6 +21,7 @@ from kqueue.wire.messages.initialize_share_group_state import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_cluster(AclOperation.CLUSTER_ACTION),)
 ITEM_WEIGHT = 8
 
 

@@ -16,15 +16,18 @@ Versions 0 to 9:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_group
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError, MemberIdRequired
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic.member import JoinRequest, JoinResult
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = (0, 9)
+ACCESS = (on_group(AclOperation.READ),)
 ITEM_WEIGHT = 100
 VERSION_REBALANCE_TIMEOUT = 1
 VERSION_ID_REQUIRED = 4

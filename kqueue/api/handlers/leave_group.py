@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kqueue.api.access import on_group
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.base.errors import KqueueError
@@ -21,9 +22,11 @@ from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.offsets.offset_manager import Outcomes
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 VERSIONS = (0, 5)
+ACCESS = (on_group(AclOperation.READ),)
 ITEM_WEIGHT = 20
 VERSION_SEVERAL = 3
 

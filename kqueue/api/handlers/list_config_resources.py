@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -26,6 +28,7 @@ from kqueue.wire.messages.list_config_resources import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (on_cluster(AclOperation.DESCRIBE_CONFIGS),)
 VERSION_TYPES = 1
 
 

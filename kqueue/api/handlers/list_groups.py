@@ -12,14 +12,17 @@ Versions 0 to 5:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import collect, in_slices
+from kqueue.api.slices import in_slices
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.coordinator import GroupListing
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 VERSIONS = (0, 5)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.GROUP, "or DESCRIBE of the cluster; others are left out"),)
 ITEM_WEIGHT = 20
 
 
@@ -31,8 +34,14 @@ def handle(
 
 
 def _handle_sliced(request: ListGroupsRequest, context: RequestContext) -> SlicedWork[ListGroupsResponse]:
-    groups = yield from collect(_listed, context.broker.groups.groups(request.states_filter, request.types_filter))
-    return ListGroupsResponse(groups=groups)
+    groups = context.broker.groups.groups(request.states_filter, request.types_filter)
+    sees_all = context.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+    response = ListGroupsResponse()
+    for group in groups:
+        if sees_all or context.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            response.groups.append(_listed(group))
+        yield None
+    return response
 
 
 def _listed(group: GroupListing) -> ListedGroup:

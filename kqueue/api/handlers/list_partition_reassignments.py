@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -21,6 +23,7 @@ from kqueue.wire.messages.list_partition_reassignments import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_cluster(AclOperation.DESCRIBE),)
 
 
 def handle(

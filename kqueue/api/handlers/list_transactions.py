@@ -9,6 +9,7 @@ Versions 0 to 2:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
@@ -16,11 +17,13 @@ from kqueue.base.errors import CoordinatorLoadInProgress
 from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.transactions.transaction_state import TransactionState as State
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 VERSIONS = (0, 2)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "others are left out"),)
 STATES = {state.value: state for state in State}
 
 
@@ -57,6 +60,8 @@ def _handle_sliced(request: ListTransactionsRequest, context: RequestContext) ->
         if request.duration_filter >= 0 and now_ms - metadata.start_ms <= request.duration_filter:
             continue
         if pattern is not None and not (yield from pattern.fullmatch_sliced(metadata.transactional_id)):
+            continue
+        if not context.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, metadata.transactional_id):
             continue
         response.transaction_states.append(
             TransactionState(

@@ -21,13 +21,17 @@ Brokers are those that are not fenced, without one this broker, at the address o
 listener. The controller
 is the elected one, or without one this broker: each can do what is asked of a controller. All
 operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
+Brokers are those that are not fenced, at the address of the client's own listener. The controller
+is the elected one, or without one this broker: each can do what is asked of a controller. Not
+emulated: REBOOTSTRAP_REQUIRED.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import authorized_operations, cluster_operations
 from kqueue.api.cluster_view import ClusterView
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
@@ -39,6 +43,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import COORDINATOR_TOPICS, Topic
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (
     MetadataRequest,
@@ -50,6 +55,11 @@ from kqueue.wire.messages.metadata import (
 )
 
 VERSIONS = (0, 13)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "left out of all topics; by id as an unknown id"),
+    on_each(AclOperation.CREATE, ResourceType.TOPIC, "to create it on demand; or CREATE of the cluster"),
+    on_each(AclOperation.DESCRIBE, ResourceType.CLUSTER, "for its authorized operations only: 0 without it"),
+)
 VERSION_AUTO_CREATION_FLAG = 4
 VERSION_IDS = 12  # 10 and 11 have the field, but must not use it
 VERSION_LISTENER_ERRORS = 6  # before, a leader without the client's listener is LEADER_NOT_AVAILABLE
@@ -93,7 +103,12 @@ def _find_all(
     request: MetadataRequest, context: RequestContext
 ) -> SlicedWork[list[tuple[MetadataRequestTopic, TopicOutcome]]]:
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return [(MetadataRequestTopic(name=topic.name), topic) for topic in context.broker.topics]
+        visible: list[tuple[MetadataRequestTopic, TopicOutcome]] = []
+        for topic in list(context.broker.topics):
+            if context.describes(topic.name):
+                visible.append((MetadataRequestTopic(name=topic.name), topic))
+            yield None
+        return visible
     if context.api_version < VERSION_IDS and any(
         requested.topic_id != UUID_ZERO or requested.name is None for requested in request.topics
     ):
@@ -109,7 +124,8 @@ def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: 
     topics = context.broker.topics
     try:
         if requested.topic_id != UUID_ZERO:
-            return topics.by_id(requested.topic_id)
+            return context.topic_with_id(AclOperation.DESCRIBE, requested.topic_id)
+        context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, requested.name or "")
         topic = topics.find(requested.name or "")
         if topic is not None:
             return topic
@@ -119,6 +135,8 @@ def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: 
             and context.broker.config["auto.create.topics.enable"]
             and (name in COORDINATOR_TOPICS or name not in INTERNAL_TOPICS)
         ):
+            if not context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
+                context.require(AclOperation.CREATE, ResourceType.TOPIC, name)
             return topics.create_on_demand(name)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KqueueError as error:
@@ -130,10 +148,14 @@ def _respond(
 ) -> SlicedWork[MetadataResponse]:
     broker = context.broker
     view = context.cluster_view()
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     topics = []
     for requested, outcome in outcomes:
-        topics.append((yield from _topic_response(requested, outcome, operations, view, context.api_version)))
+        response = yield from _topic_response(requested, outcome, view, context.api_version)
+        if request.include_topic_authorized_operations and response.error_code == ErrorCode.NONE:
+            response.topic_authorized_operations = authorized_operations(
+                context, ResourceType.TOPIC, response.name or ""
+            )
+        topics.append(response)
         if request.topics is not None and isinstance(outcome, Topic) and not broker.recovery.is_done:
             for partition in outcome.partitions:
                 broker.recovery.hurry(partition.topic, partition.index)
@@ -146,14 +168,14 @@ def _respond(
         cluster_id=broker.cluster_id,
         controller_id=view.controller_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if request.include_cluster_authorized_operations
-        else NOT_REQUESTED,
+        cluster_authorized_operations=cluster_operations(
+            context, requested=request.include_cluster_authorized_operations
+        ),
     )
 
 
 def _topic_response(
-    requested: MetadataRequestTopic, outcome: TopicOutcome, operations: int, view: ClusterView, version: int
+    requested: MetadataRequestTopic, outcome: TopicOutcome, view: ClusterView, version: int
 ) -> SlicedWork[MetadataResponseTopic]:
     if isinstance(outcome, Promise):
         if not outcome.done:
@@ -167,7 +189,6 @@ def _topic_response(
         topic_id=outcome.id,
         is_internal=outcome.is_internal,
         partitions=partitions,
-        topic_authorized_operations=operations,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kqueue.api.access import EVERYBODY
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import UnsupportedVersion
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 VERSIONS = (0, 0)
+ACCESS = EVERYBODY
 
 
 def is_served(broker: Broker) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.api import share_states
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_states import StateApi, StateCall
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.share.share_state import ShareState
 from kqueue.wire.messages.read_share_group_state import (
     PartitionResult,
@@ -24,6 +26,7 @@ from kqueue.wire.messages.read_share_group_state import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_cluster(AclOperation.CLUSTER_ACTION),)
 ITEM_WEIGHT = 8
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.api import share_states
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_states import StateApi
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.share.share_state import NO_OFFSET, ShareState
 from kqueue.wire.messages.read_share_group_state_summary import (
     PartitionResult,
@@ -23,6 +25,7 @@ from kqueue.wire.messages.read_share_group_state_summary import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (on_cluster(AclOperation.CLUSTER_ACTION),)
 ITEM_WEIGHT = 8
 
 

@@ -5,10 +5,11 @@ Version 1 only: version 0 was early access.
 
 from __future__ import annotations
 
-from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import authorized_operations
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
-from kqueue.api.request_context import RequestContext
+from kqueue.api.request_context import RequestContext, hidden_topic
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
@@ -16,6 +17,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topics
 from kqueue.groups.share.member import ShareMember
 from kqueue.groups.share.simple_assignor import NAME
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -26,6 +28,10 @@ from kqueue.wire.messages.share_group_describe import (
 )
 
 VERSIONS = (1, 1)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "one that is denied refuses the group that has it"),
+)
 ITEM_WEIGHT = 4
 
 
@@ -39,12 +45,13 @@ def handle(
 def _handle_sliced(
     request: ShareGroupDescribeRequest, context: RequestContext
 ) -> SlicedWork[ShareGroupDescribeResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    requested = request.include_authorized_operations
     response = ShareGroupDescribeResponse()
     for group_id in dict.fromkeys(request.group_ids):
         yield None
         try:
             check_served(context)
+            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
             promise = context.broker.groups.share.describe(group_id)
             if not promise.done:
                 yield promise
@@ -58,12 +65,12 @@ def _handle_sliced(
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
             assignor_name=NAME,
-            authorized_operations=operations,
+            authorized_operations=authorized_operations(context, ResourceType.GROUP, group_id, requested=requested),
         )
         for member in group.members:
             described.members.append(_member(member, context.broker.topics))
             yield None
-        response.groups.append(described)
+        response.groups.append(_visible(described, context))
     return response
 
 
@@ -76,6 +83,15 @@ def error_response(
 
 def _refused(group_id: str, error: BaseException) -> DescribedGroup:
     return DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+
+
+def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGroup:
+    """Return the group, or its refusal if it has a topic that the client may not describe."""
+    if context.broker.security.authorizer is None:
+        return described
+    topics = {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
+    error = hidden_topic(context, topics)
+    return described if error is None else _refused(described.group_id, error)
 
 
 def _member(member: ShareMember, topics: Topics) -> Member:

@@ -5,13 +5,15 @@ Version 1 only: version 0 was early access.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, wait_for_write
+from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import SHARE_VERSION
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.share.member import ShareHeartbeat, ShareHeartbeatResult
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.share_group_heartbeat import (
     Assignment,
     ShareGroupHeartbeatRequest,
@@ -20,6 +22,10 @@ from kqueue.wire.messages.share_group_heartbeat import (
 )
 
 VERSIONS = (1, 1)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "one subscribed topic that is denied refuses the request"),
+)
 ITEM_WEIGHT = 4
 
 
@@ -29,6 +35,7 @@ def handle(
     """Respond when what the heartbeat changes is in the log."""
     try:
         check_served(context)
+        require_topics(context, AclOperation.DESCRIBE, request.subscribed_topic_names or ())
         heartbeat = ShareHeartbeat(
             request.group_id,
             request.member_id,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.access import on_each
+from kqueue.api.authorized_operations import authorized_operations
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.streams_group_heartbeat import check_served
-from kqueue.api.request_context import RequestContext
+from kqueue.api.handlers.streams_group_heartbeat import check_served, topic_names
+from kqueue.api.request_context import RequestContext, hidden_topic
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
@@ -24,11 +25,16 @@ from kqueue.groups.streams.member import (
     TaskRole,
 )
 from kqueue.groups.streams.topology import InternalTopic, Topology
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages import streams_group_describe as wire
 from kqueue.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from kqueue.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "one that is denied refuses the group that has it"),
+)
 ITEM_WEIGHT = 4
 
 
@@ -42,12 +48,13 @@ def handle(
 def _handle_sliced(
     request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> SlicedWork[StreamsGroupDescribeResponse]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
+    requested = request.include_authorized_operations
     response = StreamsGroupDescribeResponse()
     for group_id in dict.fromkeys(request.group_ids):
         yield None
         try:
             check_served(context)
+            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
             promise = context.broker.groups.streams.describe(group_id)
             if not promise.done:
                 yield promise
@@ -60,9 +67,13 @@ def _handle_sliced(
             group_state=group.state,
             group_epoch=group.epoch,
             assignment_epoch=group.target_epoch,
-            authorized_operations=operations,
+            authorized_operations=authorized_operations(context, ResourceType.GROUP, group_id, requested=requested),
         )
         if group.topology is not None:
+            hidden = hidden_topic(context, topic_names(group.topology))
+            if hidden is not None:
+                response.groups.append(_refused(group_id, hidden))
+                continue
             described.topology = yield from _topology(group.topology, group.topic_counts)
         yield from _add_members(described, group)
         response.groups.append(described)

@@ -9,10 +9,11 @@ Not emulated, as in Kafka 4.3: static members, offsets of tasks, patterns of sou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, wait_for_write
+from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import STREAMS_VERSION
@@ -28,11 +29,17 @@ from kqueue.groups.streams.member import (
     TaskRole,
     tasks_of,
 )
-from kqueue.groups.streams.topology import Topology
+from kqueue.groups.streams.topology import InternalTopic, Topology
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages import streams_group_heartbeat as wire
 from kqueue.wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "one topic of the topology that is denied refuses the request"),
+    on_each(AclOperation.CREATE, ResourceType.TOPIC, "for internal topics; or CREATE of the cluster. A status tells"),
+)
 ITEM_WEIGHT = 4
 
 
@@ -42,7 +49,10 @@ def handle(
     """Respond when what the heartbeat changes is in the log."""
     try:
         check_served(context)
-        promise = context.broker.groups.streams.heartbeat(_heartbeat(request, context))
+        heartbeat = _heartbeat(request, context)
+        if heartbeat.topology is not None:
+            require_topics(context, AclOperation.DESCRIBE, topic_names(heartbeat.topology))
+        promise = context.broker.groups.streams.heartbeat(heartbeat)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     return wait_for_write(promise, lambda promise: _respond(request, context, promise), context)
@@ -92,6 +102,15 @@ def _heartbeat(request: StreamsGroupHeartbeatRequest, context: RequestContext) -
     )
 
 
+def topic_names(topology: Topology) -> Iterator[str]:
+    """Yield the topics of a topology, some of them several times."""
+    for one in topology.subtopologies:
+        yield from one.source_topics
+        yield from one.sink_topics
+        for topic in (*one.repartition_topics, *one.changelog_topics):
+            yield topic.name
+
+
 def _tasks(sent: Iterable[wire.TaskIds] | None) -> dict[str, frozenset[int]] | None:
     if sent is None:
         return None
@@ -110,9 +129,13 @@ def _respond(
         return error_response(request, context.api_version, error)
     statuses = result.statuses
     if result.missing:
-        topics = context.broker.streams_topics
-        statuses = tuple(_with_failures(each, topics.failures(result.missing)) for each in statuses)
-        topics.create(request.group_id, result.missing)
+        topics, creatable = context.broker.streams_topics, _creatable(result.missing, context)
+        statuses = tuple(_with_failures(each, topics.failures(creatable)) for each in statuses)
+        topics.create(request.group_id, creatable)
+        if len(creatable) < len(result.missing):
+            denied = ", ".join(topic.name for topic in result.missing if topic not in creatable)
+            detail = f"Unauthorized to CREATE on topics {denied}."
+            statuses = (*statuses, Status(StatusCode.MISSING_INTERNAL_TOPICS, detail))
     response = StreamsGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.member_epoch,
@@ -127,6 +150,14 @@ def _respond(
     if result.endpoints is not None:
         response.partitions_by_user_endpoint = [_endpoint(each) for each in result.endpoints]
     return response
+
+
+def _creatable(missing: Sequence[InternalTopic], context: RequestContext) -> Sequence[InternalTopic]:
+    """Return the internal topics that the client may have created."""
+    if not missing or context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
+        return missing
+    allowed = context.allowed(AclOperation.CREATE, ResourceType.TOPIC, (topic.name for topic in missing))
+    return [topic for topic in missing if topic.name in allowed]
 
 
 def _with_failures(status: Status, failures: list[str]) -> Status:

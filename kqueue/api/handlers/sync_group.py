@@ -12,15 +12,18 @@ Versions 0 to 5:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_group
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import InconsistentGroupProtocol, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.classic.member import SyncResult
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSIONS = (0, 5)
+ACCESS = (on_group(AclOperation.READ),)
 ITEM_WEIGHT = 10
 VERSION_PROTOCOL = 5
 

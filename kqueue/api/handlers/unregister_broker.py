@@ -7,14 +7,17 @@ is refused with POLICY_VIOLATION; stop it first.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import CodedError, code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.broker.broker_removal import remove_broker
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 VERSIONS = (0, 0)
+ACCESS = (on_cluster(AclOperation.ALTER),)
 WAIT_MS = 10_000
 LATE = "the removal was not stored in time; it may still happen"
 

@@ -12,11 +12,13 @@ All changes of a request are made, or none; the first that is refused is the err
 
 from __future__ import annotations
 
+from kqueue.api.access import on_cluster
 from kqueue.api.errors import CodedError, code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.base.errors import InvalidRequest, InvalidUpdateVersion, KqueueError, StorageFailed
 from kqueue.broker.features import PREFIX, FeatureLevels, FeatureUpdate, UpgradeType, levels_after
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.update_features import (
     UpdatableFeatureResult,
@@ -25,6 +27,7 @@ from kqueue.wire.messages.update_features import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_cluster(AclOperation.ALTER),)
 VERSION_UPGRADE_TYPES = 1
 UPDATES_MAX = 1_000
 """Updates in one request, so that a turn checks them all."""

@@ -9,10 +9,12 @@ The leader of a partition sends it. Versions 0 to 1:
 from __future__ import annotations
 
 from kqueue.api import share_states
+from kqueue.api.access import on_cluster
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_states import StateApi, StateCall, checked_batches
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.share.share_state import ShareUpdate
 from kqueue.wire.messages.write_share_group_state import (
     PartitionResult,
@@ -22,6 +24,7 @@ from kqueue.wire.messages.write_share_group_state import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (on_cluster(AclOperation.CLUSTER_ACTION),)
 ITEM_WEIGHT = 8
 
 

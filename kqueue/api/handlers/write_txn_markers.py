@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import in_slices
@@ -19,6 +20,7 @@ from kqueue.base.errors import InvalidRequest, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 from kqueue.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -30,6 +32,7 @@ from kqueue.wire.messages.write_txn_markers import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_each(AclOperation.ALTER, ResourceType.CLUSTER, "for the whole request; or CLUSTER_ACTION"),)
 TIMEOUT_MS = 30_000
 """Longest wait for the commit of the markers; the request has no timeout of its own."""
 
@@ -38,6 +41,8 @@ def handle(
     request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | DelayedOperation[WriteTxnMarkersResponse]:
     """Respond when each marker is committed or refused; a late one may still be appended."""
+    if not context.allows(AclOperation.ALTER, ResourceType.CLUSTER):
+        context.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
     return in_slices(context, _handle_sliced(request, context))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
+from kqueue.base.errors import AnswerNotExpected, KqueueError
 from kqueue.broker.purgatory import DelayedOperation, WatchedOperation
 from kqueue.records.batch import Record, iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -48,10 +49,18 @@ class SimulatedClient:
     def start(self, request: Any, version: int, **call: Any) -> PendingRequest:
         """Begin a request; what is due now is not run yet."""
         api = BY_MODULE[type(request).__module__.rpartition(".")[2]]
-        served = handler_table.lookup(api.key, version)
+        authorizer = self.sim.broker.security.authorizer
+        lookup = handler_table.lookup if authorizer is None else handler_table.guarded_lookup(handler_table.lookup)
+        served = lookup(api.key, version)
         started = PendingRequest(bytearray(encode(request, version)))
         received = decode(api.request_class, version, started.frame)
-        outcome = served.handle(received, RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call))
+        context = RequestContext(self.sim.broker, version, "tester", "/127.0.0.1", **call)
+        try:
+            outcome = served.handle(received, context)
+        except KqueueError as error:
+            if authorizer is None or isinstance(error, AnswerNotExpected):
+                raise
+            outcome = handler_table.error_response(received, version, error)
 
         def done(response: Any) -> None:
             chunks: list[Any] = []

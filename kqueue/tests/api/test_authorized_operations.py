@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kqueue.api.authorized_operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from kqueue.api.authorized_operations import ALL_OPERATIONS, NOT_REQUESTED
+from kqueue.security.operations import ResourceType
 
 
 def test_the_sets_are_kafkas() -> None:
-    assert (TOPIC_OPERATIONS, GROUP_OPERATIONS, CLUSTER_OPERATIONS) == (3576, 3400, 8096)
+    assert ALL_OPERATIONS == {ResourceType.TOPIC: 3576, ResourceType.GROUP: 3400, ResourceType.CLUSTER: 8096}
     assert NOT_REQUESTED == -2147483648

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.api.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
+from kqueue.api.authorized_operations import ALL_OPERATIONS, NOT_REQUESTED
 from kqueue.api.handlers import describe_groups
 from kqueue.base.errors import CoordinatorNotAvailable
+from kqueue.security.operations import ResourceType
 from kqueue.tests.api.group_client import RANGE, commit, join, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -80,7 +81,9 @@ def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(versio
 def test_authorized_operations_are_returned_on_request(version: int) -> None:
     client = world()
     stable(client)
-    assert describe(client, version, "g", operations=True)[0].authorized_operations == GROUP_OPERATIONS
+    assert (
+        describe(client, version, "g", operations=True)[0].authorized_operations == ALL_OPERATIONS[ResourceType.GROUP]
+    )
     assert describe(client, version, "g")[0].authorized_operations == NOT_REQUESTED
 
 
