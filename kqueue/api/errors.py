@@ -15,10 +15,14 @@ from kqueue.replication.errors import (
 from kqueue.share import errors as share_errors
 from kqueue.security.errors import (
     ClusterAuthorizationFailed,
+    CredentialNotFound,
+    DuplicateCredential,
     GroupAuthorizationFailed,
     SecurityDisabled,
     TokenAuthorizationFailed,
     TopicAuthorizationFailed,
+    UnacceptableCredential,
+    UnsupportedSaslMechanism,
 )
 from kqueue.wire.error_codes import ErrorCode
 
@@ -87,6 +91,10 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     ClusterAuthorizationFailed: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     SecurityDisabled: ErrorCode.SECURITY_DISABLED,
     TokenAuthorizationFailed: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    UnacceptableCredential: ErrorCode.UNACCEPTABLE_CREDENTIAL,
+    UnsupportedSaslMechanism: ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    CredentialNotFound: ErrorCode.RESOURCE_NOT_FOUND,
+    DuplicateCredential: ErrorCode.DUPLICATE_RESOURCE,
     errors.TransactionalIdAuthorizationFailed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
     errors.OperationNotAttempted: ErrorCode.OPERATION_NOT_ATTEMPTED,

@@ -23,3 +23,19 @@ class TokenAuthorizationFailed(RequestRefused):
 
 class SecurityDisabled(RequestRefused):
     """The broker has no authorizer, or one that knows no ACLs."""
+
+
+class UnacceptableCredential(RequestRefused):
+    """A name, password, salt or number of iterations that a SCRAM credential may not have."""
+
+
+class UnsupportedSaslMechanism(RequestRefused):
+    """The listener does not have the mechanism."""
+
+
+class CredentialNotFound(RequestRefused):
+    """A SCRAM credential that the user does not have."""
+
+
+class DuplicateCredential(RequestRefused):
+    """A credential that one request names twice."""
