@@ -147,7 +147,7 @@ class Server:
         Responses have `kqueue.stop.timeout.ms`; the disk has all the time it needs.
 
         Args:
-            erase: delete all topics, records, groups, offsets and dynamic settings once all
+            erase: delete all topics, records, groups, offsets, dynamic settings and ACLs once all
                 connections are closed.
         Raises: StorageFailed: not everything could be written. All is closed nevertheless.
         """

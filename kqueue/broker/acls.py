@@ -68,6 +68,10 @@ class Acls:
         if error is not None:
             raise error
 
+    def keys(self) -> list[str]:
+        """Return the metadata keys of all ACLs."""
+        return [PREFIX + acl_id for acl_id in self._by_id]
+
     def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
         """Return the ACLs that a filter finds, in the order in which they became known."""
         return [binding for binding in self.index if acl_filter.matches(binding)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -31,7 +31,10 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.config import CLUSTER_STORE
-from kqueue.security.authorizers import AuthorizerFactory
+from kqueue.security.acl_text import parse_acls
+from kqueue.security.acls import AclBinding
+from kqueue.security.authorizers import SETTING as AUTHORIZER
+from kqueue.security.authorizers import STANDARD, AuthorizerFactory
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
@@ -59,6 +62,9 @@ class Broker(Node):
             memory, or in `path`, which must be empty.
         storage, metadata, codecs, partitioners (by name), cleanup_policies, assignors (by name):
             plugins as objects, registered while it runs; see `plugin_arguments`.
+        acls: ACLs that it has at each start, as text (`kqueue.security.acl_text`) or objects, e.g.
+            ``["User:ann allow read,write topic:orders"]``. With any, the standard authorizer
+            decides, and what no ACL allows is denied.
         authorizer: called with an `AuthorizerSetup`, returns what decides who may do what.
         cluster: the metadata store of the cluster that it is a member of, shared with other brokers
             of this process, each with a ``node_id`` of its own. The program closes it.
@@ -81,6 +87,7 @@ class Broker(Node):
         assignors: Mapping[str, AssignorFactory] | None = None,
         cluster: ClusterStore | None = None,
         authorizer: AuthorizerFactory | None = None,
+        acls: Iterable[str | AclBinding] = (),
         **keywords: object,
     ) -> None:
         super().__init__(OffsetClock())
@@ -89,6 +96,9 @@ class Broker(Node):
         self._plugins = PluginArguments(
             storage, metadata, codecs, partitioners, cleanup_policies, assignors, cluster, authorizer
         )
+        self._acls = parse_acls(acls)
+        if self._acls and authorizer is None and AUTHORIZER not in (settings or {}):
+            keywords.setdefault(AUTHORIZER.replace(".", "_"), STANDARD)
         keywords = self._plugins.keywords(keywords, settings or {}, path)
         self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
@@ -254,6 +264,7 @@ class Broker(Node):
             sockets=sockets,
         )
         await self._server.start()
+        await self._server.result(self._server.broker.security.acls.create(self._acls))
         await unless(stopping, self._server.ready())
 
     async def _end(self) -> None:

@@ -45,10 +45,13 @@ class AclBinding(NamedTuple):
 
     def __str__(self) -> str:
         pattern = "" if self.pattern_type is PatternType.LITERAL else f" {self.pattern_type.name.lower()}"
+        name = f"{pattern}:{self.name}"
+        if self.resource_type is ResourceType.CLUSTER and not pattern:
+            name = ""
         host = "" if self.host == ANY_HOST else f" from {self.host}"
         return (
             f"{self.principal} {self.permission.name.lower()} {self.operation.name.lower()} "
-            f"{self.resource_type.name.lower()}{pattern}:{self.name}{host}"
+            f"{self.resource_type.name.lower()}{name}{host}"
         )
 
     @property
