@@ -29,6 +29,10 @@ class UnacceptableCredential(RequestRefused):
     """A name, password, salt or number of iterations that a SCRAM credential may not have."""
 
 
+class SaslAuthenticationFailed(RequestRefused):
+    """The client's credentials are wrong. The message says nothing about which part is."""
+
+
 class UnsupportedSaslMechanism(RequestRefused):
     """The listener does not have the mechanism."""
 
@@ -39,3 +43,7 @@ class CredentialNotFound(RequestRefused):
 
 class DuplicateCredential(RequestRefused):
     """A credential that one request names twice."""
+
+
+class IllegalSaslState(RequestRefused):
+    """The request does not belong into this state of authentication."""
