@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 
 from kqueue.broker.acls import Acls
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.scram_users import ScramUsers
 from kqueue.security.authorizer import Authorizer
+from kqueue.security.principals import USER_TYPE, Principal
+from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramAccount
 
 
 @dataclass(slots=True)
@@ -14,12 +17,22 @@ class BrokerSecurity:
     """Access control of one broker.
 
     `authorizer`: set before the broker starts; None: every client may do everything. `acls`: those
-    of the metadata store, by which the standard authorizer decides.
+    of the metadata store, by which the standard authorizer decides. `scram`: users with passwords
+    in the metadata store.
     """
 
     authorizer: Authorizer | None = None
     acls: Acls = field(default_factory=Acls)
+    scram: ScramUsers = field(default_factory=ScramUsers)
 
     def load(self, metadata: MetadataCache) -> None:
         """Read what the metadata store has, before the broker serves. Raises: StorageFailed."""
         self.acls.load(metadata)
+        self.scram.load(metadata)
+
+    def find_scram_account(self, mechanism: str, name: str, is_token: bool) -> ScramAccount | None:
+        """Return as whom SCRAM authenticates a user; see `FindScramAccount`."""
+        if is_token:
+            return None
+        credential = self.scram.of_user(name).get(SCRAM_MECHANISMS[mechanism])
+        return None if credential is None else ScramAccount(credential, Principal(USER_TYPE, name))
