@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from kqueue.client.calls.acls import AclEntry, AclEntryFilter, CreateAcls, DeleteAcls, DescribeAcls
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
 from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
@@ -64,3 +65,22 @@ class ClusterCalls:
         """Remove a broker that is gone for good. Raises: BrokerRefused: it is unknown, or runs."""
         with self._call(timeout_ms) as deadline:
             self._router.send_to_controller(UnregisterBroker(node_id), deadline)
+
+    def create_acls(self, entries: Sequence[AclEntry], *, timeout_ms: int | None = None) -> list[Refusal]:
+        """Create ACLs; return the outcome of each, in order, code 0: created, or there already."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(CreateAcls(entries), deadline)
+
+    def describe_acls(
+        self, entry_filter: AclEntryFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[AclEntry]:
+        """Return the ACLs that a filter finds; None: all. Raises: BrokerRefused: the cluster has no
+        authorizer, or the client may not see ACLs.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DescribeAcls(entry_filter or AclEntryFilter()), deadline)
+
+    def delete_acls(self, filters: Sequence[AclEntryFilter], *, timeout_ms: int | None = None) -> list[AclEntry]:
+        """Delete the ACLs that filters find, and return them. Raises: BrokerRefused."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DeleteAcls(filters), deadline)
