@@ -106,12 +106,8 @@ UNDECLARED = _names(
     share.coordinator.state.topic.compression.codec
     share.coordinator.threads
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
-    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
-    ssl.truststore.password ssl.truststore.type
+    socket.connection.setup.timeout.ms
+    ssl.engine.factory.class
     """
 )
 """Settings of Kafka 4 that kqueue does not declare."""
@@ -131,7 +127,6 @@ REMOVED = _names(
 
 _PREFIXES = (
     "listener.name.",
-    "ssl.",
     "sasl.",
     "zookeeper.ssl.",
     "config.providers.",
@@ -143,10 +138,7 @@ _PREFIXES = (
 
 
 REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
-    (
-        r"(listener\.name\..+\.)?ssl\.client\.auth",
-        SettingRefusal("client certificates", frozenset({"", "none"})),
-    ),
+    (r"(listener\.name\..+\.)?ssl\.engine\.factory\.class", SettingRefusal("a TLS engine written in Java")),
     (
         r"listener\.name\..+\.max\.connections(\.per\.ip(\.overrides)?)?",
         SettingRefusal("a limit on the connections of one listener"),
@@ -191,8 +183,8 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder",
         "listeners with SASL are refused",
     ),
-    (r"ssl\.|security\.providers", "listeners with TLS are refused"),
-    (r"listener\.name\.", "listeners with TLS or SASL are refused"),
+    (r"ssl\.|security\.providers", "it belongs to Java's implementations of TLS"),
+    (r"listener\.name\.", "listeners with SASL are refused"),
     (r"metrics?\.|kafka\.metrics\.", "no metrics are reported"),
     (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),

@@ -175,6 +175,10 @@ class ConnectionRegistry:
         """Call `run` after `ms` milliseconds of the server's clock."""
         return self._timers.at(self.clock.monotonic_ms() + ms, run)
 
+    def every(self, ms: float, run: Callable[[], object]) -> PeriodicTimer:
+        """Call `run` every `ms` milliseconds of the server's clock."""
+        return self._timers.every(ms, run)
+
     def _stop_sweeping(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()

@@ -26,6 +26,26 @@ class Accepted(NamedTuple):
     principal: Principal = ANONYMOUS
 
 
+class StreamSocket(Protocol):
+    """What connections use of a non-blocking socket, or of one with TLS."""
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1: closed."""
+        ...
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """Receive what has arrived; 0: the client sends no more. Raises BlockingIOError."""
+        ...
+
+    def send(self, data: memoryview, /) -> int:
+        """Send what the socket accepts; returns the number of bytes. Raises BlockingIOError."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
 class BudgetWaiter(Protocol):
     """A connection that waits for free memory in a budget."""
 

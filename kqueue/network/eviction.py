@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import select
-import socket
 import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kqueue.network.contract import MemoryHolding
+from kqueue.network.contract import MemoryHolding, StreamSocket
 
 SAMPLE_MS = 1000
 SAMPLES_MIN = 2
@@ -81,7 +80,7 @@ def select_slowest(
     return selected
 
 
-def unread_bytes(sock: socket.socket) -> int:
+def unread_bytes(sock: StreamSocket) -> int:
     """Return how many bytes wait in the socket's receive buffer; 0 where the system can't tell."""
     try:
         import fcntl
@@ -93,7 +92,7 @@ def unread_bytes(sock: socket.socket) -> int:
     return int.from_bytes(count, sys.byteorder)
 
 
-def peer_has_closed(sock: socket.socket) -> bool:
+def peer_has_closed(sock: StreamSocket) -> bool:
     """Return whether the peer has closed its side, without reading; False where the system can't
     tell.
     """

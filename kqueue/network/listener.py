@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed
@@ -14,13 +15,19 @@ from kqueue.base.timers import Timer
 from kqueue.config.listeners import ListenerAddress, ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.contract import Accepted
+from kqueue.network.contract import Accepted, StreamSocket
 from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS
+
+if TYPE_CHECKING:
+    from kqueue.network.tls_context import ListenerTls
+    from kqueue.network.tls_handshakes import TlsHandshakes
+    from kqueue.network.tls_socket import TlsSocket
 
 ACCEPTS_MAX = 100
 """So many connections are accepted before the existing ones are served."""
 RETRY_S = 1.0
+HANDSHAKES_RETRY_S = 0.05
 _CLIENT_GONE = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 logger = logging.getLogger("kqueue.server")
 
@@ -29,7 +36,8 @@ class Listener:
     """One listener on a bound socket, which it owns from now on. Its connections outlive it.
 
     After `open` clients queue, after `start` they are served, and `close` ends it. `port` is the
-    real port. `endpoint` is the host and port in Metadata responses.
+    real port. `endpoint` is the host and port in Metadata responses. `tls` None: its connections
+    are not encrypted.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class Listener:
         quotas: ConnectionQuotas,
         rate: RateLimiter,
         config: Config,
+        tls: ListenerTls | None = None,
     ) -> None:
         self.plan = plan
         self.port: int = bound.getsockname()[1]
@@ -51,6 +60,11 @@ class Listener:
         self._send_bytes: int = config["socket.send.buffer.bytes"]
         self._socket: socket.socket | None = bound
         self._retry: Timer | None = None
+        self._handshakes: TlsHandshakes | None = None
+        if tls is not None:
+            from kqueue.network.tls_handshakes import TlsHandshakes  # on use: others do not need it
+
+            self._handshakes = TlsHandshakes(tls, registry, config, self._begin_encrypted, quotas.release)
 
     def open(self) -> None:
         """Let clients connect; they are served after `start`. Raises ListenFailed."""
@@ -81,17 +95,24 @@ class Listener:
             self._registry.loop.remove_reader(self._socket)
             self._socket.close()
             self._socket = None
+            if self._handshakes is not None:
+                self._handshakes.close()
 
     def close_descriptor(self) -> None:
         """Close this process's copy of the socket only; see `Server.close_descriptors`."""
         if self._socket is not None:
             self._socket.close()
+        if self._handshakes is not None:
+            self._handshakes.close_descriptors()
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_MAX):
             wait_ms = self._rate.wait_ms()
             if wait_ms:
                 self._pause(wait_ms / 1000)
+                return
+            if self._handshakes is not None and not self._handshakes.make_room():
+                self._pause(HANDSHAKES_RETRY_S)
                 return
             if not self._accept_one():
                 return
@@ -126,12 +147,30 @@ class Listener:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._send_bytes != -1:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_bytes)
+        accepted = Accepted(host, port, self.plan.bind.name)
         try:
-            Session(self._registry, client, Accepted(host, port, self.plan.bind.name))
+            if self._handshakes is not None:
+                self._handshakes.begin(client, accepted)
+            else:
+                self._begin(Session(self._registry, client, accepted))
         except OSError as error:  # the selector accepts no more sockets
-            self._quotas.release(host)
-            client.close()
-            logger.error("cannot serve the connection of %s:%d: %s", host, port, error.strerror)
+            self._refuse(client, accepted, error)
+
+    def _begin_encrypted(self, client: TlsSocket, accepted: Accepted) -> None:
+        from kqueue.network.tls_session import TlsSession
+
+        try:
+            self._begin(TlsSession(self._registry, client, accepted))
+        except OSError as error:
+            self._refuse(client, accepted, error)
+
+    def _begin(self, session: Session) -> None:
+        """Serve a connection, whose TLS handshake is done where there is one."""
+
+    def _refuse(self, client: StreamSocket, accepted: Accepted, error: OSError) -> None:
+        self._quotas.release(accepted.host)
+        client.close()
+        logger.error("cannot serve the connection of %s:%d: %s", accepted.host, accepted.port, error.strerror)
 
     def _pause(self, seconds: float) -> None:
         assert self._socket is not None

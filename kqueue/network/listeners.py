@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
@@ -16,6 +17,9 @@ from kqueue.config.listeners import ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.listener import Listener, bind
+
+if TYPE_CHECKING:
+    from kqueue.network.tls_context import ListenerTls
 
 CREATION_RATE = "max.connection.creation.rate"
 logger = logging.getLogger("kqueue.server")
@@ -38,22 +42,33 @@ class Listeners:
         self._rate = RateLimiter(config[CREATION_RATE], clock)
         self._named: dict[str, Listener] = {}
         self._more: list[Listener] = []
+        self._tls: dict[str, ListenerTls] = {}
         self._registry: ConnectionRegistry
         self._quotas: ConnectionQuotas
 
     def bind(self, cleanup: ExitStack) -> None:
-        """Bind what is not bound. `cleanup` closes the sockets. Raises ListenFailed."""
+        """Bind what is not bound, and read key stores. `cleanup` closes the sockets.
+
+        Raises: ListenFailed; SettingError: a key store can't be used.
+        """
         for bound in self._sockets.values():
             cleanup.callback(bound.close)
         for plan in self._plans:
             if plan.bind.name not in self._sockets:
                 bound = self._sockets[plan.bind.name] = bind(plan.bind, self._config)
                 cleanup.callback(bound.close)
+            if plan.protocol.uses_tls:
+                from kqueue.network.tls_context import ListenerTls  # on use: others do not need it
+
+                self._tls[plan.bind.name] = ListenerTls(plan, self._config)
 
     def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
         """Let clients connect; they are served after `start`. Raises ListenFailed."""
         self._registry, self._quotas = registry, quotas
         self._config.observe([CREATION_RATE], lambda: self._rate.configure(self._config[CREATION_RATE]))
+        for tls in self._tls.values():
+            tls.start(registry)
+            cleanup.callback(tls.close)
         for plan in self._plans:
             listener = self._listener(plan, self._sockets.pop(plan.bind.name))
             cleanup.callback(listener.close)
@@ -88,6 +103,8 @@ class Listeners:
         """Accept no more connections. A second call does nothing."""
         for listener in self:
             listener.close()
+        for tls in self._tls.values():
+            tls.close()
 
     def close_descriptors(self) -> None:
         """Close this process's copies of the sockets only; see `Server.close_descriptors`."""
@@ -111,4 +128,5 @@ class Listeners:
         return ", ".join(str(bind._replace(port=port)) for bind, port in binds)
 
     def _listener(self, plan: ListenerConfig, bound: socket.socket) -> Listener:
-        return Listener(plan, bound, self._registry, self._quotas, self._rate, self._config)
+        tls = self._tls.get(plan.bind.name)
+        return Listener(plan, bound, self._registry, self._quotas, self._rate, self._config, tls)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from typing import NoReturn
 
 from kqueue.base.settings import KiB, MiB
+from kqueue.network.contract import StreamSocket
 from kqueue.storage.contract import Region
 
 STEP_BYTES = MiB
@@ -18,17 +18,22 @@ _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNO
 
 
 class RegionSender:
-    """Sends one region from start to end, in as many calls of `send` as the socket needs."""
+    """Sends one region from start to end, in as many calls of `send` as the socket needs.
 
-    __slots__ = ("_checked_end", "_data", "_descriptor", "_end", "_position", "_source")
+    Args:
+        by_sendfile: False: the socket encrypts what it is given.
+    """
 
-    def __init__(self, region: Region) -> None:
+    __slots__ = ("_by_sendfile", "_checked_end", "_data", "_descriptor", "_end", "_position", "_source")
+
+    def __init__(self, region: Region, *, by_sendfile: bool = True) -> None:
         self._source = region.source
         self._position = region.position
         self._end = region.position + region.size
         self._checked_end = region.position
-        self._descriptor = region.fileno() if hasattr(os, "sendfile") else None
+        self._descriptor = region.fileno() if by_sendfile and hasattr(os, "sendfile") else None
         self._data = memoryview(b"")
+        self._by_sendfile = by_sendfile
 
     @property
     def remaining_bytes(self) -> int:
@@ -45,7 +50,7 @@ class RegionSender:
         self._checked_end += step.size
         return None if step.is_cached() else step
 
-    def send(self, sock: socket.socket) -> int:
+    def send(self, sock: StreamSocket) -> int:
         """Send what the socket accepts of the checked step; returns the bytes sent, at least one.
 
         Raises:
@@ -57,7 +62,7 @@ class RegionSender:
         self._position += sent
         return sent
 
-    def _send_file(self, sock: socket.socket) -> int:
+    def _send_file(self, sock: StreamSocket) -> int:
         assert self._descriptor is not None
         try:
             sent = os.sendfile(sock.fileno(), self._descriptor, self._position, self._checked_end - self._position)
@@ -68,11 +73,16 @@ class RegionSender:
             return self._send_data(sock)
         return sent or fail_short_file()
 
-    def _send_data(self, sock: socket.socket) -> int:
+    def _send_data(self, sock: StreamSocket) -> int:
         if not self._data:
             size = min(READ_BYTES, self.remaining_bytes)
             self._data = memoryview(self._source.read_at(self._position, size) or fail_short_file())
-        sent = sock.send(self._data)
+        try:
+            sent = sock.send(self._data)
+        except BlockingIOError:
+            if not self._by_sendfile:  # every slow client would hold so much
+                self._data = memoryview(b"")
+            raise
         self._data = self._data[sent:]
         return sent
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.settings import KiB, MiB
+from kqueue.network.contract import StreamSocket
 from kqueue.network.region_sender import RegionSender, fail_short_file
 from kqueue.schema import Chunk
 from kqueue.storage.contract import Region
@@ -61,7 +62,7 @@ class SendQueue:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: StreamSocket,
         loop: asyncio.AbstractEventLoop,
         jobs: Jobs,
         *,
@@ -198,7 +199,7 @@ class SendQueue:
         else:
             assert isinstance(chunk, Region)
             self._regions -= 1
-            self._current = RegionSender(chunk)
+            self._current = RegionSender(chunk, by_sendfile=isinstance(self._socket, socket.socket))
 
     def _read_small(self, region: Region) -> bytes:
         data = region.read()

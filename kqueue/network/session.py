@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import logging
 import math
-import socket
 from collections import deque
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.contract import Accepted, Chunks, MemoryHolding
+from kqueue.network.contract import Accepted, Chunks, MemoryHolding, StreamSocket
 from kqueue.network.eviction import ThroughputMeter, peer_has_closed, sampled, unread_bytes
 from kqueue.network.fair_scheduler import MUST_QUEUE, NEW_SLICE_S
 from kqueue.network.memory_budgets import RESPONSE_SHARE
@@ -59,7 +58,7 @@ class Session:
                  "address", "call", "client_host", "client_software", "host", "listener", "principal", "served_s",
                  "slice_s", "start")  # fmt: skip
 
-    def __init__(self, registry: ConnectionRegistry, sock: socket.socket, accepted: Accepted) -> None:
+    def __init__(self, registry: ConnectionRegistry, sock: StreamSocket, accepted: Accepted) -> None:
         self._registry = registry
         self._socket = sock
         self.host, port, self.listener, self.principal = accepted

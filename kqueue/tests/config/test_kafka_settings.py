@@ -54,15 +54,18 @@ def test_the_two_tables_share_no_name() -> None:
         "num.replica.alter.log.dirs.threads",
         "process.roles",
         "zookeeper.connect",
-        "listener.name.internal.ssl.keystore.location",
-        "ssl.keystore.type",
+        "listener.name.internal.sasl.login.class",
+        "ssl.engine.factory.class",
     ],
 )
 def test_settings_of_kafka_are_known(name: str) -> None:
     assert is_undeclared(name)
 
 
-@pytest.mark.parametrize("name", ["", "log.dirs", "num.network.thread", "kqueue.flush", "listener.name"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "log.dirs", "num.network.thread", "kqueue.flush", "listener.name", "ssl.keystore.type", "ssl.keystor.type"],
+)
 def test_others_are_not(name: str) -> None:
     assert not is_undeclared(name)
     if name not in CATALOG.broker:
@@ -122,8 +125,8 @@ def test_what_is_not_declared_is_warned_of_once_or_refused(name: str, caplog: py
     ("pair", "refused"),
     [
         ("ssl.client.auth=none", False),
-        ("ssl.client.auth=required", True),
-        ("listener.name.internal.ssl.client.auth=required", True),
+        ("listener.name.internal.ssl.client.auth=required", False),
+        ("listener.name.internal.ssl.engine.factory.class=x.Y", True),
         ("listener.name.internal.max.connections=5", True),
         ("listener.name.internal.max.connection.creation.rate=5", True),
         ("listener.name.internal.ssl.keystore.location=/x", False),

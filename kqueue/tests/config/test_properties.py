@@ -98,7 +98,7 @@ def test_no_source_gives_the_defaults() -> None:
         ),
         ("authorizer.class.name=org.example.Nobody", "no authorizer is called 'org.example.Nobody'"),
         ("super.users=ann", "line 1: super.users='ann': expected text, Type:name, separated by semicolons"),
-        ("ssl.client.auth=required", "line 1: ssl.client.auth asks for client certificates"),
+        ("ssl.client.auth=yes", "line 1: ssl.client.auth='yes': expected text, one of required, requested, none"),
         ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
     ],
 )
@@ -227,13 +227,22 @@ def test_settings_of_ours_are_shown(name: str) -> None:
 
 
 def test_no_setting_of_ours_is_hidden_by_accident() -> None:
-    assert [name for name in (*CATALOG.broker, *CATALOG.topic) if is_secret(name)] == []
+    rows = (*CATALOG.broker.values(), *CATALOG.topic.values())
+    assert [row.name for row in rows if is_secret(row.name) and row.kind is not SettingType.PASSWORD] == []
+
+
+@pytest.mark.parametrize("row", [row for row in CATALOG.broker.values() if row.kind is SettingType.PASSWORD])
+def test_no_declared_secret_is_shown(row: Setting, caplog: pytest.LogCaptureFixture) -> None:
+    config = read_config(pairs=[f"{row.name}={SECRET}"])
+    assert config[row.name] == SECRET
+    assert row.is_secret
+    assert SECRET not in caplog.text + repr(config)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *KAFKAS_PASSWORDS,
+        *(name for name in KAFKAS_PASSWORDS if name not in CATALOG.broker),
         "ssl.keystore.pasword",
         "my.own.setting",
         "num.partition",

@@ -1,0 +1,305 @@
+"""The TLS context of one listener: made of its settings, and made anew when they or the files that
+they name change.
+
+`ssl` and packages that read key stores are imported on use: a server without TLS needs none.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from kqueue.base.config import Config
+from kqueue.base.errors import SettingError
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.key_stores import (
+    StoreSettings,
+    first_certificate,
+    load_key_pair,
+    read_key_store,
+    read_trust_store,
+)
+from kqueue.base.timers import PeriodicTimer
+from kqueue.config.listeners import ListenerConfig
+from kqueue.network.connections import ConnectionRegistry
+from kqueue.security.cipher_suites import TLS_1_3_SUITES, openssl_name
+from kqueue.security.principal_mapping import PrincipalMapper
+from kqueue.security.tls_config import CONNECTION_SETTINGS, KEY_SETTINGS, TLS_1_2, TLS_1_3
+from kqueue.security.x500_names import alternative_names_of, subject_of
+
+_VERSIONS = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
+_MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_QUEUE = "TLS key stores"
+FileState = tuple[int, int, int]
+logger = logging.getLogger("kqueue.server")
+
+
+class TlsSettings(NamedTuple):
+    """What the settings say of TLS on one listener."""
+
+    listener: str
+    keys: StoreSettings
+    trusted: StoreSettings
+    client_auth: str
+    protocols: tuple[str, ...]
+    suites: tuple[str, ...]
+    dn_changes: bool
+    san_changes: bool
+
+    @classmethod
+    def of(cls, plan: ListenerConfig, config: Config) -> TlsSettings:
+        """Return the settings of a listener."""
+        name = plan.bind.name
+
+        def value(setting: str) -> str | None:
+            found: str | None = config.of_listener(name, setting)
+            return found
+
+        keys = StoreSettings(
+            "ssl.keystore",
+            value("ssl.keystore.type") or "",
+            value("ssl.keystore.location"),
+            value("ssl.keystore.password"),
+            value("ssl.keystore.certificate.chain"),
+            value("ssl.keystore.key"),
+            value("ssl.key.password"),
+        )
+        trusted = StoreSettings(
+            "ssl.truststore",
+            value("ssl.truststore.type") or "",
+            value("ssl.truststore.location"),
+            value("ssl.truststore.password"),
+            value("ssl.truststore.certificates"),
+        )
+        client_auth = value("ssl.client.auth") or "none"
+        if plan.protocol.uses_sasl and not config.is_set(f"listener.name.{name.lower()}.ssl.client.auth"):
+            client_auth = "none"  # as in Kafka (KIP-684): its clients authenticate by SASL
+        return cls(
+            name,
+            keys,
+            trusted,
+            client_auth,
+            tuple(config.of_listener(name, "ssl.enabled.protocols")),
+            tuple(config.of_listener(name, "ssl.cipher.suites")),
+            config["ssl.allow.dn.changes"],
+            config["ssl.allow.san.changes"],
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return tuple(location for location in (self.keys.location, self.trusted.location) if location)
+
+
+class TlsContext(NamedTuple):
+    """What new connections of one listener use.
+
+    Attributes:
+        suites: those that a connection may end up with, by OpenSSL's names; empty: all.
+        certificate: of the broker, as DER.
+    """
+
+    context: ssl.SSLContext
+    suites: frozenset[str]
+    certificate: bytes
+
+
+def build_context(settings: TlsSettings) -> TlsContext:
+    """Return the context that these settings ask for. Reads files.
+
+    Raises: SettingError: a store can't be read, or what is in it does not fit together.
+    """
+    if settings.keys.is_empty:
+        raise SettingError(
+            f"listener {settings.listener} needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location "
+            f"(kqueue certs makes one), or listener.name.{settings.listener.lower()}.ssl.keystore.location"
+        )
+    try:
+        return _build(settings)
+    except SettingError as error:
+        raise SettingError(f"listener {settings.listener}: {error}") from None
+
+
+def _build(settings: TlsSettings) -> TlsContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = min(_VERSIONS[name] for name in settings.protocols)
+    context.maximum_version = max(_VERSIONS[name] for name in settings.protocols)
+    context.options |= ssl.OP_NO_COMPRESSION | getattr(ssl, "OP_NO_RENEGOTIATION", 0)
+    suites = _use_suites(context, settings.suites)
+    pair = read_key_store(settings.keys)
+    try:
+        load_key_pair(context, pair)
+    except (OSError, ValueError) as error:
+        raise SettingError(
+            f"the key and certificate of ssl.keystore can't be used: {_reason(error)}; expected a key that belongs to "
+            f"the first certificate, and its password in ssl.key.password if it is encrypted"
+        ) from None
+    context.verify_mode = _MODES[settings.client_auth]
+    if settings.client_auth != "none":
+        _trust(context, settings)
+    return TlsContext(context, suites, ssl.PEM_cert_to_DER_cert(first_certificate(pair.chain)))
+
+
+def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    if settings.trusted.is_empty:
+        logger.warning(
+            "listener %s accepts client certificates of all of the system's authorities: "
+            "ssl.truststore.location should name those of your own",
+            settings.listener,
+        )
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    certificates = read_trust_store(settings.trusted)
+    try:
+        context.load_verify_locations(cadata=certificates)
+    except (OSError, ValueError) as error:
+        raise SettingError(f"the certificates of ssl.truststore can't be used: {_reason(error)}") from None
+
+
+def _use_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
+    """Let a context offer these suites only; returns them by OpenSSL's names."""
+    if not names:
+        return frozenset()
+    older = [openssl_name(name) for name in names if name not in TLS_1_3_SUITES]
+    newer = TLS_1_3_SUITES.intersection(names)
+    if older:
+        try:
+            context.set_ciphers(":".join(older))
+        except ssl.SSLError:
+            raise SettingError(f"ssl.cipher.suites={','.join(names)}: OpenSSL has none of these") from None
+    elif context.minimum_version < ssl.TLSVersion.TLSv1_3:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if not newer:
+        if context.minimum_version == ssl.TLSVersion.TLSv1_3:
+            raise SettingError(f"ssl.cipher.suites={','.join(names)} has no suite of TLSv1.3")
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    elif context.maximum_version < ssl.TLSVersion.TLSv1_3 and not older:
+        raise SettingError(f"ssl.cipher.suites={','.join(names)} has no suite of {TLS_1_2}")
+    return newer.union(older)
+
+
+def _reason(error: Exception) -> str:
+    return (error.reason or str(error)) if isinstance(error, ssl.SSLError) else str(error)
+
+
+class ListenerTls:
+    """The current context of one listener. New connections use it; existing ones keep theirs.
+
+    Args:
+        plan: the listener.
+    Raises: SettingError: see `build_context`.
+    """
+
+    def __init__(self, plan: ListenerConfig, config: Config) -> None:
+        self.plan = plan
+        self.mapper = PrincipalMapper(config.of_listener(plan.bind.name, "ssl.principal.mapping.rules"))
+        self._config = config
+        self._settings = TlsSettings.of(plan, config)
+        self._states = _file_states(self._settings)
+        self.current = build_context(self._settings)
+        self._building = False
+        self._jobs: Jobs | None = None
+        self._timer: PeriodicTimer | None = None
+
+    def start(self, registry: ConnectionRegistry) -> None:
+        """Follow changes of settings and files."""
+        self._jobs = registry.jobs
+        self._timer = registry.every(self._config["kqueue.tls.reload.interval.ms"], self._look)
+        self._config.observe(_observed(self.plan.bind.name), self._changed, self._check)
+
+    def close(self) -> None:
+        """Look for changes no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def takes_certificates(self) -> bool:
+        """Whether the certificate of a client, if it has one, says who it is."""
+        return self.current.context.verify_mode != ssl.CERT_NONE and not self.plan.protocol.uses_sasl
+
+    def _check(self, config: Config) -> None:
+        settings = TlsSettings.of(self.plan, config)
+        _check_successor(self.current, build_context(settings), settings)
+
+    def _changed(self) -> None:
+        self._settings = TlsSettings.of(self.plan, self._config)
+        self._states = ()
+        self._look()
+
+    def _look(self) -> None:
+        """Have a job look at the files, and make a context of them if they have changed."""
+        if self._building or self._jobs is None:
+            return
+        self._building = True
+        settings, states = self._settings, self._states
+
+        def run() -> tuple[tuple[FileState | None, ...], TlsContext | SettingError | None]:
+            new_states = _file_states(settings)
+            if new_states == states:
+                return states, None
+            try:
+                return new_states, build_context(settings)
+            except SettingError as error:
+                return new_states, error
+
+        self._jobs.submit(IoJob("look at key stores", run, self._have_looked, _QUEUE))
+
+    def _have_looked(
+        self,
+        result: tuple[tuple[FileState | None, ...], TlsContext | SettingError | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        self._building = False
+        if result is None:
+            logger.error("listener %s: key stores can't be looked at: %s", self.plan.bind.name, error)
+            return
+        if self._states != () or result[1] is not None:
+            self._states = result[0]
+        built = result[1]
+        if isinstance(built, TlsContext):
+            try:
+                _check_successor(self.current, built, self._settings)
+            except SettingError as refusal:
+                built = refusal
+        if isinstance(built, SettingError):
+            logger.error("the new certificate is not used, the one before is: %s", built)
+        elif built is not None:
+            self.current = built
+            logger.info("listener %s uses its new key store or trust store", self.plan.bind.name)
+
+
+def _observed(listener: str) -> list[str]:
+    names = [row.name for row in (*KEY_SETTINGS, *CONNECTION_SETTINGS)]
+    return [*names, *(f"listener.name.{listener.lower()}.{name}" for name in names)]
+
+
+def _check_successor(old: TlsContext, new: TlsContext, settings: TlsSettings) -> None:
+    """Raise SettingError if clients could take the new certificate for another broker's."""
+    if old.certificate == new.certificate:
+        return
+    before, after = subject_of(old.certificate), subject_of(new.certificate)
+    if before != after and not settings.dn_changes:
+        raise SettingError(
+            f"listener {settings.listener}: the new certificate is of {after}, expected {before} as before "
+            f"(ssl.allow.dn.changes)"
+        )
+    if not settings.san_changes and not alternative_names_of(old.certificate) <= alternative_names_of(new.certificate):
+        raise SettingError(
+            f"listener {settings.listener}: the new certificate lacks alternative names of the one before "
+            f"(ssl.allow.san.changes)"
+        )
+
+
+def _file_states(settings: TlsSettings) -> tuple[FileState | None, ...]:
+    """Return what changes with a file, for each; None: it can't be looked at."""
+    states: list[FileState | None] = []
+    for file in settings.files:
+        try:
+            found = Path(file).stat()
+        except OSError:
+            states.append(None)
+        else:
+            states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(states)

@@ -1,0 +1,110 @@
+"""A connection with TLS, with the methods of a non-blocking socket that sessions use."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+
+from kqueue.base.settings import KiB, MiB
+
+RECEIVE_BYTES_MAX = 256 * KiB
+"""So much is decrypted at once: about a quarter of a millisecond."""
+SEND_BYTES_MAX = MiB
+"""So much is encrypted at once, then the loop serves others."""
+
+
+class TlsSocket:
+    """A socket whose handshake is done, or under way: see `tls_handshakes`.
+
+    Args:
+        plain: a non-blocking socket, which belongs to this object from now on.
+    """
+
+    __slots__ = ("_tls",)
+
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
+        self._tls = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+
+    def step(self) -> bool | None:
+        """Go on with the handshake. Returns None when it is done; True: when the socket can be
+        read, False: when it can be written, there is more to do.
+
+        Thread: any, one at a time.
+        Raises: OSError: it failed.
+        """
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return True
+        except ssl.SSLWantWriteError:
+            return False
+        return None
+
+    @property
+    def suite(self) -> str:
+        """OpenSSL's name of the cipher suite."""
+        found = self._tls.cipher()
+        return found[0] if found else ""
+
+    def peer_certificate(self) -> bytes | None:
+        """Return the client's verified certificate as DER; None: it showed none."""
+        return self._tls.getpeercert(binary_form=True)
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1: closed."""
+        return self._tls.fileno()
+
+    def pending(self) -> int:
+        """Return how many decrypted bytes wait, of which a selector knows nothing."""
+        return self._tls.pending()
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """Receive what has arrived, as much as fits into `buffer`; 0: the client sends no more.
+
+        Raises:
+            BlockingIOError: nothing has arrived.
+            OSError: the connection failed.
+        """
+        size = min(len(buffer), RECEIVE_BYTES_MAX)
+        received = 0
+        try:
+            while received < size:
+                count = self._tls.recv_into(buffer[received:size])
+                if not count:
+                    break  # an end without TLS's own is met again by the next call
+                received += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not received:
+                raise BlockingIOError from None
+        except OSError:
+            if not received:
+                raise
+        return received
+
+    def send(self, data: memoryview) -> int:
+        """Send what the socket accepts, at most `SEND_BYTES_MAX`; returns the number of bytes.
+
+        Raises:
+            BlockingIOError: the socket is full. The next call must begin with the same bytes.
+            OSError: the connection failed.
+        """
+        size = min(len(data), SEND_BYTES_MAX)
+        sent = 0
+        try:
+            while sent < size:
+                sent += self._tls.send(data[sent:size])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not sent:
+                raise BlockingIOError from None
+        return sent
+
+    def close(self) -> None:
+        """Close, with TLS's own notice of the end if there is room for it."""
+        with contextlib.suppress(OSError, ValueError):
+            self._tls.unwrap()
+        self._tls.close()
+
+    def close_descriptor(self) -> None:
+        """Close this process's copy of the socket only, without a word to the client."""
+        self._tls.close()

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+
+import pytest
+
+from kqueue.base.key_stores import KeyPair, load_key_pair
+from kqueue.network.tls_socket import SEND_BYTES_MAX, TlsSocket
+from kqueue.tests.network.tls_harness import (
+    broker_pair,
+    client_context,
+)
+
+
+def pair() -> tuple[TlsSocket, ssl.SSLSocket]:
+    """Return the server's socket, and the client's side, after the handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_key_pair(context, KeyPair(broker_pair().certificate, broker_pair().key))
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    server = TlsSocket(one, context)
+    client = client_context().wrap_socket(other, server_hostname="localhost", do_handshake_on_connect=False)
+    client.setblocking(False)
+    waiting = True
+    while waiting:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        waiting = server.step() is not None
+    return server, client
+
+
+def test_nothing_to_read_blocks_like_a_plain_socket() -> None:
+    server, client = pair()
+    with pytest.raises(BlockingIOError):
+        server.recv_into(memoryview(bytearray(10)))
+    client.send(b"hello")
+    buffer = memoryview(bytearray(3))
+    assert server.recv_into(buffer) == 3
+    assert bytes(buffer) == b"hel"
+    assert server.pending() == 2
+    server.close()
+    client.close()
+
+
+def test_several_records_fill_one_buffer() -> None:
+    server, client = pair()
+    for _ in range(10):
+        client.send(b"x" * 1000)
+    buffer = memoryview(bytearray(100_000))
+    assert server.recv_into(buffer) == 10_000
+    server.close()
+    client.close()
+
+
+def test_full_socket_blocks_and_continues_without_a_gap() -> None:
+    server, client = pair()
+    data = bytes(range(256)) * 20_000
+    sent, received = 0, bytearray()
+    while len(received) < len(data):
+        if sent < len(data):
+            with contextlib.suppress(BlockingIOError):
+                count = server.send(memoryview(data)[sent:])
+                assert 0 < count <= SEND_BYTES_MAX
+                sent += count
+        with contextlib.suppress(ssl.SSLWantReadError):
+            received += client.recv(50_000)
+    assert received == data
+    server.close()
+    client.close()
+
+
+def test_close_says_so_and_a_closed_copy_does_not() -> None:
+    server, client = pair()
+    server.close()
+    assert client.recv(1) == b""
+    assert client.version() is not None
+    client.close()
+    server, client = pair()
+    client.suppress_ragged_eofs = False  # type: ignore[attr-defined]
+    server.close_descriptor()
+    with pytest.raises(ssl.SSLEOFError):
+        client.recv(1)
+    client.close()
+
+
+def test_end_without_tls_is_an_end() -> None:
+    server, client = pair()
+    socket.socket(fileno=client.detach()).close()
+    assert server.recv_into(memoryview(bytearray(10))) == 0
+    server.close()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kqueue.base.errors import SettingError
+from kqueue.security.principal_mapping import NAME_LENGTH_MAX, PrincipalMapper
+
+DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "user"),
+    [
+        ("DEFAULT", DUKE, DUKE),
+        ("", DUKE, DUKE),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", DUKE, "Duke"),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L", DUKE, "duke"),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/U", DUKE, "DUKE"),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "CN=Duke,OU=Others", None),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, DEFAULT", "CN=Duke,OU=Others", "CN=Duke,OU=Others"),
+        ("RULE:^cn=(.*?),ou=(.*?),dc=(.*?),dc=(.*?)$/$1@$2/L", "cn=Ann,ou=Sme,dc=My,dc=Com", "ann@sme"),
+        ("RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L , DEFAULT", DUKE, "duke"),
+        ("RULE:^CN=(.*?),O=a\\/b$/$1/", "CN=x,O=a/b", "x"),
+        ("RULE:CN=(.*)/$1$2/", "CN=x", "x$2"),
+        ("RULE:CN=(.*)/$10/", "CN=x", "x0"),
+        ("RULE:CN=(.*)/\\$1/", "CN=x", "$1"),
+        ("RULE:CN=(a)|CN=(b)/[$1$2]/", "CN=b", "[b]"),
+        ("RULE:a/b/", "aa", None),
+    ],
+)
+def test_first_matching_rule_names_the_user(rules: str, name: str, user: str | None) -> None:
+    assert PrincipalMapper(rules).name_of(name) == user
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "RULE",
+        "RULE:a",
+        "RULE:a/b",
+        "RULE:a/b/X",
+        "DEFAULT DEFAULT",
+        "DEFAULT,",
+        "RULE:(/x/",
+        "RULE:(?=a)/x/",
+        "default",
+    ],
+)
+def test_malformed_rules_are_refused(rules: str) -> None:
+    with pytest.raises(SettingError, match=r"ssl\.principal\.mapping\.rules"):
+        PrincipalMapper(rules)
+
+
+def test_a_name_that_would_take_exponential_time_matches_no_rule_at_once() -> None:
+    mapper = PrincipalMapper("RULE:^CN=(a+)+,O=b$/$1/")
+    began = time.perf_counter()
+    assert mapper.name_of("CN=" + "a" * 1000) is None
+    assert mapper.name_of("x" * (NAME_LENGTH_MAX + 1)) is None
+    assert time.perf_counter() - began < 2
