@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from kqueue.api.config_access import require_config_access
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import in_slices
 from kqueue.base.config_resources import ResourceType
@@ -14,6 +15,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 
 WAIT_MS = 30_000
 """Time for the disk; the requests have no timeout of their own, clients wait 30 s by default."""
@@ -56,7 +58,7 @@ def _alter_sliced(
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[tuple[Q, Outcome]] = []
     for resource in resources:
-        outcomes.append((resource, _start(resource, counts, alter)))
+        outcomes.append((resource, _start(resource, counts, alter, context)))
         yield None
     promises = tuple(outcome for _, outcome in outcomes if isinstance(outcome, Promise))
     return wait_for_all(
@@ -67,11 +69,15 @@ def _alter_sliced(
 
 
 def _start(
-    requested: Q, counts: Counter[tuple[int, str]], alter: Callable[[ConfigResource, Q], Promise[None]]
+    requested: Q,
+    counts: Counter[tuple[int, str]],
+    alter: Callable[[ConfigResource, Q], Promise[None]],
+    context: RequestContext,
 ) -> Outcome:
     try:
         if counts[requested.resource_type, requested.resource_name] > 1:
             raise InvalidRequest("the resource is twice in the request, expected each resource once")
+        require_config_access(context, AclOperation.ALTER_CONFIGS, requested.resource_type, requested.resource_name)
         return alter(ConfigResource(resource_type(requested.resource_type), requested.resource_name), requested)
     except KqueueError as error:
         return error

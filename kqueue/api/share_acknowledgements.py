@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kqueue.api.request_context import RequestContext
+from kqueue.api.topic_access import TopicAccess
 from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_groups import ShareGroups
+from kqueue.security.operations import AclOperation
 from kqueue.share.record_state import AcknowledgeType
 from kqueue.share.sessions import MemberKey, SessionPartition
 from kqueue.share.share_partition import Acknowledgement, check_types
@@ -61,11 +63,15 @@ class Acknowledgements:
 
         Args: renews: the request may renew locks.
         """
+        access = TopicAccess(self._context, AclOperation.READ)
         for key, batches in acknowledgements.items():
             promise: Promise[None] = Promise()
             self._promises[key] = promise
             done = partial(self._done, promise)
             try:
+                denied = access.error(key[0])
+                if denied is not None:
+                    raise denied
                 check_types(batches)
                 _check_renewals(batches, renews=renews)
             except KqueueError as error:

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.api.errors import CodedError, code_of
+from kqueue.api.access import on_each
+from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import in_slices
 from kqueue.api.transaction_errors import transaction_code
@@ -33,6 +34,8 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.errors import TopicAuthorizationFailed
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.transactions.marker_writer import TopicPartition
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_partitions_to_txn import (
@@ -46,6 +49,11 @@ from kqueue.wire.messages.add_partitions_to_txn import (
 )
 
 VERSIONS = (0, 5)
+ACCESS = (
+    on_each(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "below version 4"),
+    on_each(AclOperation.WRITE, ResourceType.TOPIC, "below version 4"),
+    on_each(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, "from version 4 on, for the whole request"),
+)
 VERSION_FENCED = 2
 VERSION_BATCHES = 4
 
@@ -73,6 +81,10 @@ def handle(
     request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse | DelayedOperation[AddPartitionsToTxnResponse]:
     """Add the partitions of each transaction, all or none."""
+    if context.api_version >= VERSION_BATCHES:
+        context.require(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    else:
+        context.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -130,7 +142,7 @@ def _handle_sliced(
     added: list[AddedPartitions] = []
     timeout_ms = 0
     for requested in _requested(request, context.api_version):
-        one = yield from _add(requested, context.broker)
+        one = yield from _add(requested, context)
         added.append(one)
         timeout_ms = max(timeout_ms, context.broker.transactions.write_timeout_ms(requested.transactional_id))
         yield None
@@ -138,13 +150,15 @@ def _handle_sliced(
     return wait_for_all(promises, lambda: in_slices(context, _respond(added, context)), context.deadline_ms(timeout_ms))
 
 
-def _add(requested: RequestedTransaction, broker: Broker) -> SlicedWork[AddedPartitions]:
+def _add(requested: RequestedTransaction, context: RequestContext) -> SlicedWork[AddedPartitions]:
+    broker = context.broker
     refused: dict[TopicPartition, KqueueError] = {}
     partitions: dict[TopicPartition, None] = {}
     for topic in requested.topics:
+        denied = _denial(topic.name, context) if requested.from_producer else None
         for index in topic.partitions:
             partitions[topic.name, index] = None
-            error = _check(topic.name, index, requested, broker)
+            error = denied or _check(topic.name, index, broker)
             if error is not None:
                 refused[topic.name, index] = error
             yield None
@@ -162,11 +176,18 @@ def _add(requested: RequestedTransaction, broker: Broker) -> SlicedWork[AddedPar
     return AddedPartitions(requested, promise, {})
 
 
-def _check(topic: str, index: int, requested: RequestedTransaction, broker: Broker) -> KqueueError | None:
-    if requested.from_producer and topic in INTERNAL_TOPICS:
-        return CodedError(
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic} is internal: clients must not write to it"
-        )
+def _denial(topic: str, context: RequestContext) -> KqueueError | None:
+    """Return why a producer may not write to a topic; None: it may."""
+    if topic in INTERNAL_TOPICS:
+        return TopicAuthorizationFailed(f"topic {topic} is internal: clients must not write to it")
+    try:
+        context.require(AclOperation.WRITE, ResourceType.TOPIC, topic)
+    except KqueueError as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _check(topic: str, index: int, broker: Broker) -> KqueueError | None:
     found = broker.topics.find(topic)
     if found is None or not 0 <= index < len(found.partitions):
         return UnknownTopicOrPartition(f"there is no partition {topic}-{index}")

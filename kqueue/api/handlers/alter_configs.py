@@ -13,11 +13,13 @@ Levels of loggers can't be replaced: they have no list of those that are set.
 from __future__ import annotations
 
 from kqueue.api.altered_configs import alter_all
+from kqueue.api.config_access import config_rules
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.promise import Promise
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -26,6 +28,7 @@ from kqueue.wire.messages.alter_configs import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = config_rules(AclOperation.ALTER_CONFIGS)
 ITEM_WEIGHT = 4
 
 

@@ -5,6 +5,7 @@ What its members had acquired or acknowledged from the new start on is forgotten
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
@@ -15,6 +16,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.log.share_records import StateTopic
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import SharePartitionKey
 from kqueue.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -24,6 +26,10 @@ from kqueue.wire.messages.alter_share_group_offsets import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 ITEM_WEIGHT = 8
 
 
@@ -45,7 +51,8 @@ def _handle_sliced(
         return error_response(request, context.api_version, error)
     moved: dict[bytes, StateTopic] = {}
     for topic in request.topics:
-        known = broker.topics.find(topic.topic_name)
+        is_allowed = context.allows(AclOperation.READ, ResourceType.TOPIC, topic.topic_name)
+        known = broker.topics.find(topic.topic_name) if is_allowed else None
         answer = AlterShareGroupOffsetsResponseTopic(
             topic_name=topic.topic_name, topic_id=bytes(16) if known is None else known.id
         )
@@ -54,7 +61,7 @@ def _handle_sliced(
             part = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
             answer.partitions.append(part)
             try:
-                broker.topics.get(topic.topic_name).partition(partition.partition_index)
+                context.topic_named(AclOperation.READ, topic.topic_name).partition(partition.partition_index)
                 if partition.start_offset < 0:
                     raise InvalidRequest(f"expected an offset of 0 or more, found {partition.start_offset}")
                 key = SharePartitionKey(request.group_id, answer.topic_id, partition.partition_index)

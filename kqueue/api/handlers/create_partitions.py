@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import collect, in_slices
@@ -22,6 +23,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -30,6 +32,7 @@ from kqueue.wire.messages.create_partitions import (
 )
 
 VERSIONS = (0, 3)
+ACCESS = (on_each(AclOperation.ALTER, ResourceType.TOPIC),)
 LATE = "the partitions were not stored in time; they may still be created"
 
 Outcome = Promise[Topic] | CreatePartitionsTopicResult
@@ -69,6 +72,7 @@ def _grow(requested: CreatePartitionsTopic, context: RequestContext, *, validate
         None if requested.assignments is None else [assignment.broker_ids for assignment in requested.assignments]
     )
     try:
+        context.require(AclOperation.ALTER, ResourceType.TOPIC, requested.name)
         if validate_only:
             context.broker.topics.check_growth(requested.name, requested.count, assignments)
             return _result(requested.name, None)

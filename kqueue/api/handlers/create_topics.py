@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kqueue.api.access import on_each
 from kqueue.api.config_entries import ConfigEntry, TopicConfigEntries
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
@@ -29,6 +30,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NO_COUNT, NewTopic, Topic
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableTopic,
@@ -39,6 +41,10 @@ from kqueue.wire.messages.create_topics import (
 )
 
 VERSIONS = (0, 7)
+ACCESS = (
+    on_each(AclOperation.CREATE, ResourceType.TOPIC, "or CREATE of the cluster"),
+    on_each(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "for the settings in the response only"),
+)
 VERSION_CONFIGS = 5
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
@@ -87,6 +93,8 @@ def _create(requested: CreatableTopic, context: RequestContext, validated: _Conf
     """
     topics = context.broker.topics
     try:
+        if not context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
+            context.require(AclOperation.CREATE, ResourceType.TOPIC, requested.name)
         new = _new_topic(requested)
         if validated is not None:
             config = topics.check_new(new)
@@ -132,6 +140,7 @@ class _ConfigBuilder:
     """Builds the settings in one response; entries that several topics share are built once."""
 
     def __init__(self, context: RequestContext) -> None:
+        self._context = context
         self._includes_configs = context.api_version >= VERSION_CONFIGS
         self._rows = TopicConfigEntries(context.broker.config) if self._includes_configs else None
         self._shared: dict[int, tuple[ConfigEntry, CreatableTopicConfigs]] = {}
@@ -143,6 +152,10 @@ class _ConfigBuilder:
             name=name, topic_id=id, error_message=None, num_partitions=count, replication_factor=factor
         )
         if self._rows is None:
+            return result
+        if not self._context.allows(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            result.num_partitions = result.replication_factor = NO_COUNT
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return result
         rows = self._rows.of(config)
         self._rows_left -= len(rows)

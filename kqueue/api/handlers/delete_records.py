@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import in_slices
@@ -22,6 +23,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.cluster import BROKERS_CHANGED
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -30,6 +32,7 @@ from kqueue.wire.messages.delete_records import (
 )
 
 VERSIONS = (0, 2)
+ACCESS = (on_each(AclOperation.DELETE, ResourceType.TOPIC),)
 UNKNOWN = -1
 LATE = "the deletion was not stored in time; it may still happen"
 LATE_REPLICAS = "not all replicas have deleted the records in time; they still will"
@@ -90,7 +93,7 @@ def _delete(
     name: str, index: int, offset: int, context: RequestContext, deletions: list[Deletion]
 ) -> DeleteRecordsPartitionResult:
     try:
-        topic = context.broker.topics.get(name)
+        topic = context.topic_named(AclOperation.DELETE, name)
         partition = topic.partition(index)
         partition.check_leader()
         promise = context.broker.deletion.delete_before(topic, index, offset)

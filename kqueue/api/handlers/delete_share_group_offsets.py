@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
@@ -10,6 +11,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import SharePartitionKey
 from kqueue.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -18,6 +20,10 @@ from kqueue.wire.messages.delete_share_group_offsets import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_group(AclOperation.DELETE),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 ITEM_WEIGHT = 8
 
 
@@ -41,7 +47,7 @@ def _handle_sliced(
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=bytes(16))
         response.responses.append(answer)
         try:
-            known = broker.topics.get(topic.topic_name)
+            known = context.topic_named(AclOperation.READ, topic.topic_name)
             answer.topic_id = known.id
             noted = broker.groups.share.forget_states(request.group_id, known.id)
             if not noted.done:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import collect, in_slices
@@ -26,6 +27,7 @@ from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -34,6 +36,10 @@ from kqueue.wire.messages.delete_topics import (
 )
 
 VERSIONS = (0, 6)
+ACCESS = (
+    on_each(AclOperation.DELETE, ResourceType.TOPIC, "or DELETE of the cluster"),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "by id as an unknown id"),
+)
 VERSION_IDS = 6
 VERSION_DELETION_DISABLED = 3  # older clients do not know this code
 LATE = "the deletion was not stored in time; it may still happen"
@@ -92,7 +98,13 @@ def _find(named: TopicReference, context: RequestContext) -> TopicReference:
     """Return both name and id of a topic; what the request has if there is none."""
     topics = context.broker.topics
     topic = topics.find(named.name) if named.name is not None else topics.find_by_id(named.id)
-    return named if topic is None else TopicReference(topic.name, topic.id)
+    if topic is None or not (context.describes(topic.name) or _may_delete_all(context)):
+        return named
+    return TopicReference(topic.name, topic.id)
+
+
+def _may_delete_all(context: RequestContext) -> bool:
+    return context.allows(AclOperation.DELETE, ResourceType.CLUSTER)
 
 
 def _repeated(named: TopicReference) -> DeletableTopicResult:
@@ -106,7 +118,11 @@ def _delete(named: TopicReference, topic: TopicReference, context: RequestContex
         if (named.name is None) == (named.id == UUID_ZERO):
             raise InvalidRequest("a topic is named by its name or by its id, not by both or neither")
         if topic.name is None:
-            topics.by_id(topic.id)  # raises
+            context.topic_with_id(AclOperation.DESCRIBE, topic.id)  # raises
+        if not _may_delete_all(context):
+            context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name or "")
+            topics.get(topic.name or "")
+            context.require(AclOperation.DELETE, ResourceType.TOPIC, topic.name or "")
         return topic, topics.delete(topic.name or "")
     except TopicDeletionDisabled as error:
         return _result(topic, error if context.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kqueue.api.backlog_entry import PARTITIONS_MAX, backlog_entry
+from kqueue.api.config_access import config_rules, require_config_access
 from kqueue.api.config_entries import (
     ConfigEntry,
     TopicConfigEntries,
@@ -33,6 +34,7 @@ from kqueue.base.settings import ANY, Scope, Setting, SettingType, UpdateMode
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.config_targets import NamedTarget
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -43,6 +45,7 @@ from kqueue.wire.messages.describe_configs import (
 )
 
 VERSIONS = (0, 4)
+ACCESS = config_rules(AclOperation.DESCRIBE_CONFIGS)
 VERSION_SOURCES = 1  # sources of values; before, only whether each is the default
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
@@ -87,6 +90,9 @@ class _Describer:
     def describe(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
         requested = frozenset(resource.configuration_keys or ())  # empty means all, like null
         try:
+            require_config_access(
+                self.context, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+            )
             entries = _ROWS.get(resource.resource_type, _unknown)(self, resource.resource_name)
             rows = [row for row in entries if row.setting.name in requested] if requested else entries
             self._count(rows)

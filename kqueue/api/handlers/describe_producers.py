@@ -7,6 +7,7 @@ Tools find hanging transactions with it. Version 0:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
@@ -14,6 +15,7 @@ from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import check_topic
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -23,6 +25,7 @@ from kqueue.wire.messages.describe_producers import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (on_each(AclOperation.READ, ResourceType.TOPIC),)
 NONE = -1
 
 
@@ -63,6 +66,7 @@ def _handle_sliced(request: DescribeProducersRequest, context: RequestContext) -
 
 
 def _described(name: str, index: int, context: RequestContext) -> SlicedWork[PartitionResponse]:
+    context.require(AclOperation.READ, ResourceType.TOPIC, name)
     partition = context.broker.topics.partition(check_topic(name), index)
     partition.check_leader()
     response = PartitionResponse(partition_index=index)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
@@ -19,6 +20,8 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.share.group import ShareGroup
+from kqueue.security.errors import TopicAuthorizationFailed
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import NO_COUNT, NO_OFFSET, SharePartitionKey, ShareState
 from kqueue.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -30,6 +33,10 @@ from kqueue.wire.messages.describe_share_group_offsets import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "left out of all topics"),
+)
 ITEM_WEIGHT = 8
 NO_LAG = -1
 
@@ -50,6 +57,7 @@ def _handle_sliced(
         response.groups.append(described)
         try:
             check_served(context)
+            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, requested.group_id)
             group = context.broker.groups.share.find(requested.group_id)
             if group is None:
                 raise GroupIdNotFound(f"Group {requested.group_id} not found.")
@@ -57,6 +65,11 @@ def _handle_sliced(
             described.error_code, described.error_message = code_of(error), message_of(error)
             continue
         for name, indexes in _partitions(requested, group):
+            if not context.describes(name):
+                if requested.topics is not None:
+                    described.topics.append(_denied(name, indexes))
+                yield None
+                continue
             topic = context.broker.topics.find(name)
             topic_id = bytes(16) if topic is None else topic.id
             answer = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id)
@@ -105,6 +118,15 @@ def _end_of(key: SharePartitionKey, found: Promise[ShareState | None], context: 
     if topic is None or not 0 <= key.partition < len(topic.partitions):
         return None
     return context.broker.share.end_of(topic.partitions[key.partition])
+def _denied(name: str, indexes: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    error = TopicAuthorizationFailed("the client may not describe this topic")
+    partitions = [
+        DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, error_code=code_of(error), error_message=message_of(error)
+        )
+        for index in indexes
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, partitions=partitions)
 
 
 def _partition(

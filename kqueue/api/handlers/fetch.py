@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from kqueue.api import follower_fetch
+from kqueue.api.access import on_each
 from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_LIMITS
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
@@ -36,15 +37,26 @@ from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerificati
 from kqueue.api.isolation import is_read_committed
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
+from kqueue.api.topic_access import readable
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch_reader import FetchLimits, FetchResult, opens_many_logs, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replica_selector import selector_for
+from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 VERSIONS = (0, 18)
+ACCESS = (
+    on_each(AclOperation.READ, ResourceType.TOPIC, "at each fetch of a session"),
+    on_each(
+        AclOperation.CLUSTER_ACTION,
+        ResourceType.CLUSTER,
+        "for followers, in place of READ",
+    ),
+)
 VERSION_SESSIONS = 7
 VERSION_RACK = 11
 VERSION_IDS = 13
@@ -56,6 +68,8 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
     """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
     if follower_fetch.replica_of(request, context.api_version)[0] >= 0:
+        if not context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            return FetchResponse(responses=_failed(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         return follower_fetch.handle(request, context, _fetches(request, by_id), list(_forgotten(request, by_id)))
     is_read_committed(request.isolation_level)  # before a session is opened
     try:
@@ -72,20 +86,21 @@ def error_response(request: FetchRequest, version: int, error: BaseException) ->
     code = code_of(error)
     if version >= VERSION_SESSIONS:
         return FetchResponse(error_code=code)
-    return FetchResponse(
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                partitions=[
-                    PartitionData(
-                        partition_index=partition.partition, error_code=code, high_watermark=UNKNOWN, records=b""
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return FetchResponse(responses=_failed(request, code))
+
+
+def _failed(request: FetchRequest, code: ErrorCode) -> list[FetchableTopicResponse]:
+    return [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[
+                PartitionData(partition_index=partition.partition, error_code=code, high_watermark=UNKNOWN, records=b"")
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
 
 
 def _fetches(request: FetchRequest, by_id: bool) -> list[PartitionFetch]:
@@ -121,7 +136,9 @@ class DelayedFetch:
     __slots__ = (
         "context",
         "deadline_ms",
+        "denied",
         "fetch_context",
+        "fetches",
         "limits",
         "max_wait_ms",
         "min_bytes",
@@ -133,6 +150,7 @@ class DelayedFetch:
     def __init__(self, request: FetchRequest, context: RequestContext, fetch_context: FetchContext) -> None:
         self.context = context
         self.fetch_context = fetch_context
+        self.fetches, self.denied = readable(context, fetch_context.fetches)
         hard_limits = context.api_version < VERSION_SOFT_LIMITS
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
@@ -159,7 +177,7 @@ class DelayedFetch:
 
         Args: names_partitions: False: those of the session, whose logs are open.
         """
-        topics, fetches = self.context.broker.topics, self.fetch_context.fetches
+        topics, fetches = self.context.broker.topics, self.fetches
         if names_partitions and opens_many_logs(topics, fetches):
             return in_slices(self.context, self._start_in_slices(1))
         if len(fetches) > SLICE_ITEMS:
@@ -167,7 +185,7 @@ class DelayedFetch:
         return self._started(self._read())
 
     def _start_in_slices(self, step: int) -> SlicedWork[FetchResponse | DelayedOperation[FetchResponse]]:
-        topics, fetches = self.context.broker.topics, self.fetch_context.fetches
+        topics, fetches = self.context.broker.topics, self.fetches
         result = read_partitions(topics, fetches[:step], self.limits)
         for index in range(step, len(fetches), step):
             yield None
@@ -197,7 +215,7 @@ class DelayedFetch:
         return None
 
     def _read(self) -> FetchResult:
-        result = read_partitions(self.context.broker.topics, self.fetch_context.fetches, self.limits)
+        result = read_partitions(self.context.broker.topics, self.fetches, self.limits)
         if self.verifications is not None:
             result.fail_unverified(self.verifications.failed)
         return result
@@ -215,7 +233,7 @@ class DelayedFetch:
         return True
 
     def _is_complete(self, result: FetchResult) -> bool:
-        all_missing = result.missing == len(self.fetch_context.fetches)
+        all_missing = result.missing == len(self.fetches)
         failed = self.verifications is not None and bool(self.verifications.failed)
         return result.size >= self.min_bytes or result.urgent or failed or all_missing or result.missing != self.missing
 
@@ -249,6 +267,8 @@ class DelayedFetch:
     def _finish(self, result: FetchResult, builder: FetchResponseBuilder) -> FetchResponse:
         for fetches, partition in result.idle:
             builder.add_idle(fetches, partition)
+        for denied in self.denied:
+            builder.add(denied)
         return builder.finish()
 
 

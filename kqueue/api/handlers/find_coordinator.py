@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from kqueue.api.access import on_each
 from kqueue.api.cluster_view import BrokerAddress
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, wait_for
@@ -29,9 +30,15 @@ from kqueue.base.errors import CoordinatorNotAvailable, InvalidRequest, KqueueEr
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 VERSIONS = (0, 6)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP, "of a key that is a group"),
+    on_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "of a key that is one"),
+    on_each(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, "for a key that is a share partition"),
+)
 ITEM_WEIGHT = 4
 VERSION_BATCHES = 4
 VERSION_SHARE = 6
@@ -41,6 +48,12 @@ SHARE = 2
 SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}:[0-9]{1,10}", re.DOTALL)
 NO_NODE = -1
 CREATION_WAIT_MS = 5_000
+NEEDED = {
+    GROUP: (AclOperation.DESCRIBE, ResourceType.GROUP),
+    TRANSACTION: (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    SHARE: (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+}
+"""What a client must be allowed, by type of key."""
 TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
 """Internal topic by type of key."""
 
@@ -63,7 +76,7 @@ def handle(
         return in_slices(context, finder.find_all(request.coordinator_keys))
 
     broker, name = context.broker, TOPICS[request.key_type]
-    if broker.cluster.is_alone or broker.topics.find(name) is not None:
+    if broker.cluster.is_alone or broker.topics.find(name) is not None or not _may_find(request, context):
         return respond()
     try:
         promise = broker.topics.create_on_demand(name)
@@ -77,10 +90,26 @@ def _has_coordinator(key_type: int, version: int) -> bool:
     return key_type in (GROUP, TRANSACTION) or (key_type == SHARE and version >= VERSION_SHARE)
 
 
+def _may_find(request: FindCoordinatorRequest, context: RequestContext) -> bool:
+    """Return whether the client may find the coordinator of some key."""
+    keys = request.coordinator_keys if context.api_version >= VERSION_BATCHES else [request.key]
+    return any(_denial(key, request.key_type, context) is None for key in keys)
+
+
+def _denial(key: str, key_type: int, context: RequestContext) -> KqueueError | None:
+    operation, resource_type = NEEDED[key_type]
+    try:
+        context.require(operation, resource_type, CLUSTER_NAME if key_type == SHARE else key)
+    except KqueueError as error:
+        return error.with_traceback(None)
+    return None
+
+
 class _Finder:
     """Finds the coordinators of one request's keys."""
 
     def __init__(self, key_type: int, context: RequestContext) -> None:
+        self._key_type = key_type
         self._name = TOPICS[key_type]
         self._pattern = SHARE_KEY if key_type == SHARE else None
         self._context = context
@@ -89,9 +118,10 @@ class _Finder:
 
     def find_one(self, key: str) -> FindCoordinatorResponse:
         """Return the response before batches of keys."""
-        address = self._address(key)
+        error = _denial(key, self._key_type, self._context)
+        address = self._address(key) if error is None else None
         if address is None:
-            error = _not_available(self._name)
+            error = error or _not_available(self._name)
             return FindCoordinatorResponse(
                 error_code=code_of(error), error_message=message_of(error), node_id=NO_NODE, port=NO_NODE
             )
@@ -103,6 +133,9 @@ class _Finder:
         return FindCoordinatorResponse(coordinators=coordinators)
 
     def _coordinator(self, key: str) -> Coordinator:
+        denied = _denial(key, self._key_type, self._context)
+        if denied is not None:
+            return _refused(key, denied)
         if self._pattern is not None and not self._pattern.fullmatch(key):
             return _refused(key, InvalidRequest("a key of type 2 is group:topic id:partition, the topic id in base64"))
         address = self._address(key)

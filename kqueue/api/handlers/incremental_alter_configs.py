@@ -9,6 +9,7 @@ Each resource is changed as a whole or not at all. Versions 0 and 1:
 from __future__ import annotations
 
 from kqueue.api.altered_configs import alter_all
+from kqueue.api.config_access import config_rules
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.config_resources import ConfigChange, ConfigOperation
@@ -16,6 +17,7 @@ from kqueue.base.errors import InvalidRequest
 from kqueue.base.promise import Promise
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -24,6 +26,7 @@ from kqueue.wire.messages.incremental_alter_configs import (
 )
 
 VERSIONS = (0, 1)
+ACCESS = config_rules(AclOperation.ALTER_CONFIGS)
 ITEM_WEIGHT = 4
 
 

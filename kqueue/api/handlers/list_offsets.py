@@ -25,15 +25,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.isolation import is_read_committed
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import in_slices
+from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.errors import TopicAuthorizationFailed
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -45,6 +48,7 @@ from kqueue.wire.messages.list_offsets import (
 )
 
 VERSIONS = (0, 11)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TOPIC),)
 VERSION_ONE_OFFSET = 1  # version 0 returns a list of segment starts
 VERSION_EPOCHS = 4
 VERSION_NOT_AVAILABLE = 5
@@ -98,7 +102,9 @@ def _handle_sliced(
 def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestContext) -> Iterator[Partition]:
     """Yield the partitions led here whose requested offset depends on the high watermark."""
     for topic in request.topics:
-        known_topic = context.broker.topics.find(topic.name)
+        known_topic = None
+        if topic.partitions and context.describes(topic.name):
+            known_topic = context.broker.topics.find(topic.name)
         for partition in topic.partitions:
             depends = partition.timestamp >= 0 or partition.timestamp in (LATEST, GREATEST_TIME)
             if depends and known_topic is not None and 0 <= partition.partition_index < len(known_topic.partitions):
@@ -136,6 +142,11 @@ def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffset
 def _topic_response(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
 ) -> SlicedWork[ListOffsetsTopicResponse]:
+    if not context.describes(topic.name):
+        denied = TopicAuthorizationFailed("the client may not describe this topic")
+        return ListOffsetsTopicResponse(
+            name=topic.name, partitions=(yield from collect(lambda one: _failed(one, denied), topic.partitions))
+        )
     counts = Counter(partition.partition_index for partition in topic.partitions)
     responses = []
     for partition in topic.partitions:

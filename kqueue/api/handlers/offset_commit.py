@@ -17,16 +17,18 @@ Versions 0 to 10:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of
 from kqueue.api.offset_selection import OffsetSelection, Outcomes
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError, UnknownTopicId
+from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -38,6 +40,10 @@ from kqueue.wire.messages.offset_commit import (
 )
 
 VERSIONS = (0, 10)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 ITEM_WEIGHT = 8
 VERSION_GROUP_NOT_FOUND = VERSION_EPOCHS = 9
 VERSION_IDS = 10
@@ -56,7 +62,6 @@ def _handle_sliced(
 ) -> SlicedWork[OffsetCommitResponse | DelayedOperation[OffsetCommitResponse]]:
     response = OffsetCommitResponse()
     selection = OffsetSelection()
-    has_ids = context.api_version >= VERSION_IDS
     for requested in request.topics:
         partitions = [
             OffsetCommitResponsePartition(partition_index=partition.partition_index)
@@ -65,9 +70,8 @@ def _handle_sliced(
         response.topics.append(
             OffsetCommitResponseTopic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
         )
-        unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topic = _find_topic(requested, context)
-        yield from selection.add(topic, requested.partitions, partitions, _commit, unknown_topic)
+        topic, code = _find_topic(requested, context)
+        yield from selection.add(topic, requested.partitions, partitions, _commit, code)
         yield None
     if not selection.offsets:
         return response
@@ -111,13 +115,14 @@ def error_response(request: OffsetCommitRequest, version: int, error: BaseExcept
     )
 
 
-def _find_topic(requested: OffsetCommitRequestTopic, context: RequestContext) -> Topic | None:
-    if context.api_version < VERSION_IDS:
-        return context.broker.topics.find(requested.name)
+def _find_topic(requested: OffsetCommitRequestTopic, context: RequestContext) -> tuple[Topic | None, ErrorCode]:
+    """Return the topic, or the error of its partitions."""
     try:
-        return context.broker.topics.by_id(requested.topic_id)
-    except UnknownTopicId:
-        return None
+        if context.api_version < VERSION_IDS:
+            return context.topic_named(AclOperation.READ, requested.name), ErrorCode.NONE
+        return context.topic_with_id(AclOperation.READ, requested.topic_id), ErrorCode.NONE
+    except KqueueError as error:
+        return None, code_of(error)
 
 
 def _commit(topic: Topic, requested: OffsetCommitRequestPartition) -> OffsetToCommit:

@@ -5,6 +5,7 @@ Responds when the deletions are in the log. Version 0 only.
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.api.slices import in_slices
@@ -12,6 +13,7 @@ from kqueue.base.errors import KqueueError, RequestRefused
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -21,6 +23,10 @@ from kqueue.wire.messages.offset_delete import (
 )
 
 VERSIONS = (0, 0)
+ACCESS = (
+    on_group(AclOperation.DELETE),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 Outcomes = list[RequestRefused | None]
 
 
@@ -38,7 +44,8 @@ def _handle_sliced(
     keys: list[tuple[str, int]] = []
     results: list[OffsetDeleteResponsePartition] = []  # the responses for `keys`
     for requested in request.topics:
-        topic = context.broker.topics.find(requested.name)
+        is_allowed = context.allows(AclOperation.READ, ResourceType.TOPIC, requested.name)
+        topic = context.broker.topics.find(requested.name) if is_allowed else None
         partitions = [
             OffsetDeleteResponsePartition(partition_index=partition.partition_index)
             for partition in requested.partitions
@@ -46,7 +53,9 @@ def _handle_sliced(
         response.topics.append(OffsetDeleteResponseTopic(name=requested.name, partitions=partitions))
         for partition in partitions:
             if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
-                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partition.error_code = (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
             else:
                 keys.append((requested.name, partition.partition_index))
                 results.append(partition)

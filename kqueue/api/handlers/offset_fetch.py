@@ -20,15 +20,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import KqueueError, UnknownTopicId
+from kqueue.base.errors import KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.groups.log.records import CommittedOffset
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -43,6 +45,10 @@ from kqueue.wire.messages.offset_fetch import (
 )
 
 VERSIONS = (0, 10)
+ACCESS = (
+    on_each(AclOperation.DESCRIBE, ResourceType.GROUP),
+    on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "left out of all topics"),
+)
 VERSION_NONE_IS_NO_ERROR = 1
 VERSION_TOP_ERROR = 2
 VERSION_GROUPS = 8
@@ -68,6 +74,8 @@ def handle(
 ) -> OffsetFetchResponse | DelayedOperation[OffsetFetchResponse]:
     """Return the requested offsets; all offsets of a group only once, however often it is named."""
     has_groups = context.api_version >= VERSION_GROUPS
+    if not has_groups:
+        context.require(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
     return in_slices(context, _respond_groups(request, context) if has_groups else _respond_group(request, context))
 
 
@@ -95,6 +103,7 @@ def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetF
     """Return the answer to a group whose member may not fetch; None: it may."""
     groups = context.broker.groups
     try:
+        context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         for manager in (groups.consumer, groups.streams):
             manager.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
     except KqueueError as error:
@@ -194,6 +203,9 @@ def _find_offsets(
         return (yield from collect(lambda topic: _find_topic(group_id, topic, require_stable, context), group.topics))
     all_offsets = []
     for name in list(groups.offsets(group.group_id)):
+        if not context.describes(name):
+            yield None
+            continue
         committed = groups.offsets(group.group_id).get(name, {})
         topic = topics.find(name)
         offsets = {index: offset for index, offset in committed.items() if _belongs_to(topic, offset)}
@@ -208,11 +220,16 @@ def _find_offsets(
 def _find_topic(
     group_id: str, requested: OffsetFetchRequestTopics, require_stable: bool, context: RequestContext
 ) -> TopicOffsets:
-    topics = context.broker.topics
     try:
-        topic = topics.by_id(requested.topic_id) if context.api_version >= VERSION_IDS else topics.find(requested.name)
-    except UnknownTopicId as error:
-        return TopicOffsets("", requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error))
+        if context.api_version >= VERSION_IDS:
+            topic: Topic | None = context.topic_with_id(AclOperation.DESCRIBE, requested.topic_id)
+        else:
+            context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, requested.name)
+            topic = context.broker.topics.find(requested.name)
+    except KqueueError as error:
+        return TopicOffsets(
+            requested.name, requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error)
+        )
     name = requested.name if topic is None else topic.name
     partitions = context.broker.groups.offsets(group_id).get(name, {})
     offsets = {index: partitions.get(index, NONE) for index in requested.partition_indexes}

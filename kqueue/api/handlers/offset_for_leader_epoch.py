@@ -15,21 +15,26 @@ from __future__ import annotations
 
 from functools import partial
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import KqueueError
-from kqueue.base.sliced_task import SlicedWork
+from kqueue.base.sliced_task import SlicedWork, run_to_end
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.errors import TopicAuthorizationFailed
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 
 VERSIONS = (0, 4)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "or CLUSTER_ACTION of the cluster"),)
 
 
 def handle(
@@ -43,7 +48,12 @@ def _handle_sliced(
     request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> SlicedWork[OffsetForLeaderEpochResponse]:
     topics = []
+    is_broker = context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
     for topic in request.topics:
+        if not (is_broker or context.describes(topic.topic)):
+            denied = TopicAuthorizationFailed("the client may not describe this topic")
+            topics.append((yield from _failed(topic, denied)))
+            continue
         partitions = yield from collect(partial(_end, topic.topic, context), topic.partitions)
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         yield None
@@ -54,18 +64,15 @@ def error_response(
     request: OffsetForLeaderEpochRequest, version: int, error: BaseException
 ) -> OffsetForLeaderEpochResponse:
     """Return `error` for every partition."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    EpochEndOffset(error_code=code_of(error), partition=partition.partition)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+    return OffsetForLeaderEpochResponse(topics=[run_to_end(_failed(topic, error)) for topic in request.topics])
+
+
+def _failed(topic: OffsetForLeaderTopic, error: BaseException) -> SlicedWork[OffsetForLeaderTopicResult]:
+    code = code_of(error)
+    partitions = yield from collect(
+        lambda partition: EpochEndOffset(error_code=code, partition=partition.partition), topic.partitions
     )
+    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions)
 
 
 def _end(topic: str, context: RequestContext, requested: OffsetForLeaderPartition) -> EpochEndOffset:

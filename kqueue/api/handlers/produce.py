@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_leader_hint
 from kqueue.api.request_context import RequestContext
@@ -54,6 +55,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.log.results import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages import produce as messages
 from kqueue.wire.messages.produce import (
@@ -67,6 +69,10 @@ from kqueue.wire.messages.produce import (
 )
 
 VERSIONS = (0, 13)
+ACCESS = (
+    on_each(AclOperation.WRITE, ResourceType.TOPIC),
+    on_each(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "of the request"),
+)
 VERSION_LEADER_HINTS = 10
 VERSION_IDS = 13
 ITEM_WEIGHT = 4
@@ -104,9 +110,8 @@ def handle(
     """
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
-        return error_response(
-            request, context.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}")
-        )
+        error = InvalidRequiredAcks(f"acks is -1, 0 or 1, not {request.acks}")
+        return error_response(request, context.api_version, error)
     produce = DelayedProduce(context, waits=acks == ACKS_ALL)
     topics = request.topic_data
     if request.transactional_id is not None:
@@ -130,6 +135,7 @@ def _handle_transactional(
     )
     adding = produce.add_to_transaction(request.topic_data, transaction)
     try:
+        context.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
         if not produce.is_long(request.topic_data):
             run_to_end(adding)  # nothing of it remains for the turns
             if transaction.is_verified:  # as are all batches of a transaction but the first
@@ -328,8 +334,9 @@ class DelayedProduce:
             return partition_error(partition.index, error)
 
     def _topic(self, data: TopicProduceData) -> Topic:
-        topics = self.context.broker.topics
-        topic = topics.by_id(data.topic_id) if self.context.api_version >= VERSION_IDS else topics.get(data.name)
+        context, write = self.context, AclOperation.WRITE
+        by_id = context.api_version >= VERSION_IDS
+        topic = context.topic_with_id(write, data.topic_id) if by_id else context.topic_named(write, data.name)
         if topic.is_internal:
             raise InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")
         return topic
@@ -397,10 +404,8 @@ class DelayedProduce:
 
         Source: Kafka also reads all records before the request's time begins to count.
         """
-        promises, partitions = (
-            [append.promise for append in self.unappended],
-            [append.partition for append in self.unappended],
-        )
+        promises = [append.promise for append in self.unappended]
+        partitions = [append.partition for append in self.unappended]
         keys = (*promises, *partitions, *(append.partition for append in self.uncommitted))
         self.operation = DelayedOperation(keys, None, lambda expired: self._try_complete_appends(expired, timeout_ms))
         return self.operation

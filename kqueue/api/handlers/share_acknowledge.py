@@ -8,6 +8,7 @@ Answered once the new state is persisted. Versions 1 to 2:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
@@ -17,6 +18,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.share.errors import InvalidShareSessionEpoch
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
 from kqueue.wire.messages import share_acknowledge as messages
 from kqueue.wire.messages.share_acknowledge import (
@@ -27,6 +29,10 @@ from kqueue.wire.messages.share_acknowledge import (
 )
 
 VERSIONS = (1, 2)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 
 
 def handle(

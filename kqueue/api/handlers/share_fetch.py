@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NoReturn
 
+from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.api.header_reads import HeaderReads
@@ -24,10 +25,12 @@ from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.api.share_acknowledgements import WRITE_TIMEOUT, Acknowledgements, acknowledgements_of, share_groups
 from kqueue.api.slices import in_slices
+from kqueue.api.topic_access import TopicAccess
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member
 from kqueue.share.share_partition import RANGES_MAX, AcquireLimits
 from kqueue.wire.messages import share_fetch as messages
@@ -42,6 +45,10 @@ from kqueue.wire.messages.share_fetch import (
 )
 
 VERSIONS = (1, 2)
+ACCESS = (
+    on_group(AclOperation.READ),
+    on_each(AclOperation.READ, ResourceType.TOPIC, "at each fetch of a session"),
+)
 RECORD_LIMIT = 1
 """The acquire mode with a strict limit of records; 0 acquires whole batches."""
 
@@ -111,9 +118,9 @@ class DelayedShareFetch:
     """
 
     __slots__ = (
-        "added", "context", "deadline_ms", "headers", "headers_until_ms", "keys", "limits", "lock_ms", "max_bytes",
-        "max_wait_ms", "min_bytes", "open_until_ms", "operation", "reader", "session", "until_ms", "verifications",
-        "work",
+        "access", "added", "context", "deadline_ms", "headers", "headers_until_ms", "keys", "limits", "lock_ms",
+        "max_bytes", "max_wait_ms", "min_bytes", "open_until_ms", "operation", "reader", "session", "until_ms",
+        "verifications", "work",
     )  # fmt: skip
 
     def __init__(
@@ -126,6 +133,7 @@ class DelayedShareFetch:
         groups = share_groups(context)
         key, self.session, self.added = member
         self.context = context
+        self.access = TopicAccess(context, AclOperation.READ)
         self.work = work
         self.reader = ShareReader(groups, context.broker.topics, *key)
         self.lock_ms = groups.config_of(key.group).lock_duration_ms
@@ -143,7 +151,7 @@ class DelayedShareFetch:
 
     def start(self) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
         """Return the response, or the operation that waits for it."""
-        if not self.limits.records_max or not self.session.partitions:
+        if not self.limits.records_max or not self._readable():
             return self.work.wait(lambda: self._respond(None, {}))
         self.deadline_ms = self.context.deadline_ms(self.max_wait_ms)
         self.until_ms = self.deadline_ms
@@ -178,7 +186,7 @@ class DelayedShareFetch:
             return self.work.wait(lambda: self._respond(None, {}))
         for _ in range(PASSES_MAX):
             self.until_ms = self.deadline_ms
-            result = self.reader.read(list(self.session.partitions), self.max_bytes)
+            result = self.reader.read(self._readable(), self.max_bytes)
             self.keys = result.keys()
             if must_end:
                 result.read.drop_unverified()
@@ -196,6 +204,14 @@ class DelayedShareFetch:
                 return self.work.wait(partial(self._respond, result, acquired))
         self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
         return None
+
+    def _readable(self) -> list[SessionPartition]:
+        """Return the partitions of the session whose topics the client may read."""
+        return [key for key in self.session.partitions if self.access.error(key[0]) is None]
+
+    def _denied(self) -> dict[SessionPartition, KqueueError]:
+        errors = {key: self.access.error(key[0]) for key in self.session.partitions}
+        return {key: error for key, error in errors.items() if error is not None}
 
     def _is_in_session(self) -> bool:
         """Whether the session goes on. Else the member's records were released, or it has begun
@@ -254,9 +270,9 @@ class DelayedShareFetch:
     def _respond(
         self, result: SharePass | None, acquired: dict[SessionPartition, AcquiredRecords]
     ) -> ShareFetchResponse:
-        errors: dict[SessionPartition, KqueueError] = {}
+        errors = self._denied() if self.limits.records_max else {}
         if result is not None:
-            errors = dict(result.errors)
+            errors.update(result.errors)
             for read in result.read.results:
                 if read.error is not None and isinstance(read.fetch.topic, bytes):
                     errors[read.fetch.topic, read.fetch.index] = read.error

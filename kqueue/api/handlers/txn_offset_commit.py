@@ -12,6 +12,7 @@ The offsets are pending until the transaction ends. Versions 0 to 5:
 
 from __future__ import annotations
 
+from kqueue.api.access import on_each, on_group, on_transactional_id
 from kqueue.api.errors import code_of
 from kqueue.api.offset_selection import OffsetSelection, Outcomes
 from kqueue.api.request_context import RequestContext, wait_for
@@ -34,6 +35,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.log.group_log import TransactionalProducer
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -44,6 +46,11 @@ from kqueue.wire.messages.txn_offset_commit import (
 )
 
 VERSIONS = (0, 5)
+ACCESS = (
+    on_transactional_id(AclOperation.WRITE),
+    on_group(AclOperation.READ),
+    on_each(AclOperation.READ, ResourceType.TOPIC),
+)
 ITEM_WEIGHT = 8
 VERSION_LOAD_IN_PROGRESS = 2
 VERSION_ABORTABLE = 4
@@ -65,8 +72,8 @@ def _handle_sliced(request: TxnOffsetCommitRequest, context: RequestContext) -> 
             for partition in requested.partitions
         ]
         response.topics.append(TxnOffsetCommitResponseTopic(name=requested.name, partitions=partitions))
-        topic = context.broker.topics.find(requested.name)
-        yield from selection.add(topic, requested.partitions, partitions, _commit)
+        topic, code = _find_topic(requested.name, context)
+        yield from selection.add(topic, requested.partitions, partitions, _commit, code)
         yield None
     if not selection.offsets:
         return response
@@ -86,6 +93,13 @@ def _handle_sliced(request: TxnOffsetCommitRequest, context: RequestContext) -> 
         return _commit_offsets(request, response, selection, deadline_ms, context)
 
     return wait_for(joined, proceed, deadline_ms)
+
+
+def _find_topic(name: str, context: RequestContext) -> tuple[Topic | None, ErrorCode]:
+    try:
+        return context.topic_named(AclOperation.READ, name), ErrorCode.NONE
+    except KqueueError as error:
+        return None, code_of(error)
 
 
 def _join_transaction(request: TxnOffsetCommitRequest, context: RequestContext) -> Promise[None] | None:

@@ -58,6 +58,8 @@ VALUES: dict[str, Any] = {
     "include_cluster_authorized_operations": True,
 }
 """Values of fields, by name. Others have their default; lists have one element."""
+OF_APIS: dict[str, dict[str, Any]] = {"delete_topics": {"topic_id": bytes(16)}}
+"""Further values, of one API."""
 NULL = {"cursor", "instance_id", "group_instance_id", "cluster_id", "rack_id", "user_endpoint", "client_tags",
         "subscribed_topic_regex", "server_assignor", "states_filter", "types_filter", "state_filters",
         "producer_id_filters", "transactional_id_pattern", "resource_types", "forgotten_topics_data",
@@ -108,14 +110,15 @@ def world() -> SimulatedClient:
 def request_for(client: SimulatedClient, module: str, version: int, **values: Any) -> Any:
     """Return the request of an API at a version; `values`: of fields at any depth, by name."""
     topic_id = client.sim.broker.topics.get("t").id
-    return _build(BY_MODULE[module].request_class, version, {**VALUES, "topic_id": topic_id, **values})
+    own = OF_APIS.get(module, {})
+    return _build(BY_MODULE[module].request_class, version, {**VALUES, "topic_id": topic_id, **own, **values})
 
 
 def _build(cls: type[Any], version: int, values: dict[str, Any]) -> Any:
     schema, chosen = schema_of(cls), {}
     for field in (*schema.fields_at(version), *schema.tagged_at(version)):
         kind: Any = field.kind
-        if field.name in values and not (isinstance(kind, StructType) or _holds_structs(kind)):
+        if field.name in values and (values[field.name] == [] or not _holds_structs(kind)):
             value = values[field.name]
             is_list = isinstance(kind, ArrayType)
             if value is None or is_list == isinstance(value, list):

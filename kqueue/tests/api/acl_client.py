@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kqueue.security.acls import AclBinding, AclFilter
 from kqueue.security.authorizer import AuthorizerSetup
+from kqueue.security.principals import ANONYMOUS
 from kqueue.security.standard_authorizer import StandardAuthorizer
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient
@@ -13,10 +14,10 @@ from kqueue.wire.messages.describe_acls import DescribeAclsRequest
 
 
 def acl_client(sim: Simulation | None = None) -> SimulatedClient:
-    """Return a client of a broker that decides by ACLs; handlers are asked without their rules."""
+    """Return a super user of a broker that decides by ACLs."""
     client = SimulatedClient(sim=sim)
     security = client.sim.broker.security
-    security.authorizer = StandardAuthorizer(AuthorizerSetup(security.acls.index))
+    security.authorizer = StandardAuthorizer(AuthorizerSetup(security.acls.index, frozenset({ANONYMOUS})))
     return client
 
 

@@ -41,7 +41,12 @@ class PendingRequest:
 
 
 class SimulatedClient:
-    """One client of one broker. `sim` is the broker's world: topics, time, jobs."""
+    """One client of one broker. `sim` is the broker's world: topics, time, jobs.
+
+    `answers_errors`: what a handler raises is answered as the server does.
+    """
+
+    answers_errors = False
 
     def __init__(self, settings: Mapping[str, object] | None = None, *, sim: Simulation | None = None) -> None:
         self.sim = sim or Simulation({"kqueue.storage": "memory", **(settings or {})})
@@ -58,7 +63,7 @@ class SimulatedClient:
         try:
             outcome = served.handle(received, context)
         except KqueueError as error:
-            if authorizer is None or isinstance(error, AnswerNotExpected):
+            if not self.answers_errors or isinstance(error, AnswerNotExpected):
                 raise
             outcome = handler_table.error_response(received, version, error)
 

@@ -8,6 +8,7 @@ from kqueue.security.acls import AclBinding
 from kqueue.security.errors import SecurityDisabled
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.api.access_requests import Deciding
 from kqueue.tests.api.acl_client import acl_client, create, creation, described
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.failing_store import FailingStore
@@ -60,11 +61,7 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
 
 def test_an_authorizer_that_decides_without_acls_has_none() -> None:
     client = acl_client()
-
-    class ByName:
-        authorize = authorize_any = None
-
-    client.sim.broker.security.authorizer = ByName()  # type: ignore[assignment]
+    client.sim.broker.security.authorizer = Deciding(lambda action: True)
     with pytest.raises(SecurityDisabled, match="does not use ACLs"):
         client.ask(creation(acl()), 3)
 
