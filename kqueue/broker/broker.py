@@ -294,13 +294,13 @@ class Broker:
         self.logs.close()
 
     def erase(self) -> None:
-        """Delete all topics, records, groups, offsets, dynamic settings and ACLs; call `stop` next,
-        after the jobs.
+        """Delete all topics, records, groups, offsets, dynamic settings, ACLs and SCRAM users; call
+        `stop` next, after the jobs.
 
         Producer ids and the leader epoch stay above those that clients know. Blocks.
         Raises: StorageFailed: nothing is deleted.
         """
-        for topic in self.topics.clear([*self.configs.keys(), *self.security.acls.keys()]):
+        for topic in self.topics.clear([*self.configs.keys(), *self.security.keys()]):
             self.backlogs.forget(topic)
             for partition in topic.partitions:
                 self._delete_partition(partition)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.base.errors import Conflict, CorruptData, KqueueError
@@ -67,6 +67,10 @@ class ScramUsers:
         """Return the names of all users with credentials, sorted."""
         return sorted(self._users)
 
+    def keys(self) -> list[str]:
+        """Return the metadata keys of all users, damaged ones too."""
+        return [f"{PREFIX}{user}" for user in (*self._users, *self._unreadable)]
+
     def of_user(self, user: str) -> Credentials:
         """Return a user's credentials; empty for one that is unknown, or can't be read."""
         return self._users.get(user, {})
@@ -90,7 +94,7 @@ class ScramUsers:
         return promise
 
     def _commit(self, alterations: Sequence[ScramAlteration], promise: Promise[None], attempts: int) -> None:
-        puts = {f"{PREFIX}{user}": value for user, value in self._changed(alterations).items()}
+        puts = altered_entries(alterations, self._users, self._unreadable)
         if not puts:
             self._metadata.resolve(promise, None)
             return
@@ -104,21 +108,6 @@ class ScramUsers:
                 self._metadata.fail(promise, error)
 
         self._metadata.commit("alter SCRAM credentials", puts, done)
-
-    def _changed(self, alterations: Sequence[ScramAlteration]) -> dict[str, bytes | None]:
-        """Return the new value of each user that changes; None: no credential is left."""
-        after: dict[str, dict[ScramMechanism, ScramCredential]] = {}
-        for user, mechanism, credential in alterations:
-            credentials = after.setdefault(user, dict(self.of_user(user)))
-            if credential is None:
-                credentials.pop(mechanism, None)
-            else:
-                credentials[mechanism] = credential
-        return {
-            user: encode_user(credentials) if credentials else None
-            for user, credentials in after.items()
-            if credentials != self.of_user(user) or user in self._unreadable
-        }
 
     def _apply(self, changed: Mapping[str, bytes | None]) -> None:
         for user, value in changed.items():
@@ -136,6 +125,29 @@ class ScramUsers:
                     user,
                     error,
                 )
+
+
+def altered_entries(
+    alterations: Sequence[ScramAlteration], users: Mapping[str, Credentials], unreadable: Collection[str] = ()
+) -> dict[str, bytes | None]:
+    """Return the new value of each key that changes; None: the user has no credential left.
+
+    Args:
+        users: all, or those that are altered, as they are stored.
+        unreadable: users whose entries are damaged.
+    """
+    after: dict[str, dict[ScramMechanism, ScramCredential]] = {}
+    for user, mechanism, credential in alterations:
+        credentials = after.setdefault(user, dict(users.get(user, {})))
+        if credential is None:
+            credentials.pop(mechanism, None)
+        else:
+            credentials[mechanism] = credential
+    return {
+        f"{PREFIX}{user}": encode_user(credentials) if credentials else None
+        for user, credentials in after.items()
+        if credentials != users.get(user, {}) or user in unreadable
+    }
 
 
 def encode_user(credentials: Credentials) -> bytes:

@@ -30,6 +30,10 @@ class BrokerSecurity:
         self.acls.load(metadata)
         self.scram.load(metadata)
 
+    def keys(self) -> list[str]:
+        """Return the metadata keys of all that clients may change here."""
+        return [*self.acls.keys(), *self.scram.keys()]
+
     def find_scram_account(self, mechanism: str, name: str, is_token: bool) -> ScramAccount | None:
         """Return as whom SCRAM authenticates a user; see `FindScramAccount`."""
         if is_token:

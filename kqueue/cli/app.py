@@ -32,6 +32,7 @@ COMMANDS = {
         "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
     ),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),
+    "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
     "pipeline": LazyCommand(
         "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."

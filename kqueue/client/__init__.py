@@ -25,6 +25,7 @@ from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
 from kqueue.client.calls.reassignments import Reassignment, Refusal
 from kqueue.client.calls.resource_configs import SettingRow
+from kqueue.client.calls.scram_users import SaltedPassword
 from kqueue.client.calls.share_group_offsets import ShareOffset
 from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
 from kqueue.client.client import Client
@@ -60,6 +61,7 @@ __all__ = [
     "Reassignment",
     "Refusal",
     "ResourceType",
+    "SaltedPassword",
     "SettingRow",
     "ShareOffset",
     "TaskId",

@@ -1,4 +1,4 @@
-"""The calls of `Client` about a cluster: its brokers, leaders and replicas."""
+"""The calls of `Client` about a cluster: its brokers, leaders and replicas, and its users."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from kqueue.client.calls.acls import AclEntry, AclEntryFilter, CreateAcls, Delet
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
 from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
+from kqueue.client.calls.scram_users import AlterScramUser, DescribeScramUsers, SaltedPassword
 from kqueue.client.calls.unregister_broker import UnregisterBroker
 from kqueue.client.deadline import Deadline
 from kqueue.client.routing import Router
@@ -84,3 +85,22 @@ class ClusterCalls:
         """Delete the ACLs that filters find, and return them. Raises: BrokerRefused."""
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(DeleteAcls(filters), deadline)
+
+    def scram_users(
+        self, users: Iterable[str] = (), *, timeout_ms: int | None = None
+    ) -> dict[str, Mapping[int, int] | Refusal]:
+        """Return the iterations of each user's SCRAM credentials by Kafka's number of the
+        mechanism; a user without any: why. `users`: empty: all that have some.
+        """
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DescribeScramUsers(users), deadline)
+
+    def set_scram_password(self, user: str, password: SaltedPassword, *, timeout_ms: int | None = None) -> None:
+        """Set a user's password for one mechanism. Raises: BrokerRefused."""
+        with self._call(timeout_ms) as deadline:
+            self._router.send_to_controller(AlterScramUser(user, password), deadline)
+
+    def remove_scram_password(self, user: str, mechanism: int, *, timeout_ms: int | None = None) -> None:
+        """Remove a user's credential. Raises: BrokerRefused: the user has none, among others."""
+        with self._call(timeout_ms) as deadline:
+            self._router.send_to_controller(AlterScramUser(user, mechanism), deadline)
