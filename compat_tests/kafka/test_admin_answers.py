@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compat_tests.kafka.acl_scenarios import no_acls_without_an_authorizer
 from compat_tests.kafka.admin_scenarios import NODE, SCENARIOS, Ask, Scenario
 from compat_tests.kafka.config_scenarios import SCENARIOS as CONFIG_SCENARIOS
 from compat_tests.kafka.node import Kafka
@@ -74,7 +75,9 @@ def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.parametrize(
-    "scenario", [*SCENARIOS, *CONFIG_SCENARIOS, *TRANSACTION_SCENARIOS], ids=lambda scenario: scenario.__name__
+    "scenario",
+    [*SCENARIOS, *CONFIG_SCENARIOS, *TRANSACTION_SCENARIOS, no_acls_without_an_authorizer],
+    ids=lambda scenario: scenario.__name__,
 )
 def test_the_answers_are_kafkas(brokers: tuple[str, str], scenario: Scenario) -> None:
     kafkas, ours = (answers(bootstrap, scenario) for bootstrap in brokers)

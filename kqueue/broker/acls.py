@@ -8,11 +8,12 @@ AclControlManager.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from kqueue.base.errors import Conflict, CorruptData, KqueueError, StorageFailed
 from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.security.acls import AclBinding, AclFilter, AclIndex, binding_of_json
 
@@ -72,27 +73,34 @@ class Acls:
         """Return the metadata keys of all ACLs."""
         return [PREFIX + acl_id for acl_id in self._by_id]
 
-    def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
-        """Return the ACLs that a filter finds, in the order in which they became known."""
-        return [binding for binding in self.index if acl_filter.matches(binding)]
-
-    def create(self, bindings: Sequence[AclBinding]) -> Promise[None]:
-        """Store checked ACLs; those that are stored already stay. Raises (by the promise):
-        StorageFailed, Conflict.
+    def find(self, acl_filter: AclFilter) -> SlicedWork[list[AclBinding]]:
+        """Return the ACLs that a filter finds, in the order in which they became known; yields
+        after each ACL.
         """
-        values = {binding.id: binding.to_json().encode() for binding in bindings}
-        return self._change("create ACLs", values)
+        found = []
+        for binding in list(self.index):
+            if acl_filter.matches(binding):
+                found.append(binding)
+            yield None
+        return found
 
-    def delete(self, bindings: Sequence[AclBinding]) -> Promise[None]:
-        """Delete ACLs; those that are gone already stay so. Raises as `create`."""
+    def store(self, entries: Mapping[str, bytes]) -> Promise[None]:
+        """Store checked ACLs, as `stored_form` has them; those that are stored already stay.
+
+        Raises (by the promise): StorageFailed, Conflict.
+        """
+        return self._change("create ACLs", entries)
+
+    def delete(self, bindings: Iterable[AclBinding]) -> Promise[None]:
+        """Delete ACLs; those that are gone already stay so. Raises as `store`."""
         return self._change("delete ACLs", dict.fromkeys(binding.id for binding in bindings))
 
     def _change(self, what: str, values: Mapping[str, bytes | None]) -> Promise[None]:
         promise: Promise[None] = Promise()
-        self._commit(what, dict(values), promise, ATTEMPTS_MAX)
+        self._commit(what, values, promise, ATTEMPTS_MAX)
         return promise
 
-    def _commit(self, what: str, values: dict[str, bytes | None], promise: Promise[None], attempts: int) -> None:
+    def _commit(self, what: str, values: Mapping[str, bytes | None], promise: Promise[None], attempts: int) -> None:
         """Store what is not so yet, some of it first and the rest after it."""
         pending = ((key, value) for key, value in values.items() if (value is None) == (key in self._by_id))
         puts = {f"{PREFIX}{key}": value for key, value in islice(pending, COMMIT_COUNT)}
@@ -109,3 +117,8 @@ class Acls:
                 self._metadata.fail(promise, error)
 
         self._metadata.commit(what, puts, done)
+
+
+def stored_form(binding: AclBinding) -> dict[str, bytes]:
+    """Return what is stored of an ACL, by its id."""
+    return {binding.id: binding.to_json().encode()}

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from kqueue.app import Server
 from kqueue.base.clock import OffsetClock
 from kqueue.base.config import Config
+from kqueue.broker.acls import stored_form
 from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config
@@ -264,7 +265,8 @@ class Broker(Node):
             sockets=sockets,
         )
         await self._server.start()
-        await self._server.result(self._server.broker.security.acls.create(self._acls))
+        entries = {key: value for binding in self._acls for key, value in stored_form(binding).items()}
+        await self._server.result(self._server.broker.security.acls.store(entries))
         await unless(stopping, self._server.ready())
 
     async def _end(self) -> None:

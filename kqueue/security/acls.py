@@ -128,12 +128,13 @@ class AclFilter(NamedTuple):
 
     def matches(self, binding: AclBinding) -> bool:
         """Return whether an entry is among those that are looked for."""
+        kind, _, _, principal, host, operation, permission = self
         return (
-            self.resource_type in (ResourceType.ANY, binding.resource_type)
-            and self.operation in (AclOperation.ANY, binding.operation)
-            and self.permission in (AclPermission.ANY, binding.permission)
-            and self.principal in (None, binding.principal)
-            and self.host in (None, binding.host)
+            (kind is ResourceType.ANY or kind is binding.resource_type)
+            and (operation is AclOperation.ANY or operation is binding.operation)
+            and (permission is AclPermission.ANY or permission is binding.permission)
+            and (principal is None or principal == binding.principal)
+            and (host is None or host == binding.host)
             and self._matches_pattern(binding)
         )
 

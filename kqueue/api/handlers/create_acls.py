@@ -17,7 +17,10 @@ from kqueue.api.access import on_cluster
 from kqueue.api.acl_messages import ACLS_MAX, acls_of, member
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
+from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.acls import stored_form
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.acls import AclBinding, check_binding
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
@@ -31,6 +34,8 @@ from kqueue.wire.messages.create_acls import (
 
 VERSIONS = (0, 3)
 ACCESS = (on_cluster(AclOperation.ALTER),)
+ITEM_WEIGHT = 10
+"""Each is checked, hashed and stored."""
 TIMEOUT_MS = 30_000
 """Wait for the store; the request has no timeout of its own."""
 LATE = "the ACLs were not stored in time; they may still be"
@@ -40,22 +45,29 @@ def handle(
     request: CreateAclsRequest, context: RequestContext
 ) -> CreateAclsResponse | DelayedOperation[CreateAclsResponse]:
     """Respond when the valid ACLs are stored."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(
+    request: CreateAclsRequest, context: RequestContext
+) -> SlicedWork[CreateAclsResponse | DelayedOperation[CreateAclsResponse]]:
     acls = acls_of(context)
     if len(request.creations) > ACLS_MAX:
         raise InvalidRequest(f"{len(request.creations)} ACLs in one request, at most {ACLS_MAX} are taken")
     refusals: list[KqueueError | None] = []
-    valid = []
+    entries: dict[str, bytes] = {}
     for row in request.creations:
         binding = _binding(row)
         try:
             check_binding(binding)
         except InvalidRequest as error:
             refusals.append(error)
-            continue
-        refusals.append(None)
-        valid.append(binding)
+        else:
+            refusals.append(None)
+            entries |= stored_form(binding)
+        yield None
     return wait_for(
-        acls.create(valid),
+        acls.store(entries),
         lambda stored: _respond(refusals, error_of(stored, LATE)),
         context.change_deadline_ms(TIMEOUT_MS),
     )

@@ -45,7 +45,7 @@ def handle(
     request: DeleteAclsRequest, context: RequestContext
 ) -> DeleteAclsResponse | DelayedOperation[DeleteAclsResponse]:
     """Respond when all that the valid filters find is deleted."""
-    return in_slices(context, _handle_sliced(request, context), items_per_look=1)
+    return in_slices(context, _handle_sliced(request, context))
 
 
 def _handle_sliced(
@@ -59,15 +59,15 @@ def _handle_sliced(
         try:
             acl_filter = filter_of(fields, context.api_version)
             check_filter(acl_filter)
-            outcomes.append(acls.matching(acl_filter))
         except KqueueError as error:
             outcomes.append(error)
-        yield None
+        else:
+            outcomes.append((yield from acls.find(acl_filter)))
     deleted = dict.fromkeys(binding for outcome in outcomes if isinstance(outcome, list) for binding in outcome)
     if len(deleted) > ACLS_MAX:
         raise InvalidRequest(f"the filters find {len(deleted)} ACLs, at most {ACLS_MAX} are deleted by one request")
     return wait_for(
-        acls.delete(list(deleted)),
+        acls.delete(deleted),
         lambda stored: _respond(outcomes, error_of(stored, LATE)),
         context.change_deadline_ms(TIMEOUT_MS),
     )

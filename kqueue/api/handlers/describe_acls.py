@@ -16,6 +16,9 @@ from kqueue.api.access import on_cluster
 from kqueue.api.acl_messages import acls_of, filter_of
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
+from kqueue.api.slices import in_slices
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.acls import check_filter
 from kqueue.security.operations import AclOperation, PatternType, ResourceType
 from kqueue.wire.messages.describe_acls import (
@@ -29,13 +32,19 @@ VERSIONS = (0, 3)
 ACCESS = (on_cluster(AclOperation.DESCRIBE),)
 
 
-def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(
+    request: DescribeAclsRequest, context: RequestContext
+) -> DescribeAclsResponse | DelayedOperation[DescribeAclsResponse]:
     """Respond with what the filter finds, by pattern."""
+    return in_slices(context, _handle_sliced(request, context))
+
+
+def _handle_sliced(request: DescribeAclsRequest, context: RequestContext) -> SlicedWork[DescribeAclsResponse]:
     acls = acls_of(context)
     acl_filter = filter_of(request, context.api_version)
     check_filter(acl_filter)
     patterns: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for binding in acls.matching(acl_filter):
+    for binding in (yield from acls.find(acl_filter)):
         pattern = (binding.resource_type, binding.name, binding.pattern_type)
         patterns.setdefault(pattern, []).append(
             AclDescription(
@@ -45,6 +54,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
                 permission_type=binding.permission,
             )
         )
+        yield None
     return DescribeAclsResponse(
         error_message=None,
         resources=[

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
-from kqueue.broker.acls import COMMIT_COUNT, PREFIX
+from kqueue.base.sliced_task import run_to_end
+from kqueue.broker.acls import COMMIT_COUNT, PREFIX, stored_form
 from kqueue.metadata.memory import MemoryStore
 from kqueue.security.acls import AclBinding, AclFilter
 from kqueue.security.authorizer import Action, AuthorizerSetup
@@ -24,7 +25,8 @@ READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
 
 
 def create(sim: Simulation, bindings: Sequence[AclBinding]) -> None:
-    sim.result(sim.broker.security.acls.create(bindings))
+    entries = {key: value for binding in bindings for key, value in stored_form(binding).items()}
+    sim.result(sim.broker.security.acls.store(entries))
 
 
 def delete(sim: Simulation, bindings: Sequence[AclBinding]) -> None:
@@ -32,7 +34,7 @@ def delete(sim: Simulation, bindings: Sequence[AclBinding]) -> None:
 
 
 def known(sim: Simulation) -> set[AclBinding]:
-    return set(sim.broker.security.acls.matching(AclFilter()))
+    return set(run_to_end(sim.broker.security.acls.find(AclFilter())))
 
 
 @given(st.lists(BINDINGS, max_size=6), st.lists(BINDINGS, max_size=6))
@@ -66,7 +68,7 @@ def test_a_store_that_fails_is_the_error_and_nothing_changes() -> None:
     store = FailingStore()
     sim = Simulation(store=store)
     store.failing = True
-    promise = sim.broker.security.acls.create([acl()])
+    promise = sim.broker.security.acls.store(stored_form(acl()))
     sim.settle()
     assert isinstance(promise.error, StorageFailed)
     assert known(sim) == set()

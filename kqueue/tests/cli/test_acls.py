@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 
 import kqueue
 from kqueue.cli.app import kqueue as main
-from kqueue.security.acls import AclFilter
 
 Acls = Callable[..., Result]
 ADMIN = "User:ANONYMOUS allow all cluster"
@@ -33,7 +32,7 @@ def acls(broker: kqueue.Broker) -> Iterator[Acls]:
 
 
 def known(broker: kqueue.Broker) -> set[str]:
-    return {str(binding) for binding in broker._server.broker.security.acls.matching(AclFilter())} - {ADMIN}
+    return {str(binding) for binding in broker._server.broker.security.acls.index} - {ADMIN}
 
 
 def test_acls_are_added_listed_and_removed(broker: kqueue.Broker, acls: Acls) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import InvalidRequest
+from kqueue.broker.acls import stored_form
 from kqueue.security.acl_text import parse_acls
-from kqueue.security.acls import AclBinding, AclFilter
+from kqueue.security.acls import AclBinding
 from kqueue.security.authorizer import Action, Client
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
@@ -17,7 +18,7 @@ LINES = ["User:ann allow read,write topic:orders", "User:ANONYMOUS allow alter,d
 
 
 def known(broker: kqueue.Broker) -> set[AclBinding]:
-    return set(broker._server.broker.security.acls.matching(AclFilter()))
+    return set(broker._server.broker.security.acls.index)
 
 
 def may_read(broker: kqueue.Broker, name: str) -> bool:
@@ -33,7 +34,7 @@ def test_a_broker_has_its_acls_at_every_start_and_after_a_reset() -> None:
         assert known(broker) == expected
         assert [may_read(broker, name) for name in ("ann", "bob", "eve")] == [True, True, False]
         created = broker._call(
-            lambda: broker._server.result(broker._server.broker.security.acls.create([acl(name="*")]))
+            lambda: broker._server.result(broker._server.broker.security.acls.store(stored_form(acl(name="*"))))
         )
         assert created is None
         broker.restart()

@@ -5,8 +5,9 @@ import pytest
 from kqueue.api.acl_messages import ACLS_MAX
 from kqueue.base.errors import InvalidRequest
 from kqueue.security.acls import AclBinding
-from kqueue.security.errors import SecurityDisabled
-from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
+from kqueue.security.errors import ClusterAuthorizationFailed, SecurityDisabled
+from kqueue.security.operations import CLUSTER_NAME, AclOperation, AclPermission, PatternType, ResourceType
+from kqueue.security.principals import Principal
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.access_requests import Deciding
 from kqueue.tests.api.acl_client import acl_client, create, creation, described
@@ -78,3 +79,12 @@ def test_a_store_that_fails_is_the_error_of_each_valid_acl() -> None:
     codes = create(client, acl(), acl(principal="ann"), acl(name="*"))
     assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INVALID_REQUEST, ErrorCode.KAFKA_STORAGE_ERROR]
     assert described(client) == set()
+
+
+def test_who_may_alter_the_cluster_may_create_acls() -> None:
+    client, ann = acl_client(), Principal("User", "ann")
+    create(client, acl(resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME))
+    with pytest.raises(ClusterAuthorizationFailed):
+        client.ask(creation(acl()), 3, principal=ann)
+    create(client, acl(resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME, operation=AclOperation.ALTER))
+    assert client.ask(creation(acl()), 3, principal=ann).results[0].error_code == 0
