@@ -288,7 +288,7 @@ class Server:
         guard = OpenFilesGuard(loop, self.connections)
         cleanup.callback(guard.stop)
         guard.start()
-        self._listeners.open(self.connections, quotas, cleanup)
+        self._listeners.open(self.connections, quotas, cleanup, self.broker)
         self.broker.endpoints = self.endpoint
         self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
         if self._member is not None:

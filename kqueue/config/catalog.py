@@ -24,6 +24,7 @@ from kqueue.base.settings import (
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 from kqueue.security import tls_config
+from kqueue.security.sasl import config as sasl_config
 
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
@@ -74,7 +75,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
         Validator("NAME:PROTOCOL, comma separated", bool),
         Scope.BROKER,
-        "Security protocol of each listener name: PLAINTEXT, or SSL, which is TLS.",
+        "Security protocol of each listener name: PLAINTEXT, SSL (which is TLS), SASL_PLAINTEXT or SASL_SSL.",
     ),
     Setting(
         "socket.request.max.bytes",
@@ -288,5 +289,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 
-CATALOG = Catalog(broker_config.SETTINGS, OWN_SETTINGS, THREADS, plugins.SETTINGS, tls_config.SETTINGS)
+CATALOG = Catalog(
+    broker_config.SETTINGS, OWN_SETTINGS, THREADS, plugins.SETTINGS, tls_config.SETTINGS, sasl_config.SETTINGS
+)
 """Every setting that kqueue declares."""

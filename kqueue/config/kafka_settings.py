@@ -49,7 +49,7 @@ UNDECLARED = _names(
     """
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-    client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+    client.quota.callback.class config.providers
     controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
@@ -84,7 +84,7 @@ UNDECLARED = _names(
     remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
     replica.socket.receive.buffer.bytes replica.socket.timeout.ms
     replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
-    sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.client.callback.handler.class   sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
     sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
@@ -101,7 +101,7 @@ UNDECLARED = _names(
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
-    sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol
+    sasl.server.callback.handler.class security.inter.broker.protocol
     security.providers share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.state.topic.compression.codec
     share.coordinator.threads
@@ -152,6 +152,11 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         SettingRefusal("a policy that checks topics and settings"),
     ),
     (r"client\.quota\.callback\.class", SettingRefusal("client quotas")),
+    (r"principal\.builder\.class", SettingRefusal("principals that a class builds")),
+    (
+        r"(listener\.name\..+\.)?sasl\.((server|login|client)\.callback\.handler|login)\.class",
+        SettingRefusal("authentication by a class written in Java"),
+    ),
     (r"config\.providers", SettingRefusal("values from an external provider")),
     (r"cordoned\.log\.dirs", SettingRefusal("data folders that receive no new partitions")),
     (
@@ -180,11 +185,11 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
     (
-        r"sasl\.|connections\.max\.reauth|connection\.failed\.|delegation\.token\.|principal\.builder",
-        "listeners with SASL are refused",
+        r"sasl\.|delegation\.token\.",
+        "it belongs to a mechanism or a client that kqueue does not have",
     ),
     (r"ssl\.|security\.providers", "it belongs to Java's implementations of TLS"),
-    (r"listener\.name\.", "listeners with SASL are refused"),
+    (r"listener\.name\.", "no such setting can be of one listener"),
     (r"metrics?\.|kafka\.metrics\.", "no metrics are reported"),
     (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),

@@ -129,8 +129,6 @@ def _protocols_of(binds: list[ListenerAddress], entries: list[str]) -> dict[str,
             raise SettingError(
                 f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
             )
-        if found.uses_sasl:
-            raise SettingError(f"listener {address.name} asks for {found.name}, but kqueue has no SASL")
     return protocols
 
 

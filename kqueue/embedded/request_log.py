@@ -18,7 +18,7 @@ from kqueue.embedded.event_loops import check_may_block
 from kqueue.network.contract import Chunks
 from kqueue.network.interception import RequestObserver
 from kqueue.schema import decode, reader
-from kqueue.wire.apis import BY_KEY, Api
+from kqueue.wire.apis import BY_KEY, SECRET_APIS, Api
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import RequestHeader, request_header_version
 
@@ -146,6 +146,9 @@ class RecordedRequest(RequestObserver):
 
     def response_encoded(self, chunks: Chunks) -> None:
         """Keep the response; see `RequestObserver`."""
+        if self._header.api_key in SECRET_APIS:
+            self._answer = b""
+            return
         if len(chunks) == 2:
             body = chunks[1]
             if type(body) is bytes and len(body) <= SMALL_BYTES_MAX:
@@ -183,9 +186,9 @@ class RequestLog:
     """The requests of all clients, oldest first: ``broker.requests(api="Produce",
     topic="orders")``.
 
-    The last `count_max` are listed (10,000). Bodies and responses above 64 KiB are not kept; of
-    those above 1 KiB the last `bytes_max` bytes are kept (16 MiB). They outlive restarts and a
-    stop.
+    The last `count_max` are listed (10,000). Bodies and responses with secrets (`SECRET_APIS`), and
+    those above 64 KiB, are not kept; of those above 1 KiB the last `bytes_max` bytes are kept (16
+    MiB). They outlive restarts and a stop.
 
     Thread: written by the broker's thread, read by any.
     """
@@ -254,11 +257,10 @@ class RequestLog:
     def record(self, frame: memoryview, header: RequestHeader, address: str) -> RecordedRequest:
         """Add a request. Thread: the broker's own."""
         size = len(frame)
-        entry = RecordedRequest(
-            self, self._wall_ms(), header, address, bytes(frame) if size <= KEPT_BYTES_MAX else size
-        )
+        is_kept = size <= KEPT_BYTES_MAX and header.api_key not in SECRET_APIS
+        entry = RecordedRequest(self, self._wall_ms(), header, address, bytes(frame) if is_kept else size)
         self._entries.append(entry)
-        if SMALL_BYTES_MAX < size <= KEPT_BYTES_MAX:
+        if size > SMALL_BYTES_MAX and is_kept:
             self.count_bytes(entry, size)
         if self._watchers:
             with self._changed:

@@ -20,6 +20,7 @@ from kqueue.network.session import Session
 from kqueue.storage.descriptor_cache import PROCESS
 
 if TYPE_CHECKING:
+    from kqueue.network.sasl_gate import SaslListener
     from kqueue.network.tls_context import ListenerTls
     from kqueue.network.tls_handshakes import TlsHandshakes
     from kqueue.network.tls_socket import TlsSocket
@@ -37,7 +38,7 @@ class Listener:
 
     After `open` clients queue, after `start` they are served, and `close` ends it. `port` is the
     real port. `endpoint` is the host and port in Metadata responses. `tls` None: its connections
-    are not encrypted.
+    are not encrypted. `sasl` None: its clients do not authenticate by SASL.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Listener:
         tls: ListenerTls | None = None,
     ) -> None:
         self.plan = plan
+        self.sasl: SaslListener | None = None
         self.port: int = bound.getsockname()[1]
         self.endpoint = plan.endpoint(self.port)
         self._registry = registry
@@ -164,13 +166,17 @@ class Listener:
         except OSError as error:
             self._refuse(client, accepted, error)
 
-    def _begin(self, session: Session) -> None:
-        """Serve a connection, whose TLS handshake is done where there is one."""
-
     def _refuse(self, client: StreamSocket, accepted: Accepted, error: OSError) -> None:
         self._quotas.release(accepted.host)
         client.close()
         logger.error("cannot serve the connection of %s:%d: %s", accepted.host, accepted.port, error.strerror)
+
+    def _begin(self, session: Session) -> None:
+        """Serve a connection, whose TLS handshake is done where there is one, once it has
+        authenticated, where it must.
+        """
+        if self.sasl is not None:
+            self.sasl.begin(session)
 
     def _pause(self, seconds: float) -> None:
         assert self._socket is not None

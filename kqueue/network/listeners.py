@@ -19,6 +19,8 @@ from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.listener import Listener, bind
 
 if TYPE_CHECKING:
+    from kqueue.broker.broker import Broker
+    from kqueue.network.sasl_gate import SaslListener
     from kqueue.network.tls_context import ListenerTls
 
 CREATION_RATE = "max.connection.creation.rate"
@@ -43,6 +45,7 @@ class Listeners:
         self._named: dict[str, Listener] = {}
         self._more: list[Listener] = []
         self._tls: dict[str, ListenerTls] = {}
+        self._sasl: dict[str, SaslListener] = {}
         self._registry: ConnectionRegistry
         self._quotas: ConnectionQuotas
 
@@ -62,9 +65,13 @@ class Listeners:
 
                 self._tls[plan.bind.name] = ListenerTls(plan, self._config)
 
-    def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
-        """Let clients connect; they are served after `start`. Raises ListenFailed."""
+    def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack, broker: Broker) -> None:
+        """Let clients connect; they are served after `start`.
+
+        Raises: ListenFailed; SettingError: clients could not authenticate.
+        """
         self._registry, self._quotas = registry, quotas
+        self._open_sasl(broker)
         self._config.observe([CREATION_RATE], lambda: self._rate.configure(self._config[CREATION_RATE]))
         for tls in self._tls.values():
             tls.start(registry)
@@ -74,7 +81,7 @@ class Listeners:
             cleanup.callback(listener.close)
             listener.open()
             self._named[plan.bind.name] = listener
-            if not plan.bind.is_loopback:
+            if not plan.bind.is_loopback and not plan.protocol.uses_sasl:
                 logger.warning(
                     "listener %s can be reached from other machines, and kqueue has no security yet: "
                     "every client can read, write and delete everything",
@@ -129,4 +136,16 @@ class Listeners:
 
     def _listener(self, plan: ListenerConfig, bound: socket.socket) -> Listener:
         tls = self._tls.get(plan.bind.name)
-        return Listener(plan, bound, self._registry, self._quotas, self._rate, self._config, tls)
+        listener = Listener(plan, bound, self._registry, self._quotas, self._rate, self._config, tls)
+        listener.sasl = self._sasl.get(plan.bind.name)
+        return listener
+
+    def _open_sasl(self, broker: Broker) -> None:
+        names = [plan.bind.name for plan in self._plans if plan.protocol.uses_sasl]
+        if names:
+            from kqueue.network.sasl_gate import SaslAuthentication, SaslListener  # on use: others do not need it
+
+            shared = SaslAuthentication(
+                self._config, self._registry, broker.purgatory, broker.security.find_scram_account
+            )
+            self._sasl = {name: SaslListener(shared, name) for name in names}

@@ -67,7 +67,7 @@ class ReceiveBuffer:
     Args:
         shared: the server's receive buffer.
         connection: resumed when `budget` has free memory again.
-        request_bytes_max: limit on the length of a request.
+        request_bytes_max: limit on the length of a request; may be changed.
     """
 
     __slots__ = (
@@ -78,10 +78,10 @@ class ReceiveBuffer:
         "_large",
         "_pool",
         "_position",
-        "_request_bytes_max",
         "_saved",
         "_shared",
         "_view",
+        "request_bytes_max",
     )
 
     def __init__(
@@ -96,7 +96,7 @@ class ReceiveBuffer:
         self._pool = pool
         self._budget = budget
         self._connection = connection
-        self._request_bytes_max = request_bytes_max
+        self.request_bytes_max = request_bytes_max
         self._saved = b""
         self._large: mmap.mmap | None = None
         self._view = _EMPTY  # of the large request: all of it
@@ -218,7 +218,7 @@ class ReceiveBuffer:
 
     def _size_at(self, position: int) -> int:
         try:
-            return frame_size(self._shared, position, self._request_bytes_max)
+            return frame_size(self._shared, position, self.request_bytes_max)
         except MalformedMessage as error:
             first_bytes = bytes(self._shared[position : position + LENGTH_SIZE])
             raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None

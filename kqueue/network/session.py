@@ -48,6 +48,7 @@ class Session:
     `address`: host:port, for log lines. `client_host`: the host as Kafka writes it.
     `client_software`: name and version, as ApiVersions says; "" before it. `start` starts one
     request; until a client has authenticated, something else takes the place of the dispatcher's.
+    `sasl`: its authentication; None: its listener has none.
     """
 
     __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
@@ -55,8 +56,8 @@ class Session:
                  "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
                  "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
                  "_sent_swept", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory",
-                 "address", "call", "client_host", "client_software", "host", "listener", "principal", "served_s",
-                 "slice_s", "start")  # fmt: skip
+                 "address", "call", "client_host", "client_software", "host", "listener", "principal",
+                 "receive_buffer", "sasl", "served_s", "slice_s", "start")  # fmt: skip
 
     def __init__(self, registry: ConnectionRegistry, sock: StreamSocket, accepted: Accepted) -> None:
         self._registry = registry
@@ -66,10 +67,11 @@ class Session:
         self.client_host = f"/{self.host}"
         self.client_software = ("", "")
         self.start = registry.start
+        self.sasl: object = None
         self.call: RequestContext | None = None
         self._output = SendQueue(sock, registry.loop, registry.jobs, failed=self._lost, drained=self._continue_reading)
         limits = registry.limits
-        self._input = ReceiveBuffer(
+        self._input = self.receive_buffer = ReceiveBuffer(
             registry.received, registry.buffers, registry.request_budget, self, limits.request_bytes
         )
         self._responses: deque[Chunks | DeferredResponse] = deque()

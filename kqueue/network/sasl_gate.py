@@ -1,0 +1,224 @@
+"""The connections of listeners with SASL: who has not authenticated may do nothing else.
+
+`SaslGate` takes the place of the dispatcher in `Session.start` until the client has authenticated,
+and again while it re-authenticates. Handlers reach it as `SaslConnection`; tokens without requests
+(SaslHandshake version 0) it takes itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kqueue.api.sasl_connection import SaslAnswer
+from kqueue.base.config import Config
+from kqueue.base.errors import KqueueError
+from kqueue.base.jobs import IoJob
+from kqueue.base.promise import Promise
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
+from kqueue.network.connections import ConnectionRegistry
+from kqueue.network.contract import Chunks, Connection
+from kqueue.network.responses import DeferredResponse
+from kqueue.security.errors import SaslAuthenticationFailed
+from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX
+from kqueue.security.sasl.contract import SlowStep
+from kqueue.security.sasl.exchange import SaslExchange, SaslState
+from kqueue.security.sasl.failures import AuthenticationFailures, delay_ms_of
+from kqueue.security.sasl.mechanisms import SaslListenerConfig, offered_mechanisms
+from kqueue.security.scram_credentials import FindScramAccount, MadeUpCredentials
+from kqueue.wire.apis import API_VERSIONS, BY_KEY
+from kqueue.wire.frame import LENGTH
+
+if TYPE_CHECKING:
+    from kqueue.network.session import Session
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+_HANDSHAKE_KEY = SASL_HANDSHAKE.to_bytes(2, "big")
+API_VERSIONS_MAX = 2
+"""So often a client may ask before its handshake: again after an unsupported version."""
+
+
+class SaslAuthentication:
+    """What all connections of a broker share that authenticate.
+
+    `find_scram`: looks up users that are not in the settings.
+    """
+
+    def __init__(
+        self, config: Config, registry: ConnectionRegistry, purgatory: Purgatory, find_scram: FindScramAccount
+    ) -> None:
+        self.config = config
+        self.registry = registry
+        self.purgatory = purgatory
+        self.find_scram = find_scram
+        self.made_up = MadeUpCredentials()
+        self.failures = AuthenticationFailures(registry.clock)
+
+
+class SaslListener:
+    """The authentication of one listener's clients. Raises SettingError: its settings are wrong."""
+
+    def __init__(self, shared: SaslAuthentication, name: str) -> None:
+        self.shared = shared
+        settings = SaslListenerConfig(shared.config, name)
+        self.offered = offered_mechanisms(settings, shared.find_scram, shared.made_up)
+        largest: int = shared.config.of_listener(name, RECEIVE_BYTES_MAX)
+        self.request_bytes_max = min(largest, shared.registry.limits.request_bytes)
+
+    def begin(self, session: Session) -> None:
+        """Have a new connection authenticate first."""
+        SaslGate(session, self)
+
+
+class SaslGate:
+    """The authentication of one connection; a `SaslConnection`."""
+
+    __slots__ = ("_api_versions", "_exchange", "_listener", "_session", "_shared")
+
+    def __init__(self, session: Session, listener: SaslListener) -> None:
+        self._session = session
+        self._listener = listener
+        self._shared = listener.shared
+        self._exchange = SaslExchange(listener.offered, listener.shared.registry.clock)
+        self._api_versions = 0
+        session.sasl = self
+        session.start = self.start
+        session.receive_buffer.request_bytes_max = listener.request_bytes_max
+
+    # --- requests
+
+    def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
+        """Start what a client may send before it has authenticated; anything else closes the
+        connection.
+        """
+        exchange = self._exchange
+        if exchange.state is SaslState.AUTHENTICATE and not exchange.framed:
+            return self._start_token(bytes(frame))
+        key = int.from_bytes(frame[:2], "big") if len(frame) >= 2 else -1
+        if key == API_VERSIONS and exchange.state is SaslState.HANDSHAKE and self._api_versions < API_VERSIONS_MAX:
+            self._api_versions += 1
+        elif key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            api = BY_KEY.get(key)
+            found = f"a request of the API {key}" if api is None else api.name
+            exchange.fail()
+            self._close(f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {found}")
+            return None
+        return self._shared.registry.start(frame, connection)
+
+    def _start_authenticated(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
+        """Start a request of a session that has an end."""
+        if frame[:2] != _HANDSHAKE_KEY and self._exchange.is_expired:
+            self._session.cut_off("its session has expired (connections.max.reauth.ms, or its credentials)")
+            return None
+        return self._shared.registry.start(frame, connection)
+
+    def _start_token(self, token: bytes) -> DeferredResponse:
+        promise = self.respond(token)
+        session = self._session
+
+        def done(answer: SaslAnswer) -> None:
+            deferred.finish([LENGTH.pack(len(answer.token)) + answer.token])
+            session.response_ready()
+
+        def failed(error: Exception) -> None:
+            """Send nothing: there is no message for errors, and `_fail` closes the connection."""
+
+        deferred = DeferredResponse(done, failed)
+        operation = DelayedOperation((promise,), None, lambda expired: promise.result() if promise.done else None)
+        deferred.watch(self._shared.purgatory, operation)
+        if promise.done:
+            self._shared.purgatory.wake(promise)
+        return deferred
+
+    # --- steps of the exchange
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """See `SaslConnection`."""
+        return self._exchange.mechanisms
+
+    def choose(self, mechanism: str, *, framed: bool) -> Promise[None]:
+        """See `SaslConnection`."""
+        promise: Promise[None] = Promise()
+
+        def step() -> None:
+            self._exchange.choose(mechanism, framed=framed)
+            self._session.start = self.start
+            promise.resolve(None)
+
+        self._run(step, promise)
+        return promise
+
+    def respond(self, token: bytes) -> Promise[SaslAnswer]:
+        """See `SaslConnection`."""
+        promise: Promise[SaslAnswer] = Promise()
+
+        def step() -> None:
+            answer = self._exchange.respond(token)
+            if isinstance(answer, SlowStep):
+                self._submit(answer, promise)
+            else:
+                self._answered(answer, promise)
+
+        self._run(step, promise)
+        return promise
+
+    def _submit(self, slow: SlowStep, promise: Promise[SaslAnswer]) -> None:
+        def finish(result: Any, error: BaseException | None) -> None:
+            def step() -> None:
+                if error is not None:
+                    self._exchange.fail()
+                    raise error
+                self._answered(slow.finish(result), promise)
+
+            self._run(step, promise)
+            self._shared.purgatory.wake(promise)
+
+        self._shared.registry.jobs.submit(IoJob("authenticate a client", slow.run, finish, "authentication"))
+
+    def _answered(self, token: bytes, promise: Promise[SaslAnswer]) -> None:
+        exchange = self._exchange
+        if exchange.state is not SaslState.AUTHENTICATED:
+            promise.resolve(SaslAnswer(token))
+            return
+        session, registry = self._session, self._shared.registry
+        assert exchange.principal is not None
+        session.principal = exchange.principal
+        session.call = None
+        session.start = registry.start if exchange.ends_ms is None else self._start_authenticated
+        session.receive_buffer.request_bytes_max = registry.limits.request_bytes
+        promise.resolve(SaslAnswer(token, exchange.session_ms))
+
+    def _run(self, step: Callable[[], None], promise: Promise[Any]) -> None:
+        """Run a step. What it raises fails `promise`: at once, or after a delay, if the connection
+        ends with it.
+        """
+        try:
+            step()
+        except KqueueError as error:
+            if self._exchange.state is SaslState.FAILED:
+                self._fail(error, promise)
+            else:
+                promise.fail(error)
+        except Exception as error:
+            self._exchange.fail()
+            address = self._session.address
+            self._shared.registry.client_log.log(
+                logging.ERROR, address, "the authentication of %s failed with an unexpected error", address, error=error
+            )
+            self._fail(SaslAuthenticationFailed("Authentication failed: the broker could not check it"), promise)
+
+    def _fail(self, error: KqueueError, promise: Promise[Any]) -> None:
+        shared, session = self._shared, self._session
+        count = shared.failures.count(session.host)
+
+        def end() -> None:
+            promise.fail(error)
+            shared.purgatory.wake(promise)
+            shared.purgatory.defer(lambda: self._close(f"{error} (failure {count} of its address)"))
+
+        shared.registry.call_later(delay_ms_of(count, shared.config[FAILURE_DELAY_MS]), end)
+
+    def _close(self, reason: str) -> None:
+        self._session.cut_off(reason)
