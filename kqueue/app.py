@@ -46,6 +46,7 @@ from kqueue.network.listeners import Listeners
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
 from kqueue.replication.registrations import Endpoint
+from kqueue.security.protocols import SecurityProtocol
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
 from kqueue.workers.executor import JobExecutor
@@ -209,6 +210,17 @@ class Server:
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Return the advertised host and port of the listener of this name."""
         return self._listeners[listener].endpoint
+
+    def protocol(self, listener: str) -> SecurityProtocol:
+        """Return the security protocol of the listener of this name."""
+        return self._listeners[listener].plan.protocol
+
+    def reload_certificates(self) -> None:
+        """Use what is in the files of all key stores and trust stores now.
+
+        Raises: SettingError: a store can't be used; the listener goes on with the one before.
+        """
+        self._listeners.reload_certificates()
 
     def accept_from(self, listener: str, bound: socket.socket) -> None:
         """Serve the connections of one more socket as those of the listener of this name. The

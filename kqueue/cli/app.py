@@ -33,6 +33,7 @@ COMMANDS = {
     ),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),
     "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),
+    "certs": LazyCommand("kqueue.cli.certs:certs", "Make certificates for TLS: an authority, brokers, clients."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
     "pipeline": LazyCommand(
         "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."

@@ -66,6 +66,8 @@ class Broker(Node):
         acls: ACLs that it has at each start, as text (`kqueue.security.acl_text`) or objects, e.g.
             ``["User:ann allow read,write topic:orders"]``. With any, the standard authorizer
             decides, and what no ACL allows is denied.
+        tls: serve TLS in place of plain text, with certificates that it makes; `client_config`
+            returns what clients need. A client with a certificate is its user.
         authorizer: called with an `AuthorizerSetup`, returns what decides who may do what.
         cluster: the metadata store of the cluster that it is a member of, shared with other brokers
             of this process, each with a ``node_id`` of its own. The program closes it.
@@ -89,6 +91,7 @@ class Broker(Node):
         cluster: ClusterStore | None = None,
         authorizer: AuthorizerFactory | None = None,
         acls: Iterable[str | AclBinding] = (),
+        tls: bool = False,
         **keywords: object,
     ) -> None:
         super().__init__(OffsetClock())
@@ -100,8 +103,9 @@ class Broker(Node):
         self._acls = parse_acls(acls)
         if self._acls and authorizer is None and AUTHORIZER not in (settings or {}):
             keywords.setdefault(AUTHORIZER.replace(".", "_"), STANDARD)
-        keywords = self._plugins.keywords(keywords, settings or {}, path)
-        self._config = make_config(setting_values(path, port, settings or {}, keywords), self._plugins.objects)
+        given, port = self._with_certificates(settings or {}, port, tls=tls)
+        keywords = self._plugins.keywords(keywords, given, path)
+        self._config = make_config(setting_values(path, port, given, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self.clock = BrokerClock(self._time, self._advance)

@@ -17,6 +17,7 @@ from kqueue.network.interception import BrokerHooks
 
 if TYPE_CHECKING:
     from kqueue.app import Server
+    from kqueue.embedded.development_certificates import DevelopmentCertificates
 
 T = TypeVar("T")
 FACTOR_DEFAULT = -1
@@ -36,6 +37,7 @@ class Node(InspectionMixin):
         self.requests = RequestLog(time, lambda: self._server.broker if hasattr(self, "_server") else None)
         """The requests of clients: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = BrokerHooks(self.requests.record)
+        self._certificates: DevelopmentCertificates | None = None
 
     @property
     @abstractmethod
@@ -53,6 +55,26 @@ class Node(InspectionMixin):
         """The port of `bootstrap`."""
         self._check_running()
         return self._endpoint()[1]
+
+    def client_config(
+        self, client: str, *, user: str | None = None, password: str | None = None, mechanism: str = "PLAIN"
+    ) -> dict[str, Any]:
+        """Return what a client needs to connect: the keyword arguments of "kafka-python" and
+        "aiokafka", or the dict of "confluent-kafka".
+
+            KafkaProducer(**broker.client_config("kafka-python"))
+
+        Args:
+            user: whom the client is. With ``tls=True`` it gets a certificate of this name.
+            password, mechanism: of listeners with SASL.
+        Raises: ValueError: another client. RuntimeError: it is not running.
+        """
+        from kqueue.embedded.client_configs import ClientAccess, client_config
+
+        protocol = self._server.protocol(self._server.listener_names[0])
+        return client_config(
+            client, ClientAccess(self.bootstrap, protocol, self._certificates, user, password, mechanism)
+        )
 
     def create_topic(
         self,
@@ -107,6 +129,18 @@ class Node(InspectionMixin):
             await self._server.result(broker.configs.alter(resource, config_changes(settings)))
 
         self._call(alter)
+
+    def _with_certificates(
+        self, settings: Mapping[str, object], port: int, *, tls: bool
+    ) -> tuple[Mapping[str, object], int]:
+        """Return the settings and the port of a broker, with certificates of its own if `tls`."""
+        if not tls:
+            return settings, port
+        from kqueue.embedded.development_certificates import DevelopmentCertificates
+
+        self._certificates = DevelopmentCertificates()
+        listener = {} if "listeners" in settings else {"listeners": f"SSL://127.0.0.1:{port}"}
+        return {**listener, **self._certificates.settings, **settings}, port if "listeners" in settings else 0
 
     def _address(self) -> str:
         """`bootstrap`, also after it was stopped."""

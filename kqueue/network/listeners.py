@@ -102,6 +102,11 @@ class Listeners:
         self._more.append(more)
         more.start()
 
+    def reload_certificates(self) -> None:
+        """Use what is in the files of all key stores and trust stores now. Raises SettingError."""
+        for tls in self._tls.values():
+            tls.reload()
+
     def share(self) -> dict[str, socket.socket]:
         """Return second descriptors of the sockets, by listener. The caller closes them."""
         return {name: listener.share() for name, listener in self._named.items()}

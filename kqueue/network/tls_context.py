@@ -214,6 +214,12 @@ class ListenerTls:
         if self._timer is not None:
             self._timer.cancel()
 
+    def reload(self) -> None:
+        """Use what is in the files now. Raises SettingError: it can't be used, nothing changes."""
+        states, built = _file_states(self._settings), build_context(self._settings)
+        _check_successor(self.current, built, self._settings)
+        self._states, self.current = states, built
+
     @property
     def takes_certificates(self) -> bool:
         """Whether the certificate of a client, if it has one, says who it is."""

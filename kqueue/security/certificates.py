@@ -169,6 +169,11 @@ def _signed(builder: x509.CertificateBuilder, issuer: x509.Name, key: Any, signe
     )
 
 
+def as_name(text: str) -> str:
+    """Return a distinguished name; a text without ``=`` is its CN."""
+    return text if "=" in text else f"CN={text}"
+
+
 def _name(text: str) -> x509.Name:
     from cryptography import x509
 

@@ -27,6 +27,7 @@ from kqueue.network.interception import InterceptedRequest
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_types import (
     ANY_API,
+    CertificateFault,
     DelayFault,
     DisconnectFault,
     DiskFullFault,
@@ -93,6 +94,7 @@ class Faults:
         self._changed = threading.Condition()
         self._request_faults: tuple[RequestFault, ...] = ()
         self._storage_faults: tuple[StorageFault, ...] = ()
+        self._certificate_faults: tuple[CertificateFault, ...] = ()
         self._fired: deque[Fired] = deque(maxlen=FIRED_MAX)
         self._is_in_use = False
 
@@ -120,9 +122,9 @@ class Faults:
 
     def cancel(self) -> None:
         """Cancel all faults."""
-        for fault in (*self._request_faults, *self._storage_faults):
+        for fault in (*self._request_faults, *self._storage_faults, *self._certificate_faults):
             fault.cancel()
-        self._request_faults, self._storage_faults = (), ()
+        self._request_faults, self._storage_faults, self._certificate_faults = (), (), ()
 
     # --- requests
 
@@ -251,6 +253,26 @@ class Faults:
         """
         return self._add(TornWriteFault(topic, times, after, self._rng, self._changed))
 
+    # --- certificates
+
+    def expire_certificate(self) -> Fault:
+        """Let the broker show a certificate that expired a day ago, to new connections.
+
+        Existing connections stay. `cancel` gives it a valid certificate again.
+        Raises: ValueError: the broker was not made with ``tls=True``.
+        """
+        certificates = self._broker._certificates
+        if certificates is None:
+            raise ValueError("the broker has no certificate of its own making: expected kqueue.Broker(tls=True)")
+
+        def renew(days: float) -> None:
+            certificates.renew_broker(days)
+            self._on_owner(self._broker._server.reload_certificates)
+
+        fault = self._add(CertificateFault(renew, self._rng, self._changed))
+        fault.begin()
+        return fault
+
     # --- scripts
 
     def script(self, steps: Iterable[Mapping[str, Any]]) -> list[Fault]:
@@ -283,6 +305,8 @@ class Faults:
                 self._request_faults += (fault,)
             elif isinstance(fault, StorageFault):
                 self._storage_faults += (fault,)
+            elif isinstance(fault, CertificateFault):
+                self._certificate_faults += (fault,)
         return fault
 
     def _which(

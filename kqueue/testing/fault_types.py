@@ -17,6 +17,7 @@ from kqueue.embedded.event_loops import check_may_block
 from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.network.contract import Connection
 from kqueue.network.interception import HeldRequest, InterceptedRequest
+from kqueue.security.certificates import DAYS
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.testing.fault_responses import PartitionFilter, is_meant, refuse
 from kqueue.wire.error_codes import ErrorCode
@@ -275,6 +276,26 @@ class NetworkPartition(HoldFault):
 
     def _release_all(self) -> None:
         self._traffic.release()
+
+
+class CertificateFault(Fault):
+    """Makes the broker's certificate expire."""
+
+    def __init__(self, renew: Callable[[float], None], rng: Random, changed: threading.Condition) -> None:
+        """Take what replaces the certificate by one that expires after so many days."""
+        super().__init__("expire the certificate", FaultFilter(), rng, changed)
+        self._renew = renew
+
+    def begin(self) -> None:
+        """Replace the certificate."""
+        self._renew(-1)
+
+    def cancel(self) -> None:
+        """Give the broker a valid certificate again."""
+        was_active = self.is_active
+        super().cancel()
+        if was_active:
+            self._renew(DAYS)
 
 
 class StorageFault(Fault):
