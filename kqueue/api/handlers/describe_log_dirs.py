@@ -26,6 +26,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
+from kqueue.security.errors import ClusterAuthorizationFailed
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -93,8 +94,8 @@ def _respond(folders: Iterable[LogDirDescription]) -> SlicedWork[DescribeLogDirs
 
 
 def error_response(request: DescribeLogDirsRequest, version: int, error: BaseException) -> DescribeLogDirsResponse:
-    """Return `error`, below version 3 as a folder without a name."""
-    if version >= VERSION_ERROR:
+    """Return `error`, below version 3 as a folder without a name; none stands for a denial."""
+    if version >= VERSION_ERROR or isinstance(error, ClusterAuthorizationFailed):
         return DescribeLogDirsResponse(error_code=code_of(error))
     # older responses have no field for it; Kafka's client expects one folder without a name
     return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code_of(error))])

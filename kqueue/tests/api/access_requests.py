@@ -4,30 +4,33 @@ transactional id `tx`; and authorizers that allow a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from kqueue.api import handler_table
 from kqueue.api.access import Rule
 from kqueue.broker.topics import OFFSETS_TOPIC
 from kqueue.schema.field_types import ArrayType, StructType
 from kqueue.schema.structs import schema_of
 from kqueue.security.authorizer import Action, Client
-from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
+from kqueue.security.operations import CLUSTER_NAME
+from kqueue.security.operations import AclOperation as Op
+from kqueue.security.operations import ResourceType as Type
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 
 NAMES = {
-    ResourceType.TOPIC: "t",
-    ResourceType.GROUP: "g",
-    ResourceType.TRANSACTIONAL_ID: "tx",
-    ResourceType.CLUSTER: CLUSTER_NAME,
+    Type.TOPIC: "t",
+    Type.GROUP: "g",
+    Type.TRANSACTIONAL_ID: "tx",
+    Type.CLUSTER: CLUSTER_NAME,
 }
 AUTHORIZATION_FAILED = {
-    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    Type.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Type.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Type.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Type.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 VALUES: dict[str, Any] = {
     "name": "t",
@@ -49,6 +52,17 @@ VALUES: dict[str, Any] = {
     "max_bytes": 1000,
     "partition_max_bytes": 1000,
     "replicas": [0],
+    "records": batch(b"a", producer_id=0, epoch=0, base_sequence=0, transactional=True),
+    "protocol_type": "consumer",
+    "protocol_name": "range",
+    "timeout_ms": 1000,
+    "resource_type_filter": 2,
+    "pattern_type_filter": 3,
+    "resource_pattern_type": 3,
+    "principal": "User:ann",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
     "endpoint_type": 1,
     "partition_index": 0,
     "num_partitions": 1,
@@ -67,6 +81,103 @@ NULL = {"cursor", "instance_id", "group_instance_id", "cluster_id", "rack_id", "
 """Fields that are null, or empty."""
 
 
+Row = handler_table.ApiHandler
+ROWS = handler_table.all_handlers()
+ALTERNATIVES = {
+    "create_topics": {(Op.CREATE, Type.CLUSTER)},
+    "delete_topics": {(Op.DELETE, Type.CLUSTER)},
+    "init_producer_id": {(Op.WRITE, Type.TOPIC)},
+    "list_groups": {(Op.DESCRIBE, Type.CLUSTER)},
+    "metadata": {(Op.CREATE, Type.CLUSTER)},
+    "offset_for_leader_epoch": {(Op.CLUSTER_ACTION, Type.CLUSTER)},
+    "write_txn_markers": {(Op.CLUSTER_ACTION, Type.CLUSTER)},
+}
+"""What a handler also asks, as the notes of its rules say: `or CREATE of the cluster`."""
+ASKING_BY_ID = {"fetch", "offset_commit", "produce", "share_acknowledge", "share_fetch"}
+"""They ask of a topic that is denied whether the client may at least describe it."""
+REPORTING = {"describe_cluster", "describe_topic_partitions"}
+"""Their responses say what else the client may do."""
+LEFT_OUT = {
+    ("describe_cluster", Op.DESCRIBE, Type.CLUSTER),
+    ("list_groups", Op.DESCRIBE, Type.GROUP),
+    ("list_transactions", Op.DESCRIBE, Type.TRANSACTIONAL_ID),
+}
+"""A resource that is denied is left out, without an error."""
+BY_ID = {("metadata", Op.DESCRIBE, Type.TOPIC), ("offset_fetch", Op.DESCRIBE, Type.TOPIC)}
+"""The newest version knows topics by their ids: a topic that may not be described has none."""
+ALL_BY_ID = {"fetch", "metadata"}
+"""APIs with nothing but topics, which have ids in the newest version."""
+GROUP_CONFIG = {"resource_type": 32, "resource_name": "g"}
+BROKER_CONFIG = {"resource_type": 4, "resource_name": ""}
+FIELDS: dict[tuple[str, Op, Type], dict[str, Any]] = {
+    ("alter_configs", Op.ALTER_CONFIGS, Type.CLUSTER): BROKER_CONFIG,
+    ("alter_configs", Op.ALTER_CONFIGS, Type.GROUP): GROUP_CONFIG,
+    ("create_topics", Op.CREATE, Type.TOPIC): {"name": "new"},
+    ("create_topics", Op.DESCRIBE_CONFIGS, Type.TOPIC): {"name": "new", "assignments": [], "configs": []},
+    ("describe_configs", Op.DESCRIBE_CONFIGS, Type.CLUSTER): BROKER_CONFIG,
+    ("describe_configs", Op.DESCRIBE_CONFIGS, Type.GROUP): GROUP_CONFIG,
+    ("fetch", Op.CLUSTER_ACTION, Type.CLUSTER): {"replica_id": 1},
+    ("find_coordinator", Op.CLUSTER_ACTION, Type.CLUSTER): {"key_type": 2},
+    ("find_coordinator", Op.DESCRIBE, Type.TRANSACTIONAL_ID): {"key_type": 1},
+    ("incremental_alter_configs", Op.ALTER_CONFIGS, Type.CLUSTER): BROKER_CONFIG,
+    ("incremental_alter_configs", Op.ALTER_CONFIGS, Type.GROUP): GROUP_CONFIG,
+    ("init_producer_id", Op.IDEMPOTENT_WRITE, Type.CLUSTER): {"transactional_id": None},
+    ("metadata", Op.CREATE, Type.TOPIC): {
+        "name": "new", "topic_id": bytes(16), "allow_auto_topic_creation": True
+    },
+}  # fmt: skip
+"""Rules that hold for some requests only: with which fields."""
+VERSIONS_OF_RULES = {
+    ("add_partitions_to_txn", Op.WRITE, Type.TOPIC): 3,
+    ("add_partitions_to_txn", Op.WRITE, Type.TRANSACTIONAL_ID): 3,
+}
+"""Rules that do not hold for the newest version."""
+CODES = {("fetch", Op.CLUSTER_ACTION, Type.CLUSTER): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+"""Denials with another error than that of their kind of resource, as in Kafka."""
+OTHER_TESTS = {
+    ("alter_share_group_offsets", Op.READ, Type.TOPIC),
+    ("consumer_group_describe", Op.DESCRIBE, Type.TOPIC),
+    ("delete_share_group_offsets", Op.READ, Type.TOPIC),
+    ("describe_share_group_offsets", Op.DESCRIBE, Type.TOPIC),
+    ("describe_transactions", Op.DESCRIBE, Type.TOPIC),
+    ("init_producer_id", Op.TWO_PHASE_COMMIT, Type.TRANSACTIONAL_ID),
+    ("metadata", Op.DESCRIBE, Type.CLUSTER),
+    ("share_acknowledge", Op.READ, Type.TOPIC),
+    ("share_fetch", Op.READ, Type.TOPIC),
+    ("share_group_describe", Op.DESCRIBE, Type.TOPIC),
+    ("streams_group_describe", Op.DESCRIBE, Type.TOPIC),
+    ("streams_group_heartbeat", Op.CREATE, Type.TOPIC),
+    ("streams_group_heartbeat", Op.DESCRIBE, Type.TOPIC),
+}
+"""Rules whose requests need a world of their own: see `test_hidden_topics`."""
+RULES = [
+    (row, rule)
+    for row in ROWS
+    for rule in row.access or ()
+    if (row.api.module_name, rule.operation, rule.resource_type) not in OTHER_TESTS
+]
+
+
+class Denial(NamedTuple):
+    """A request that fails where only one rule denies. `key`: API, operation and kind of resource.
+
+    `denied`: what has to be denied, with what else would allow the same. `values`: of
+    `build_request`.
+    """
+
+    key: tuple[str, Op, Type]
+    version: int
+    values: dict[str, Any]
+    denied: list[tuple[Op, Type]]
+
+
+def denial_of(row: Row, rule: Rule) -> Denial:
+    """Return how to see that a rule denies."""
+    key = row.api.module_name, rule.operation, rule.resource_type
+    version = VERSIONS_OF_RULES.get(key, row.versions[1])
+    return Denial(key, version, FIELDS.get(key, {}), [key[1:], *ALTERNATIVES.get(key[0], ())])
+
+
 class Deciding:
     """Allows what `allows` says, and keeps what it was asked; of anything too."""
 
@@ -78,7 +189,7 @@ class Deciding:
         self.asked += actions
         return [self.allows(action) for action in actions]
 
-    def authorize_any(self, client: Client, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def authorize_any(self, client: Client, operation: Op, resource_type: Type) -> bool:
         return self.allows(Action(operation, resource_type, "*"))
 
 
@@ -86,7 +197,7 @@ def nothing(action: Action) -> bool:
     return False
 
 
-def all_but(*denied: tuple[AclOperation, ResourceType]) -> Callable[[Action], bool]:
+def all_but(*denied: tuple[Op, Type]) -> Callable[[Action], bool]:
     return lambda action: action[:2] not in denied
 
 
@@ -109,7 +220,11 @@ def world() -> SimulatedClient:
 
 def request_for(client: SimulatedClient, module: str, version: int, **values: Any) -> Any:
     """Return the request of an API at a version; `values`: of fields at any depth, by name."""
-    topic_id = client.sim.broker.topics.get("t").id
+    return build_request(module, version, client.sim.broker.topics.get("t").id, values)
+
+
+def build_request(module: str, version: int, topic_id: bytes, values: Mapping[str, Any]) -> Any:
+    """As `request_for`, for any broker whose topic `t` has this id."""
     own = OF_APIS.get(module, {})
     return _build(BY_MODULE[module].request_class, version, {**VALUES, "topic_id": topic_id, **own, **values})
 
@@ -158,6 +273,6 @@ def codes_in(response: Any) -> set[int]:
     return set(values_in(response, "error_code"))
 
 
-def asked_rules(authorizer: Deciding) -> set[tuple[AclOperation, ResourceType]]:
+def asked_rules(authorizer: Deciding) -> set[tuple[Op, Type]]:
     """Return what the authorizer was asked, without names."""
     return {action[:2] for action in authorizer.asked}
