@@ -5,9 +5,9 @@ Source: Kafka's AclBinding, AclBindingFilter (KIP-11, KIP-290), AclControlManage
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
-import uuid
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -24,8 +24,7 @@ from kqueue.security.operations import (
 from kqueue.security.principals import parse_principal
 
 ANY_HOST = "*"
-_IDS = uuid.UUID("f05b5d0c-7a5e-4d0b-9a27-0f6f4d1f7a55")
-"""Namespace of the ids of entries."""
+ID_LENGTH = 32
 
 
 class AclBinding(NamedTuple):
@@ -56,8 +55,8 @@ class AclBinding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A UUID that is the same for equal entries, so that an entry can't be stored twice."""
-        return str(uuid.uuid5(_IDS, self.to_json()))
+        """32 hexadecimal digits, the same for equal entries, so that none can be stored twice."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:ID_LENGTH]
 
     def to_json(self) -> str:
         """Return the entry as it is stored."""

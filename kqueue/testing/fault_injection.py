@@ -24,7 +24,10 @@ from kqueue.api.request_topics import APIS_WITH_TOPICS, accessed_topics, find_ap
 from kqueue.embedded import Broker
 from kqueue.embedded.request_log import TOPICS_SHOWN, legible, listing
 from kqueue.network.interception import InterceptedRequest
+from kqueue.security.authorizer import Action
+from kqueue.security.operations import ResourceType
 from kqueue.storage.fault_injection import InjectedFailure
+from kqueue.testing.deny_fault import DenyFault
 from kqueue.testing.fault_types import (
     ANY_API,
     CertificateFault,
@@ -95,6 +98,7 @@ class Faults:
         self._request_faults: tuple[RequestFault, ...] = ()
         self._storage_faults: tuple[StorageFault, ...] = ()
         self._certificate_faults: tuple[CertificateFault, ...] = ()
+        self._denials: tuple[DenyFault, ...] = ()
         self._fired: deque[Fired] = deque(maxlen=FIRED_MAX)
         self._is_in_use = False
 
@@ -122,9 +126,10 @@ class Faults:
 
     def cancel(self) -> None:
         """Cancel all faults."""
-        for fault in (*self._request_faults, *self._storage_faults, *self._certificate_faults):
+        for fault in (*self._request_faults, *self._storage_faults, *self._certificate_faults, *self._denials):
             fault.cancel()
-        self._request_faults, self._storage_faults, self._certificate_faults = (), (), ()
+        self._request_faults, self._storage_faults = (), ()
+        self._certificate_faults, self._denials = (), ()
 
     # --- requests
 
@@ -230,6 +235,23 @@ class Faults:
         self._on_owner(lambda: fault.begin(list(self._broker._server.connections.sessions)))
         return fault
 
+    def deny(self, acl: str, *, times: int | None = None, after: int = 0) -> Fault:
+        """Deny what the broker's authorizer allows: ``deny("User:* deny write topic:orders")``.
+
+        Args:
+            acl: a line of `kqueue.security.acl_text` that denies.
+            times: maximum number of denials; None: no limit.
+            after: number of decisions that pass first.
+        Raises: RuntimeError: the broker has no authorizer. InvalidRequest: `acl` is no ACL.
+        """
+        fault = self._add(DenyFault(acl, times, after, self._rng, self._changed, self._note_denial))
+        try:
+            self._on_owner(lambda: fault.attach(self._broker._server.broker))
+        except RuntimeError:
+            fault.cancel()
+            raise
+        return fault
+
     # --- the disk
 
     def disk_full(self, topic: str | None = None, *, free_bytes: int = 0) -> Fault:
@@ -303,6 +325,8 @@ class Faults:
         with self._changed:
             if isinstance(fault, RequestFault):
                 self._request_faults += (fault,)
+            elif isinstance(fault, DenyFault):
+                self._denials += (fault,)
             elif isinstance(fault, StorageFault):
                 self._storage_faults += (fault,)
             elif isinstance(fault, CertificateFault):
@@ -329,6 +353,9 @@ class Faults:
 
         Thread: the broker's.
         """
+        for denial in self._denials:
+            if denial.is_active:
+                denial.attach(asked.call.broker)  # again after a restart
         for fault in self._request_faults:
             if asked.settled:
                 return
@@ -347,6 +374,10 @@ class Faults:
                 self._fired.append(Fired(self._broker.clock.now(), fault.what, path=path))
                 return failure
         return None
+
+    def _note_denial(self, fault: Fault, action: Action) -> None:
+        topics = (action.name,) if action.resource_type is ResourceType.TOPIC else ()
+        self._fired.append(Fired(self._broker.clock.now(), fault.what, topics=topics))
 
     def _note(self, fault: Fault, asked: InterceptedRequest) -> None:
         broker = asked.call.broker
@@ -372,7 +403,7 @@ class Faults:
                 self._broker._call(work)
 
 
-SCRIPTED = ("fail", "delay", "disconnect", "drop_reply", "partition_network", "disk_full", "torn_write")
+SCRIPTED = ("fail", "delay", "disconnect", "drop_reply", "partition_network", "disk_full", "torn_write", "deny")
 
 
 def find_error(error: str | ErrorCode) -> ErrorCode:

@@ -1,0 +1,64 @@
+"""ACLs in a cluster: whichever broker is asked stores them, and all decide by them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import kqueue
+from kqueue.client import Client
+from kqueue.client.calls.acls import AclEntry, AclEntryFilter
+from kqueue.embedded.cluster_broker import ClusterBroker
+from kqueue.security.authorizer import Action
+from kqueue.security.authorizer import Client as Asking
+from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.security.principals import Principal
+
+SETTINGS = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+READ = AclEntry(2, "orders", 3, "User:ann", "*", 3, 3)
+READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
+WAIT_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[kqueue.Cluster]:
+    with kqueue.Cluster(brokers=3, settings=SETTINGS) as cluster:
+        yield cluster
+
+
+def ann_may_read(broker: ClusterBroker) -> bool:
+    authorizer = broker._server.broker.security.authorizer
+    assert authorizer is not None
+    return authorizer.authorize(Asking(Principal("User", "ann"), "127.0.0.1", "PLAINTEXT"), [READ_ORDERS])[0]
+
+
+def until(met: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not met():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_all_brokers_decide_by_what_one_stored(cluster: kqueue.Cluster) -> None:
+    with Client(cluster[0].bootstrap) as client:
+        assert client.create_acls([READ])[0].code == 0
+    until(lambda: all(map(ann_may_read, cluster.brokers)))
+    cluster.restart(2)
+    assert ann_may_read(cluster[2])
+    with Client(cluster[1].bootstrap) as client:
+        assert client.delete_acls([AclEntryFilter()]) == [READ]
+    until(lambda: not any(map(ann_may_read, cluster.brokers)))
+
+
+def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
+    entries = [READ._replace(name=str(number)) for number in range(200)]
+    with Client(cluster[0].bootstrap) as one, Client(cluster[1].bootstrap) as other:
+        with ThreadPoolExecutor(2) as threads:
+            outcomes = list(threads.map(lambda client: client.create_acls(entries), (one, other)))
+        assert {outcome.code for each in outcomes for outcome in each} == {0}
+        assert len(one.describe_acls()) == len(other.describe_acls()) == len(entries)
+        one.delete_acls([AclEntryFilter()])
+        until(lambda: other.describe_acls() == [])
