@@ -21,6 +21,7 @@ from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topic_configs import check_configs
 from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
 from kqueue.broker.topics import Topics
+from kqueue.security.tls_config import KEY_SETTINGS
 
 logger = logging.getLogger("kqueue.broker")
 CONFIGS_PREFIX = "/configs/"
@@ -32,6 +33,10 @@ DEFAULT_BROKER = "default"
 NAME_LENGTH_MAX = 1000
 RESOURCES_MAX = 10_000
 """Resources of one type that have settings without existing otherwise: groups, client metrics."""
+
+
+_OF_LISTENERS = frozenset(row.name for row in KEY_SETTINGS)
+"""What changes at run time with the prefix of a listener only, as in Kafka."""
 
 
 class ConfigTarget(Protocol):
@@ -128,7 +133,7 @@ class BrokerTarget:
     def _apply(self, part: str, stored: bytes | None) -> None:
         values = {} if stored is None else _decoded(BROKERS_PREFIX + part, stored)
         source = _source("" if part == DEFAULT_BROKER else part)
-        self._config.set_dynamic(source, _usable(self._config.catalog.broker, values, "the broker"))
+        self._config.set_dynamic(source, _usable(self._config.catalog.find_broker, values, "the broker"))
 
     def check_name(self, resource: str) -> None:
         """Raise InvalidRequest if `resource` is neither this broker nor the empty name."""
@@ -151,7 +156,7 @@ class BrokerTarget:
 
     def in_force(self, resource: str, row: Setting) -> Any:
         """See `ConfigTarget`."""
-        return self._config[row.name]
+        return self._config.chain(row.name)[0].value
 
     def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """See `ConfigTarget`. A wrong value is an InvalidRequest, as in Kafka."""
@@ -161,6 +166,10 @@ class BrokerTarget:
             if row.is_read_only:
                 raise InvalidRequest(
                     f"{name} can't be changed at run time: set it in the broker's configuration and restart the broker"
+                )
+            if name in _OF_LISTENERS:
+                raise InvalidRequest(
+                    f"{name} can be changed at run time for one listener only: expected listener.name.<listener>.{name}"
                 )
             if resource == "" and row.dynamic is UpdateMode.PER_BROKER:
                 raise InvalidRequest(f"{name} can be changed for one broker only: expected the id of a broker")
@@ -240,7 +249,7 @@ class NamedTarget:
 
     def _apply(self, resource: str, stored: bytes) -> None:
         decoded = _decoded(self._prefix + resource, stored)
-        self._values[resource] = _usable(self._rows, decoded, f"{self._what} {resource}")
+        self._values[resource] = _usable(self._rows.get, decoded, f"{self._what} {resource}")
 
     @property
     def rows(self) -> Mapping[str, Setting]:
@@ -312,16 +321,17 @@ def _decoded(key: str, stored: bytes) -> dict[str, str]:
         raise StorageFailed(f"the metadata store is damaged: {key} can't be read: {error!r}") from error
 
 
-def _usable(rows: Mapping[str, Setting], values: Mapping[str, str], what: str) -> dict[str, Any]:
-    """Return the parsed values of known settings; log the others, which a removed plugin or
-    another version of kqueue has set.
+def _usable(find: Callable[[str], Setting | None], values: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Return the parsed values of settings that `find` knows; log the others, which a removed
+    plugin or another version of kqueue has set.
     """
     usable = {}
     for name, value in values.items():
         try:
-            if name not in rows:
+            row = find(name)
+            if row is None:
                 raise SettingError(f"no setting is called {name!r}")
-            usable[name] = rows[name].parse(value)
+            usable[name] = row.parse(value)
         except SettingError as error:
             logger.error("a stored setting of %s is ignored: %s", what, error)
     return usable

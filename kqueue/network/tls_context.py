@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from kqueue.security.x500_names import alternative_names_of, subject_of
 _VERSIONS = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _QUEUE = "TLS key stores"
-FileState = tuple[int, int, int]
+_FileStates = tuple[tuple[int, int, int] | None, ...]
 logger = logging.getLogger("kqueue.server")
 
 
@@ -184,6 +185,10 @@ def _reason(error: Exception) -> str:
     return (error.reason or str(error)) if isinstance(error, ssl.SSLError) else str(error)
 
 
+_Look = tuple[_FileStates, TlsContext | SettingError | None]
+"""What the files are like, and what was made of them; None: they are as before."""
+
+
 class ListenerTls:
     """The current context of one listener. New connections use it; existing ones keep theirs.
 
@@ -197,7 +202,7 @@ class ListenerTls:
         self.mapper = PrincipalMapper(config.of_listener(plan.bind.name, "ssl.principal.mapping.rules"))
         self._config = config
         self._settings = TlsSettings.of(plan, config)
-        self._states = _file_states(self._settings)
+        self._states: _FileStates | None = _file_states(self._settings)  # None: to be built anew
         self.current = build_context(self._settings)
         self._building = False
         self._jobs: Jobs | None = None
@@ -231,7 +236,7 @@ class ListenerTls:
 
     def _changed(self) -> None:
         self._settings = TlsSettings.of(self.plan, self._config)
-        self._states = ()
+        self._states = None
         self._look()
 
     def _look(self) -> None:
@@ -241,32 +246,29 @@ class ListenerTls:
         self._building = True
         settings, states = self._settings, self._states
 
-        def run() -> tuple[tuple[FileState | None, ...], TlsContext | SettingError | None]:
+        def run() -> _Look:
             new_states = _file_states(settings)
             if new_states == states:
-                return states, None
+                return new_states, None
             try:
                 return new_states, build_context(settings)
             except SettingError as error:
                 return new_states, error
 
-        self._jobs.submit(IoJob("look at key stores", run, self._have_looked, _QUEUE))
+        self._jobs.submit(IoJob("look at key stores", run, partial(self._have_looked, settings), _QUEUE))
 
-    def _have_looked(
-        self,
-        result: tuple[tuple[FileState | None, ...], TlsContext | SettingError | None] | None,
-        error: BaseException | None,
-    ) -> None:
+    def _have_looked(self, settings: TlsSettings, result: _Look | None, error: BaseException | None) -> None:
         self._building = False
+        if settings is not self._settings:  # they have changed meanwhile
+            self._look()
+            return
         if result is None:
             logger.error("listener %s: key stores can't be looked at: %s", self.plan.bind.name, error)
             return
-        if self._states != () or result[1] is not None:
-            self._states = result[0]
-        built = result[1]
+        self._states, built = result
         if isinstance(built, TlsContext):
             try:
-                _check_successor(self.current, built, self._settings)
+                _check_successor(self.current, built, settings)
             except SettingError as refusal:
                 built = refusal
         if isinstance(built, SettingError):
@@ -298,9 +300,9 @@ def _check_successor(old: TlsContext, new: TlsContext, settings: TlsSettings) ->
         )
 
 
-def _file_states(settings: TlsSettings) -> tuple[FileState | None, ...]:
+def _file_states(settings: TlsSettings) -> _FileStates:
     """Return what changes with a file, for each; None: it can't be looked at."""
-    states: list[FileState | None] = []
+    states: list[tuple[int, int, int] | None] = []
     for file in settings.files:
         try:
             found = Path(file).stat()

@@ -1,17 +1,28 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import socket
 import ssl
+import time
+from pathlib import Path
 
 import pytest
+from cryptography import x509
 
+import kqueue
+from kqueue.app import Server
 from kqueue.base.config import Config
-from kqueue.base.errors import SettingError
+from kqueue.base.errors import InvalidRequest, SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import parse_listeners
 from kqueue.network.tls_context import TlsSettings, build_context
-from kqueue.security.certificates import Authority
+from kqueue.security.certificates import Authority, Certificate, write_private
 from kqueue.tests.network.harness import serving, until
 from kqueue.tests.network.tls_harness import (
+    NAMES,
+    authority,
     broker_pair,
     client_context,
     connect_tls,
@@ -129,3 +140,123 @@ def test_outdated_client_is_refused(caplog: pytest.LogCaptureFixture) -> None:
 
     run(test)
     assert "its TLS handshake failed: unsupported protocol" in caplog.text
+
+
+# --- new certificates
+
+
+def serial_of(server: Server, context: ssl.SSLContext | None = None) -> int:
+    """Return the serial number of the certificate that a new connection is shown."""
+    address = server.bound("SSL")
+    with (
+        socket.create_connection(address) as plain,
+        (context or client_context()).wrap_socket(plain, server_hostname="localhost") as tls,
+    ):
+        return x509.load_der_x509_certificate(tls.getpeercert(True) or b"").serial_number
+
+
+def serial(pair: Certificate) -> int:
+    return x509.load_pem_x509_certificate(pair.certificate.encode()).serial_number
+
+
+async def shown(server: Server) -> int:
+    return await asyncio.to_thread(serial_of, server)
+
+
+def test_changed_file_is_used_by_new_connections_and_a_broken_one_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "broker.pem"
+    new = authority().issue("CN=broker", hosts=NAMES)
+
+    async def test() -> None:
+        write_private(file, broker_pair().pem)
+        async with serving_tls(ssl_keystore_location=str(file), kqueue_tls_reload_interval_ms=20) as server:
+            client = await connect_tls(server)
+            assert await shown(server) == serial(broker_pair())
+            write_private(file, "-----BEGIN CERTIFICATE-----\nbroken")
+            await until(lambda: "the new certificate is not used" in caplog.text)
+            assert await shown(server) == serial(broker_pair())
+            await asyncio.sleep(0.1)
+            assert caplog.text.count("the new certificate is not used") == 1
+            write_private(file, new.pem)
+            await until(lambda: "listener SSL uses its new key store or trust store" in caplog.text)
+            assert await shown(server) == serial(new)
+            await client.ask("ApiVersions", 0)
+            await client.close()
+
+    with caplog.at_level(logging.INFO, "kqueue.server"):
+        run(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "allow", "words"),
+    [
+        ("CN=other", NAMES, {}, "the new certificate is of CN=other, expected CN=broker as before"),
+        ("CN=broker", NAMES[:1], {}, "lacks alternative names of the one before"),
+        ("CN=broker", (*NAMES, "more"), {}, None),
+        ("CN=other", NAMES[:1], {"ssl_allow_dn_changes": True, "ssl_allow_san_changes": True}, None),
+    ],
+)
+def test_certificate_of_another_broker_is_refused_unless_allowed(
+    name: str,
+    hosts: tuple[str, ...],
+    allow: dict[str, bool],
+    words: str | None,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = tmp_path / "broker.pem"
+    new = authority().issue(name, hosts=hosts)
+
+    async def test() -> None:
+        write_private(file, broker_pair().pem)
+        async with serving_tls(ssl_keystore_location=str(file), **allow) as server:
+            write_private(file, new.pem)
+            with pytest.raises(SettingError, match=words) if words else contextlib.nullcontext():
+                server.reload_certificates()
+            assert await shown(server) == serial(broker_pair() if words else new)
+
+    run(test)
+
+
+def test_key_store_changes_at_run_time_for_one_listener(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.pem", tmp_path / "b.pem"
+    new = authority().issue("CN=broker", hosts=NAMES)
+    write_private(first, broker_pair().pem)
+    write_private(second, new.pem)
+    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", "ssl.keystore.location": str(first)}
+    with kqueue.Broker(settings=settings) as broker:
+        assert serial_of(broker._server) == serial(broker_pair())
+        with pytest.raises(InvalidRequest, match="can't be read"):
+            alter(broker, {"listener.name.ssl.ssl.keystore.location": "/nowhere"})
+        with pytest.raises(InvalidRequest, match=r"for one listener only: expected listener\.name\.<listener>\.ssl"):
+            alter(broker, {"ssl.keystore.location": str(second)})
+        assert serial_of(broker._server) == serial(broker_pair())
+        alter(broker, {"listener.name.ssl.ssl.keystore.location": str(second)})
+        wait_for(broker, new)
+        broker.restart()
+        wait_for(broker, new)
+
+
+def wait_for(broker: kqueue.Broker, pair: Certificate) -> None:
+    """Wait until new connections are shown this certificate."""
+    deadline = time.monotonic() + 10
+    while serial_of(broker._server) != serial(pair) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert serial_of(broker._server) == serial(pair)
+
+
+def alter(broker: kqueue.Broker, settings: dict[str, str]) -> None:
+    broker.alter_config(**{name.replace(".", "_"): value for name, value in settings.items()})
+
+
+def test_settings_that_name_no_file_change_at_run_time_too() -> None:
+    new = authority().issue("CN=broker", hosts=NAMES)
+    prefix = "listener.name.ssl.ssl.keystore"
+    settings = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", **PAIR}
+    with kqueue.Broker(settings=settings) as broker:
+        with pytest.raises(InvalidRequest, match="KEY_VALUES_MISMATCH"):
+            alter(broker, {f"{prefix}.certificate.chain": new.certificate})
+        alter(broker, {f"{prefix}.certificate.chain": new.certificate, f"{prefix}.key": new.key})
+        wait_for(broker, new)
