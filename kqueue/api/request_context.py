@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.api.cluster_view import BrokerAddress, ClusterView, address_of
@@ -137,6 +137,10 @@ class RequestContext:
     def describes(self, topic: str) -> bool:
         """Return whether the client may know of a topic."""
         return self.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def without_connection(self) -> RequestContext:
+        """Return the context for what outlives the request: it keeps no connection in memory."""
+        return replace(self, connection=None, throttle=_no_connection)
 
     def _client(self) -> Client:
         return Client(self.principal, self.client_host.removeprefix("/"), self.listener)

@@ -99,6 +99,7 @@ def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGro
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
+    topics.update(name for member in described.members for name in member.subscribed_topic_names)
     error = hidden_topic(context, topics)
     return described if error is None else _refused(described.group_id, error)
 

@@ -15,7 +15,7 @@ from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.features import GROUP_VERSION
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.consumer.member import HeartbeatRequest, HeartbeatResult
+from kqueue.groups.consumer.member import HeartbeatRequest, HeartbeatResult, TopicFilter, every_topic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -30,7 +30,7 @@ ACCESS = (
     on_each(
         AclOperation.DESCRIBE,
         ResourceType.TOPIC,
-        "one subscription that is denied refuses the request",
+        "one that is denied refuses the request; patterns find the others only",
     ),
 )
 ITEM_WEIGHT = 4
@@ -83,7 +83,15 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, context: RequestContext) 
         context.client_id or "",
         context.client_host,
         id_required=context.api_version >= VERSION_ID_REQUIRED,
+        visible=_visible_to(context),
     )
+
+
+def _visible_to(context: RequestContext) -> TopicFilter:
+    if context.broker.security.authorizer is None:
+        return every_topic
+    client = context.without_connection()  # the filter may outlive it
+    return lambda names: client.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
 
 
 def _respond(

@@ -90,6 +90,7 @@ def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGro
     if context.broker.security.authorizer is None:
         return described
     topics = {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
+    topics.update(name for member in described.members for name in member.subscribed_topic_names)
     error = hidden_topic(context, topics)
     return described if error is None else _refused(described.group_id, error)
 

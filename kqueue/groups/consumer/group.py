@@ -16,6 +16,7 @@ from kqueue.groups.consumer.member import (
     ConsumerGroupMember,
     Partitions,
     Subscription,
+    TopicFilter,
 )
 from kqueue.groups.consumer.state import ConsumerGroupState, group_state
 from kqueue.groups.group import GroupType
@@ -50,6 +51,8 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         super().__init__(group_id, limits)
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
+        self.topic_filters: dict[str, TopicFilter] = {}
+        """By pattern, what it may find, from the last heartbeat of a member with this pattern."""
         self.join_deadlines: dict[str, LazyTimer] = {}
         self.sync_deadlines: dict[str, LazyTimer] = {}
         """Of classic members, see `classic_timeouts`."""

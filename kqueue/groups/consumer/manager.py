@@ -130,6 +130,8 @@ class ConsumerGroupManager:
         member = self._member_of(changes, group, request, is_join=is_join)
         former, member_id = member.current, member.member_id
         subscription = _merged(member.subscription, request)
+        if subscription.regex:
+            group.topic_filters[subscription.regex] = request.visible
         current = self.update(changes, group, member, subscription, request.owned).current
         sent = is_join or is_full(request) or not same_owned(current.assigned, former.assigned)
         interval_ms = self._config.heartbeat_interval.of(self._settings(group.group_id))

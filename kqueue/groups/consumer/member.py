@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from kqueue.groups.modern.assignment import NOTHING_OWNED, CurrentAssignment, Owned, Wanted
@@ -58,10 +59,21 @@ class ConsumerGroupMember(NamedTuple):
         return self.subscription.rebalance_timeout_ms
 
 
+TopicFilter = Callable[[Iterable[str]], Collection[str]]
+"""Returns those of some topics that a client may know of."""
+
+
+def every_topic(names: Iterable[str]) -> Collection[str]:
+    """Return all names: the filter without access control."""
+    return frozenset(names)
+
+
 class HeartbeatRequest(NamedTuple):
     """A ConsumerGroupHeartbeat. None: not sent, so unchanged.
 
     Attributes:
+        visible: the topics that the member's pattern may find. It is kept until the member's next
+            heartbeat.
         id_required: the member must choose its id (version 1 and later).
         owned: the partitions that it owns, topic id -> partitions.
     """
@@ -79,6 +91,7 @@ class HeartbeatRequest(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     id_required: bool = True
+    visible: TopicFilter = every_topic
 
 
 class HeartbeatResult(NamedTuple):

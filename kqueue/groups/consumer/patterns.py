@@ -6,12 +6,13 @@ RE2 is the dialect of Kafka's broker; `google-re2` brings it. Without that packa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.errors import InvalidRegularExpression
+from kqueue.groups.consumer.member import TopicFilter, every_topic
 
 PATTERN_LENGTH_MAX = 1000
 MEMORY_BYTES_MAX = 1024 * 1024
@@ -38,15 +39,17 @@ def compile_pattern(pattern: str) -> Matcher:
         raise _invalid(pattern, str(error)) from None
 
 
-def matching_topics(pattern: str, names: Iterable[str]) -> SlicedWork[frozenset[str]]:
-    """Return the names that match. Raises: InvalidRegularExpression."""
+def matching_topics(
+    pattern: str, names: Sequence[str], visible: TopicFilter = every_topic
+) -> SlicedWork[frozenset[str]]:
+    """Return the names that match and are visible. Raises: InvalidRegularExpression."""
     matches = compile_pattern(pattern)
     found: set[str] = set()
-    for position, name in enumerate(names):
-        if matches(name):
-            found.add(name)
-        if position % NAMES_PER_YIELD == NAMES_PER_YIELD - 1:
-            yield None
+    for position in range(0, len(names), NAMES_PER_YIELD):
+        matching = [name for name in names[position : position + NAMES_PER_YIELD] if matches(name)]
+        if matching:
+            found.update(visible(matching))
+        yield None
     return frozenset(found)
 
 

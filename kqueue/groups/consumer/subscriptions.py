@@ -38,6 +38,8 @@ PART_MEMBERS = 500
 """Members of whom one step sets the target: about 3 ms."""
 PATTERN_REFRESH_MS_MIN = 10_000
 """Time between two resolutions of known patterns, as topics come. Source: Kafka."""
+PATTERN_REFRESH_MS_MAX = 600_000
+"""After so long patterns are resolved again, as members may know of other topics. Source: Kafka."""
 
 
 class Subscriptions:
@@ -191,8 +193,11 @@ class Subscriptions:
         """Begin to match the patterns if one is new, or if topics came since the last time."""
         if group.is_resolving:
             return
-        is_late = self._clock.monotonic_ms() - group.regexes_ms >= PATTERN_REFRESH_MS_MIN
-        if group.has_new_patterns or (is_late and group.regexes_version != self._topics.version):
+        if any(pattern not in group.topic_filters for pattern in group.patterns):
+            return  # what they may find is known when their members send heartbeats again
+        age_ms = self._clock.monotonic_ms() - group.regexes_ms
+        is_late = age_ms >= PATTERN_REFRESH_MS_MIN and group.regexes_version != self._topics.version
+        if group.has_new_patterns or is_late or age_ms >= PATTERN_REFRESH_MS_MAX:
             group.is_resolving, group.has_new_patterns = True, False
             self._slices.add(self._resolve(group))
 
@@ -200,8 +205,11 @@ class Subscriptions:
         try:
             version, names = self._topics.version, self._topics.names()
             found: dict[str, frozenset[str]] = {}
-            for pattern in list(group.patterns):
-                found[pattern] = yield from matching_topics(pattern, names)
+            patterns = list(group.patterns)
+            group.topic_filters = {pattern: group.topic_filters[pattern] for pattern in patterns}
+            for pattern in patterns:
+                visible = group.topic_filters[pattern]
+                found[pattern] = yield from matching_topics(pattern, names, visible)
             apply = partial(self._apply_patterns, group=group, found=found, version=version)
             self._queue.submit_late(group.group_id, apply)
         except KqueueError as error:
