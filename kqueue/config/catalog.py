@@ -25,6 +25,7 @@ from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
+from kqueue.security.sasl import oauthbearer_config
 
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
@@ -290,6 +291,12 @@ OWN_SETTINGS: tuple[Setting, ...] = (
 )
 
 CATALOG = Catalog(
-    broker_config.SETTINGS, OWN_SETTINGS, THREADS, plugins.SETTINGS, tls_config.SETTINGS, sasl_config.SETTINGS
+    broker_config.SETTINGS,
+    OWN_SETTINGS,
+    THREADS,
+    plugins.SETTINGS,
+    tls_config.SETTINGS,
+    sasl_config.SETTINGS,
+    oauthbearer_config.SETTINGS,
 )
 """Every setting that kqueue declares."""

@@ -96,12 +96,9 @@ UNDECLARED = _names(
     sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
     sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
-    sasl.server.callback.handler.class security.inter.broker.protocol
+    sasl.oauthbearer.token.endpoint.url
+    security.inter.broker.protocol
     security.providers share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.state.topic.compression.codec
     share.coordinator.threads
@@ -154,7 +151,7 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
     (r"client\.quota\.callback\.class", SettingRefusal("client quotas")),
     (r"principal\.builder\.class", SettingRefusal("principals that a class builds")),
     (
-        r"(listener\.name\..+\.)?sasl\.((server|login|client)\.callback\.handler|login)\.class",
+        r"(listener\.name\..+\.)?sasl\.((login|client)\.callback\.handler|login)\.class",
         SettingRefusal("authentication by a class written in Java"),
     ),
     (r"config\.providers", SettingRefusal("values from an external provider")),

@@ -25,7 +25,9 @@ from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX
 from kqueue.security.sasl.contract import SlowStep
 from kqueue.security.sasl.exchange import SaslExchange, SaslState
 from kqueue.security.sasl.failures import AuthenticationFailures, delay_ms_of
-from kqueue.security.sasl.mechanisms import SaslListenerConfig, offered_mechanisms
+from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms
+from kqueue.security.sasl.oauthbearer_config import JwksConfig
+from kqueue.security.sasl.tokens import SigningKeys
 from kqueue.security.scram_credentials import FindScramAccount, MadeUpCredentials
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.frame import LENGTH
@@ -51,9 +53,13 @@ class SaslAuthentication:
         self.config = config
         self.registry = registry
         self.purgatory = purgatory
-        self.find_scram = find_scram
-        self.made_up = MadeUpCredentials()
+        self.sources = MechanismSources(find_scram, MadeUpCredentials(), self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)
+
+    def _open_keys(self, config: JwksConfig) -> SigningKeys:
+        from kqueue.network.jwks import JwksKeys  # on use: other mechanisms do not need it
+
+        return JwksKeys(config, self.registry.jobs, self.registry.call_later)
 
 
 class SaslListener:
@@ -62,7 +68,7 @@ class SaslListener:
     def __init__(self, shared: SaslAuthentication, name: str) -> None:
         self.shared = shared
         settings = SaslListenerConfig(shared.config, name)
-        self.offered = offered_mechanisms(settings, shared.find_scram, shared.made_up)
+        self.offered = offered_mechanisms(settings, shared.sources)
         largest: int = shared.config.of_listener(name, RECEIVE_BYTES_MAX)
         self.request_bytes_max = min(largest, shared.registry.limits.request_bytes)
 
@@ -216,7 +222,8 @@ class SaslGate:
         def end() -> None:
             promise.fail(error)
             shared.purgatory.wake(promise)
-            shared.purgatory.defer(lambda: self._close(f"{error} (failure {count} of its address)"))
+            detail = getattr(error, "detail", "") or str(error)
+            shared.purgatory.defer(lambda: self._close(f"{detail} (failure {count} of its address)"))
 
         shared.registry.call_later(delay_ms_of(count, shared.config[FAILURE_DELAY_MS]), end)
 

@@ -30,7 +30,14 @@ class UnacceptableCredential(RequestRefused):
 
 
 class SaslAuthenticationFailed(RequestRefused):
-    """The client's credentials are wrong. The message says nothing about which part is."""
+    """The client's credentials are wrong. The message says nothing about which part is.
+
+    `detail`: for the broker's log only; it has no secret.
+    """
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class UnsupportedSaslMechanism(RequestRefused):

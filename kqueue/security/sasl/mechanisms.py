@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas
+from kqueue.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas
 from kqueue.security.principals import USER_TYPE, Principal
 from kqueue.security.sasl.config import ENABLED_MECHANISMS, JAAS_CONFIG, REAUTH_MS_MAX, USERS_FILE
 from kqueue.security.sasl.contract import NewServerMechanism
 from kqueue.security.sasl.exchange import OfferedMechanism
+from kqueue.security.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer
+from kqueue.security.sasl.oauthbearer_config import OpenKeys, token_validator
 from kqueue.security.sasl.passwords import HASHED_BY, Passwords
 from kqueue.security.sasl.plain import PLAIN, PlainServer
 from kqueue.security.sasl.scram import ScramServer
@@ -28,7 +31,20 @@ from kqueue.security.scram_credentials import (
 )
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
-SUPPORTED = (PLAIN, *SCRAM_MECHANISMS)
+SUPPORTED = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+
+
+class MechanismSources(NamedTuple):
+    """What mechanisms need besides the settings of their listener.
+
+    `find_scram`: looks up users that are not in the settings. `made_up`: credentials of users that
+    do not exist. `open_keys`: reads the keys of identity providers.
+    """
+
+    find_scram: FindScramAccount
+    made_up: MadeUpCredentials
+    open_keys: OpenKeys
+    clock: Clock
 
 
 class SaslListenerConfig(NamedTuple):
@@ -46,12 +62,9 @@ class SaslListenerConfig(NamedTuple):
         return f"listener.name.{self.listener.lower()}.{mechanism.lower()}.{name}"
 
 
-def offered_mechanisms(
-    settings: SaslListenerConfig, find_scram: FindScramAccount, made_up: MadeUpCredentials
-) -> dict[str, OfferedMechanism]:
+def offered_mechanisms(settings: SaslListenerConfig, sources: MechanismSources) -> dict[str, OfferedMechanism]:
     """Return the mechanisms of a listener, by name, in the order of the setting.
 
-    Args: find_scram: finds what is not in the settings.
     Raises: SettingError: none is enabled, one is not supported, or its settings are wrong.
     """
     names = [name.upper() for name in settings.config.of_listener(settings.listener, ENABLED_MECHANISMS)]
@@ -61,23 +74,25 @@ def offered_mechanisms(
         )
     return {
         name: OfferedMechanism(
-            _mechanism(name, settings, find_scram, made_up),
+            _mechanism(name, settings, sources),
             settings.config.of_listener(settings.listener, REAUTH_MS_MAX, name),
         )
         for name in names
     }
 
 
-def _mechanism(
-    name: str, settings: SaslListenerConfig, find_scram: FindScramAccount, made_up: MadeUpCredentials
-) -> NewServerMechanism:
+def _mechanism(name: str, settings: SaslListenerConfig, sources: MechanismSources) -> NewServerMechanism:
     if name == PLAIN:
         passwords = _passwords(settings)
         return lambda: PlainServer(passwords)
     if name in SCRAM_MECHANISMS:
         mechanism = SCRAM_MECHANISMS[name]
-        find = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), find_scram)
-        return lambda: ScramServer(mechanism, find, made_up)
+        find = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), sources.find_scram)
+        return lambda: ScramServer(mechanism, find, sources.made_up)
+    if name == OAUTHBEARER:
+        module = login_module(settings, OAUTHBEARER, OAUTHBEARER_MODULE)
+        validator = token_validator(settings.config, settings.listener, module, sources.clock, sources.open_keys)
+        return lambda: OAuthBearerServer(validator)
     raise SettingError(f"{ENABLED_MECHANISMS}: expected a list of {', '.join(SUPPORTED)}, found {name}")
 
 

@@ -12,10 +12,12 @@ from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.contract import ServerMechanism, SlowStep
 from kqueue.security.sasl.exchange import OfferedMechanism
-from kqueue.security.sasl.mechanisms import SaslListenerConfig, offered_mechanisms, read_users
+from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms, read_users
+from kqueue.security.sasl.oauthbearer_config import JwksConfig
 from kqueue.security.sasl.passwords import HASHED_BY
 from kqueue.security.sasl.plain import PlainClient
 from kqueue.security.sasl.scram import ScramClient
+from kqueue.security.sasl.tokens import SigningKeys
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
     MadeUpCredentials,
@@ -23,10 +25,15 @@ from kqueue.security.scram_credentials import (
     encode_credential,
     make_credential,
 )
+from kqueue.testing.manual_clock import ManualClock
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
 CAT = ScramAccount(make_credential(SHA_256, "stored"), Principal("User", "cat"))
 HASHED = encode_credential(HASHED_BY, make_credential(HASHED_BY, "hidden"))
+
+
+def no_keys(config: JwksConfig) -> SigningKeys:
+    raise AssertionError("nobody uses tokens here")
 
 
 def offered(settings: dict[str, object], listener: str = "SASL") -> dict[str, OfferedMechanism]:
@@ -34,7 +41,8 @@ def offered(settings: dict[str, object], listener: str = "SASL") -> dict[str, Of
         return CAT if (mechanism, user) == ("SCRAM-SHA-256", "cat") else None
 
     config = Config(CATALOG, settings)
-    return offered_mechanisms(SaslListenerConfig(config, listener), find, MadeUpCredentials())
+    sources = MechanismSources(find, MadeUpCredentials(), no_keys, ManualClock())
+    return offered_mechanisms(SaslListenerConfig(config, listener), sources)
 
 
 def admits(server: ServerMechanism, user: str, password: str) -> bool:

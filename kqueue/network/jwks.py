@@ -1,0 +1,148 @@
+"""The public keys of an identity provider (JWKS), read from a file or by HTTP in a job, again and
+again. Source: Kafka's RefreshingHttpsJwks; RFC 7517.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from kqueue.base.errors import SettingError
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.timers import Timer
+from kqueue.security.sasl.oauthbearer_config import JwksConfig
+from kqueue.security.sasl.tokens import load_joserfc
+
+KEYS_BYTES_MAX = 1024 * 1024
+TIMEOUT_S = 5.0
+SCHEMES = ("file", "http", "https")
+logger = logging.getLogger("kqueue.security")
+
+
+class JwksKeys:
+    """The keys of one URL, a `SigningKeys`. The last ones that could be read stay in use.
+
+    Args:
+        call_later: calls a function after so many milliseconds.
+        fetch: reads a URL; runs in a job.
+    Raises: SettingError: not a URL, or joserfc is not installed.
+    """
+
+    def __init__(
+        self,
+        config: JwksConfig,
+        jobs: Jobs,
+        call_later: Callable[[float, Callable[[], object]], Timer],
+        fetch: Callable[[str], str] | None = None,
+    ) -> None:
+        scheme = urlsplit(config.url).scheme
+        if scheme not in SCHEMES:
+            raise SettingError(f"sasl.oauthbearer.jwks.endpoint.url: expected a URL of {', '.join(SCHEMES)}")
+        self.key_set: Any = None
+        self._config = config
+        self._read = load_joserfc()
+        self._jobs = jobs
+        self._call_later = call_later
+        self._fetch = fetch or fetch_text
+        self._failures = 0
+        self._under_way = self._is_early = False
+        self._timer: Timer | None = None
+        if scheme == "file":
+            self._read_now()
+        else:
+            self._refresh()
+
+    def is_missing(self) -> None:
+        """Read the keys again, at most once in the longest time between two attempts."""
+        if not (self._under_way or self._is_early or self._failures):
+            self._is_early = True
+            self._schedule(0)
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._under_way = True
+
+    def _read_now(self) -> None:
+        """Read a file at the start, so that a wrong one ends it, and the first client is served."""
+        try:
+            key_set = self._read(self._fetch(self._config.url))
+        except Exception as error:
+            place = f"sasl.oauthbearer.jwks.endpoint.url={shown(self._config.url)}"
+            raise SettingError(f"{place}: expected a JSON Web Key Set: {reason_of(error)}") from None
+        self._finished(key_set, None)
+
+    def _refresh(self) -> None:
+        if self._under_way:
+            return
+        self._under_way = True
+        config, fetch, read = self._config, self._fetch, self._read
+        self._jobs.submit(IoJob("read JWKS", lambda: read(fetch(config.url)), self._finished, "jwks"))
+
+    def _finished(self, key_set: Any, error: BaseException | None) -> None:
+        self._under_way = False
+        config = self._config
+        if error is None:
+            self.key_set = key_set
+            self._failures = 0
+            if self._is_early:  # a token with a made-up key can't make the broker ask all the time
+                self._call_later(config.retry_ms_max, self._allow_early)
+            self._schedule(config.refresh_ms)
+            return
+        wait_ms = min(config.retry_ms * 2**self._failures, config.retry_ms_max)
+        self._failures = min(self._failures + 1, 30)
+        logger.warning(
+            "cannot read the keys of the identity provider at %s: %s; next attempt in %d ms",
+            shown(config.url),
+            reason_of(error),
+            wait_ms,
+        )
+        self._schedule(wait_ms)
+
+    def _allow_early(self) -> None:
+        self._is_early = False
+
+    def _schedule(self, ms: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._call_later(ms, self._refresh)
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret: user, password, query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why keys can't be read."""
+    return str(getattr(error, "reason", None) or error) or type(error).__name__
+
+
+def fetch_text(url: str) -> str:
+    """Return what a URL has. Blocks; for a job. Raises: OSError, ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        with Path(unquote(parts.path)).open("rb") as file:
+            data = file.read(KEYS_BYTES_MAX + 1)
+    else:
+        request = Request(url, headers={"Accept": "application/json"})
+        with build_opener(_SameScheme).open(request, timeout=TIMEOUT_S) as response:
+            data = response.read(KEYS_BYTES_MAX + 1)
+    if len(data) > KEYS_BYTES_MAX:
+        raise ValueError(f"expected at most {KEYS_BYTES_MAX} bytes")
+    return str(data, "utf-8")
+
+
+class _SameScheme(HTTPRedirectHandler):
+    """Follows no redirect to another scheme: from https to http, or to a file."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl).scheme != req.type:
+            raise ValueError(f"a redirect to {urlsplit(newurl).scheme} is not followed")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -1,0 +1,136 @@
+"""Sessions that end, re-authentication, and tokens, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from kqueue.security.principals import Principal
+from kqueue.security.sasl.oauthbearer import OAuthBearerClient
+from kqueue.security.sasl.oauthbearer_config import UNSECURED_HANDLER
+from kqueue.tests.network.harness import Client, connect
+from kqueue.tests.network.sasl_clients import authenticate, authenticate_raw, in_loop, is_served, sasl_serving
+from kqueue.tests.security.sasl.token_maker import jwks, signed, unsecured
+from kqueue.wire.error_codes import ErrorCode
+
+FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def claims(seconds: float = 60, **more: object) -> dict[str, object]:
+    return {"sub": "ann", "iat": time.time(), "exp": time.time() + seconds, **more}
+
+
+async def send_token(client: Client, token: str):
+    await client.ask("SaslHandshake", 1, mechanism="OAUTHBEARER")
+    one = OAuthBearerClient(token)
+    message: bytes | None = one.first()
+    while message is not None:
+        response = await client.ask("SaslAuthenticate", 2, auth_bytes=message)
+        if response.error_code:
+            break
+        message = one.respond(response.auth_bytes)
+    return response
+
+
+@pytest.fixture
+def provider(tmp_path) -> dict[str, object]:
+    file = tmp_path / "keys"
+    file.write_text(jwks())
+    return {
+        "sasl_enabled_mechanisms": "OAUTHBEARER,PLAIN",
+        "sasl_oauthbearer_jwks_endpoint_url": file.as_uri(),
+        "sasl_oauthbearer_clock_skew_seconds": 0,
+    }
+
+
+@in_loop
+async def test_a_signed_token_authenticates_until_it_expires(provider, caplog):
+    async with sasl_serving(**provider) as server:
+        client = await connect(server, "SASL")
+        token = signed(claims(1.2))
+        response = await send_token(client, token)
+        assert response.error_code == 0
+        assert 0 < response.session_lifetime_ms <= 1200
+        assert await is_served(client)
+        assert [session.principal for session in server.connections.sessions] == [Principal("User", "ann")]
+        await asyncio.sleep(1.3)
+        assert not await is_served(client)
+        late = await connect(server, "SASL")
+        response = await send_token(late, token)
+        assert (response.error_code, response.error_message) == (FAILED, '{"status":"invalid_token"}')
+        assert await late.closed() == b""
+        assert "its session has expired" in caplog.text
+        assert "it has expired (exp) (failure 1 of its address)" in caplog.text
+        assert token not in caplog.text
+
+
+@in_loop
+async def test_unsecured_tokens_are_refused_where_the_validator_is_not_named(provider):
+    async with sasl_serving(**provider) as server:
+        client = await connect(server, "SASL")
+        assert (await send_token(client, unsecured(claims()))).error_code == FAILED
+    async with sasl_serving(
+        sasl_enabled_mechanisms="OAUTHBEARER", sasl_server_callback_handler_class=UNSECURED_HANDLER
+    ) as server:
+        client = await connect(server, "SASL")
+        assert (await send_token(client, unsecured(claims()))).error_code == 0
+        assert await is_served(client)
+
+
+@in_loop
+async def test_a_client_authenticates_again_before_and_after_the_end():
+    async with sasl_serving(connections_max_reauth_ms=1500) as server:
+        client = await connect(server, "SASL")
+        assert (await authenticate(client, "SCRAM-SHA-256")).session_lifetime_ms == 1500
+        early = await client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
+        assert early.error_code == ErrorCode.ILLEGAL_SASL_STATE, "less than a second has passed"
+        assert await is_served(client)
+        await asyncio.sleep(1.05)
+        assert (await authenticate(client, "SCRAM-SHA-256")).session_lifetime_ms == 1500
+        await asyncio.sleep(1)
+        assert await is_served(client), "the first session would have ended"
+        await asyncio.sleep(0.6)
+        assert (await authenticate(client, "SCRAM-SHA-256")).error_code == 0
+        assert await is_served(client)
+
+
+@in_loop
+async def test_an_expired_session_is_closed_at_the_next_request():
+    async with sasl_serving(connections_max_reauth_ms=300) as server:
+        framed, raw = await connect(server, "SASL"), await connect(server, "SASL")
+        await authenticate(framed)
+        await authenticate_raw(raw)
+        assert await is_served(framed)
+        assert await is_served(raw)
+        await asyncio.sleep(0.35)
+        assert len(server.connections.sessions) == 2, "it is not closed without a request"
+        assert not await is_served(framed)
+        assert not await is_served(raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "password"),
+    [("PLAIN", "bob", "geheim"), ("PLAIN", "ann", "guess"), ("SCRAM-SHA-512", "ann", "secret")],
+)
+@in_loop
+async def test_another_principal_or_mechanism_or_a_wrong_password_ends_the_connection(name, user, password):
+    async with sasl_serving(connections_max_reauth_ms=60_000) as server:
+        client = await connect(server, "SASL")
+        await authenticate(client)
+        await asyncio.sleep(1.05)
+        response = await authenticate(client, name, user, password)
+        assert response.error_code == FAILED
+        assert await client.closed() == b""
+
+
+@in_loop
+async def test_while_it_authenticates_again_a_client_is_not_served():
+    async with sasl_serving(connections_max_reauth_ms=60_000) as server:
+        client = await connect(server, "SASL")
+        await authenticate(client)
+        await asyncio.sleep(1.05)
+        await client.ask("SaslHandshake", 1, mechanism="PLAIN")
+        client.send("Metadata", 12)
+        assert await client.closed() == b""
