@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -75,6 +75,29 @@ def test_a_store_that_fails_is_the_error_and_nothing_changes() -> None:
     store.failing = False
     create(sim, [acl()])
     assert known(sim) == {acl()}
+
+
+def test_a_crash_in_a_long_change_leaves_whole_commits() -> None:
+    class LastsFor2(MemoryStore):
+        count = 0
+
+        def commit(
+            self, guards: Mapping[str, int | None], puts: Mapping[str, bytes], deletes: Iterable[str]
+        ) -> Mapping[str, int]:
+            if any(key.startswith(PREFIX) for key in puts):
+                self.count += 1
+                if self.count > 2:
+                    raise StorageFailed("the power is cut")
+            return super().commit(guards, puts, deletes)
+
+    sim = Simulation(store=LastsFor2())
+    many = [acl(name=f"topic-{number}") for number in range(COMMIT_COUNT * 3)]
+    entries = {key: value for binding in many for key, value in stored_form(binding).items()}
+    promise = sim.broker.security.acls.store(entries)
+    sim.settle()
+    assert isinstance(promise.error, StorageFailed)
+    sim.stop()
+    assert known(sim.restarted()) == set(many[: COMMIT_COUNT * 2])
 
 
 def test_a_broker_does_not_start_while_an_entry_cannot_be_read() -> None:

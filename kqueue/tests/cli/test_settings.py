@@ -29,8 +29,9 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
         "consumer.session.timeout.ms (group, does)"
     )
     assert run("", "--scope", "client-metrics").count("(client-metrics, does)") == 3
-    assert run("authorizer") == (
-        "authorizer.class.name (broker, refused)\n    Asks for authorization of clients, which kqueue does not have.\n"
+    assert run("create.topic.policy") == (
+        "create.topic.policy.class.name (broker, refused)\n"
+        "    Asks for a policy that checks topics and settings, which kqueue does not have.\n"
     )
 
 
@@ -51,7 +52,7 @@ def test_json_has_types_and_defaults_of_what_is_declared() -> None:
         "update_mode": None,
         "text": "Roll when the active segment would exceed this size.",
     }
-    (row,) = json.loads(run("ssl.key.password", "--json"))
+    (row,) = json.loads(run("create.topic.policy", "--json"))
     assert (row["type"], row["default"]) == (None, None)
     modes = {row["name"]: row["update_mode"] for row in json.loads(run("log.cleaner", "--json"))}
     assert (modes["log.cleaner.threads"], modes["log.cleaner.enable"]) == ("cluster-wide", "read-only")
