@@ -45,6 +45,14 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listeners import Listeners
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
+from kqueue.network.peer_connections import (
+    PeerConnections,
+    is_leaving,
+    peer_address,
+    peer_client_id,
+    response_bytes_max,
+)
+from kqueue.network.quota_gate import QuotaGate
 from kqueue.replication.registrations import Endpoint
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.storage import Storage
@@ -402,6 +410,9 @@ class Server:
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )
+        quotas_of_clients = broker.security.quotas
+        gate = QuotaGate(quotas_of_clients)
+        quotas_of_clients.observe(lambda: dispatcher.set_gate(gate if quotas_of_clients.is_active else None))
 
         def closed(session: ManagedConnection) -> None:
             quotas.release(session.host)

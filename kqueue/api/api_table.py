@@ -35,7 +35,6 @@ WITHOUT_MESSAGES = {
 SECURITY = "comes with security"
 BROKERS = "between brokers and controllers"
 REASONS = {
-    **dict.fromkeys(("DescribeClientQuotas", "AlterClientQuotas"), SECURITY),
     **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
 }

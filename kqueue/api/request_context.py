@@ -16,6 +16,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.names import uuid_text
 from kqueue.base.promise import Promise
+from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.authorizer import Action, Client
@@ -156,6 +157,14 @@ class RequestContext:
         if self.connection is not None:
             noted: Any = self.connection
             noted.client_software = (name[:SUBJECT_LENGTH_MAX], version[:SUBJECT_LENGTH_MAX])
+
+    def mutation_quota(self, strict_from: int) -> MutationQuota:
+        """Return what counts the partitions that the request creates and deletes.
+
+        Args: strict_from: version from which what is above the client's quota is refused.
+        """
+        is_strict = self.api_version >= strict_from
+        return self.broker.security.quotas.mutations(self.principal.name, self.client_id, is_strict=is_strict)
 
     def cluster_view(self) -> ClusterView:
         """Return brokers and partitions as clients of this listener see them."""

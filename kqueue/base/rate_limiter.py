@@ -28,6 +28,13 @@ class RateLimiter:
             return 0.0
         return (1 - self._tokens) / self._per_ms if self._per_ms else math.inf
 
+    def debt_ms(self) -> float:
+        """Return the milliseconds until no more is counted than is allowed; 0: so it is now."""
+        self._fill()
+        if self._tokens >= 0:
+            return 0.0
+        return -self._tokens / self._per_ms if self._per_ms else math.inf
+
     def configure(self, per_second: float, burst: float | None = None) -> None:
         """Change the limits. What was allowed and not used stays allowed, within the new burst."""
         self._fill()

@@ -85,6 +85,9 @@ class FetchSession:
 class FetchContext:
     """One fetch without a session; the response has all partitions. `fetches`: reading order."""
 
+    session_id = NO_SESSION
+    """Of the session that the request uses; 0: none yet."""
+
     def __init__(self, fetches: list[PartitionFetch]) -> None:
         self.fetches = fetches
 
@@ -133,6 +136,7 @@ class IncrementalContext(FetchContext):
     def __init__(self, session: FetchSession) -> None:
         super().__init__(list(session.partitions.values()))
         self._session = session
+        self.session_id = session.id
         self._epoch = session.epoch
 
     def check(self) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.broker.acls import Acls
+from kqueue.broker.client_quotas import ClientQuotas, QuotaWindows
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.scram_users import ScramUsers
 from kqueue.security.authorizer import Authorizer
@@ -18,17 +21,24 @@ class BrokerSecurity:
 
     `authorizer`: set before the broker starts; None: every client may do everything. `acls`: those
     of the metadata store, by which the standard authorizer decides. `scram`: users with passwords
-    in the metadata store.
+    in the metadata store. `quotas`: bounds on clients.
     """
 
     authorizer: Authorizer | None = None
     acls: Acls = field(default_factory=Acls)
     scram: ScramUsers = field(default_factory=ScramUsers)
+    quotas: ClientQuotas = field(default_factory=ClientQuotas)
+
+    @classmethod
+    def of(cls, config: Config, clock: Clock) -> BrokerSecurity:
+        """Return it for a broker with these settings, without an authorizer."""
+        return cls(quotas=ClientQuotas(QuotaWindows.of(config), clock))
 
     def load(self, metadata: MetadataCache) -> None:
         """Read what the metadata store has, before the broker serves. Raises: StorageFailed."""
         self.acls.load(metadata)
         self.scram.load(metadata)
+        self.quotas.load(metadata)
 
     def keys(self) -> list[str]:
         """Return the metadata keys of all that clients may change here."""

@@ -55,7 +55,7 @@ UNDECLARED = _names(
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
     controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
     controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-    controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
+    controller.socket.timeout.ms cordoned.log.dirs
     create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
     delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
@@ -70,7 +70,7 @@ UNDECLARED = _names(
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     num.replica.alter.log.dirs.threads offsets.load.buffer.size
     offsets.topic.compression.codec principal.builder.class process.roles producer.purgatory.purge.interval.requests
-    quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
     remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
@@ -148,7 +148,7 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         r"(create\.topic|alter\.config)\.policy\.class\.name",
         SettingRefusal("a policy that checks topics and settings"),
     ),
-    (r"client\.quota\.callback\.class", SettingRefusal("client quotas")),
+    (r"client\.quota\.callback\.class", SettingRefusal("a class that decides which quota holds for a client")),
     (r"principal\.builder\.class", SettingRefusal("principals that a class builds")),
     (
         r"(listener\.name\..+\.)?sasl\.((login|client)\.callback\.handler|login)\.class",
@@ -164,7 +164,6 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
 """Refused settings by a pattern of the whole name."""
 
 REASONS: tuple[tuple[str, str], ...] = (
-    (r"controller\.quota\.|quota\.window\.", "quotas are not supported"),
     (
         r"controller\.|metadata\.|initial\.broker\.|process\.roles",
         "there is no controller quorum: metadata are in a store (kqueue.metadata, kqueue.cluster.store)",

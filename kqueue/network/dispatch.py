@@ -31,6 +31,7 @@ from kqueue.wire.headers import RequestHeader, has_error_code, request_header_ve
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
+    from kqueue.network.quota_gate import QuotaGate
 
 KEY_AND_VERSION = struct.Struct(">hh")
 """The first bytes of every request; the version of the rest of its header depends on them."""
@@ -102,8 +103,16 @@ class Dispatcher:
         self._lookup = lookup
         self._plain_bytes_max = plain_bytes_max
         self._items_max = items_max
+        self.gate: QuotaGate | None = None  # while some quota is set
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
+
+    def set_gate(self, gate: QuotaGate | None) -> None:
+        """Count what clients use, from the next request on; None: no more."""
+        if gate is not self.gate:
+            self.gate = gate
+            self._routes.clear()
+            self._counted_routes.clear()
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Decode one request and call its handler.
@@ -115,6 +124,8 @@ class Dispatcher:
         Raises: MalformedMessage, UnsupportedVersion, TooManyItems: no response is possible; the
             caller closes the connection.
         """
+        if self.gate is not None:
+            self.gate.begin(len(frame))
         route = self.route_of(frame)
         header, position = route.read_header(frame, 0)
         # bytes after the body are ignored, as in Kafka: librdkafka's Metadata for all topics leaves
@@ -283,12 +294,11 @@ class Dispatcher:
             # only ApiVersions: its body can't be decoded, and its response at version 0 lists the
             # versions that are served
             read, version_written = _read_nothing(served.api.request_class), 0
+        handle = served.handle if self.gate is None else self.gate.bounded(served)
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
         items_max = max(1, self._items_max // served.item_weight)
-        route = Route(
-            served, version, header_tail, read_header, read, served.handle, write, api_key == PRODUCE_KEY, items_max
-        )
+        route = Route(served, version, header_tail, read_header, read, handle, write, api_key == PRODUCE_KEY, items_max)
         if low <= version <= high:  # other versions would let a client fill the memory with routes
             self._routes[api_key, version] = route
         return route

@@ -240,6 +240,8 @@ class InterceptingDispatcher:
     def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Serve one request as `Dispatcher.start` does, with the hooks of this broker."""
         dispatcher, hooks = self._dispatcher, self._hooks
+        if dispatcher.gate is not None:
+            dispatcher.gate.begin(len(frame))
         route = dispatcher.route_of(frame)
         header, position = route.read_header(frame, 0)
         observer = None if hooks.record is None else hooks.record(frame, header, connection.address)
@@ -293,6 +295,8 @@ class InterceptingDispatcher:
 
     def _begin_held(self, intercepted: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
         route = intercepted.route
+        if self._dispatcher.gate is not None:
+            self._dispatcher.gate.begin(len(frame))
         intercepted.request, _ = route.read(frame, route.read_header(frame, 0)[1])
         intercepted.changes.clear()
         for modifier in intercepted.modifiers:

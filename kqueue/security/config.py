@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.base.settings import ANY, Scope, Setting, SettingType, Validator
+from kqueue.base.settings import ANY, Scope, Setting, SettingType, Validator, at_least
 from kqueue.security.authorizers import SETTING, is_authorizer
 from kqueue.security.principals import Principal, parse_principal
 
@@ -23,6 +23,28 @@ def _are_principals(value: str) -> bool:
         return False
     return True
 
+
+def _quota_row(name: str, default: int, doc: str) -> Setting:
+    return Setting(name, SettingType.INT, default, at_least(1), Scope.BROKER, doc)
+
+
+QUOTA_SETTINGS: tuple[Setting, ...] = (
+    _quota_row(
+        "quota.window.num",
+        11,
+        "Over how many windows the rates of clients with a quota are measured. A client that was quiet may use "
+        "at once what it saved in all of them but one.",
+    ),
+    _quota_row("quota.window.size.seconds", 1, "Length of one of the windows of quota.window.num."),
+    _quota_row(
+        "controller.quota.window.num",
+        11,
+        "Windows of controller_mutation_rate: a client saves the changes of partitions of so many.",
+    ),
+    _quota_row(
+        "controller.quota.window.size.seconds", 1, "Length of one of the windows of controller.quota.window.num."
+    ),
+)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -51,4 +73,5 @@ SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Whether everybody may use a resource to which no ACL applies. False: only super users may.",
     ),
+    *QUOTA_SETTINGS,
 )

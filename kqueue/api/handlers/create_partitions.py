@@ -7,7 +7,8 @@ Versions 0 to 3:
     2       flexible encoding (KIP-482)
     3       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
 
-Not emulated: controller mutation quotas.
+From version 3 on partitions above the client's quota of them are refused; before, they are created,
+and the client is held back.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import Topic
 from kqueue.security.operations import AclOperation, ResourceType
@@ -32,6 +34,7 @@ from kqueue.wire.messages.create_partitions import (
 )
 
 VERSIONS = (0, 3)
+VERSION_STRICT_QUOTA = 3
 ACCESS = (on_each(AclOperation.ALTER, ResourceType.TOPIC),)
 LATE = "the partitions were not stored in time; they may still be created"
 
@@ -55,28 +58,34 @@ def _handle_sliced(
     request: CreatePartitionsRequest, context: RequestContext
 ) -> SlicedWork[CreatePartitionsResponse | DelayedOperation[CreatePartitionsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
+    quota = context.mutation_quota(VERSION_STRICT_QUOTA)
     outcomes: dict[str, Outcome] = {}
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         outcomes[name] = (
-            _grow(topic, context, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
+            _grow(topic, context, quota, validate_only=request.validate_only) if counts[name] == 1 else _repeated(name)
         )
         yield None
     promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
-        promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(context, _respond(outcomes, quota)), context.change_deadline_ms(request.timeout_ms)
     )
 
 
-def _grow(requested: CreatePartitionsTopic, context: RequestContext, *, validate_only: bool) -> Outcome:
+def _grow(
+    requested: CreatePartitionsTopic, context: RequestContext, quota: MutationQuota, *, validate_only: bool
+) -> Outcome:
     assignments = (
         None if requested.assignments is None else [assignment.broker_ids for assignment in requested.assignments]
     )
     try:
         context.require(AclOperation.ALTER, ResourceType.TOPIC, requested.name)
+        topics = context.broker.topics
+        if validate_only or quota.is_bounded:
+            topics.check_growth(requested.name, requested.count, assignments)
+            quota.count(requested.count - len(topics.get(requested.name).partitions))
         if validate_only:
-            context.broker.topics.check_growth(requested.name, requested.count, assignments)
             return _result(requested.name, None)
-        return context.broker.topics.add_partitions(requested.name, requested.count, assignments)
+        return topics.add_partitions(requested.name, requested.count, assignments)
     except KqueueError as error:
         return _result(requested.name, error)
 
@@ -85,9 +94,9 @@ def _repeated(name: str) -> CreatePartitionsTopicResult:
     return _result(name, InvalidRequest(f"topic {name!r} is twice in the request"))
 
 
-def _respond(outcomes: dict[str, Outcome]) -> SlicedWork[CreatePartitionsResponse]:
+def _respond(outcomes: dict[str, Outcome], quota: MutationQuota) -> SlicedWork[CreatePartitionsResponse]:
     results = yield from collect(_settled, outcomes.items())
-    return CreatePartitionsResponse(results=results)
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=results)
 
 
 def _settled(named: tuple[str, Outcome]) -> CreatePartitionsTopicResult:

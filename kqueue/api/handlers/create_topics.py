@@ -11,7 +11,8 @@ Versions 0 to 7:
     6       THROTTLING_QUOTA_EXCEEDED is known (KIP-599)
     7       topic ids (KIP-516)
 
-Not emulated: controller mutation quotas.
+From version 6 on a topic above the client's quota of changed partitions is refused; before, it is
+created, and the client is held back.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueE
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NO_COUNT, NewTopic, Topic
 from kqueue.security.operations import AclOperation, ResourceType
@@ -46,6 +48,7 @@ ACCESS = (
     on_each(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "for the settings in the response only"),
 )
 VERSION_CONFIGS = 5
+VERSION_STRICT_QUOTA = 6
 ITEM_WEIGHT = 4
 ROWS_MAX = 100_000
 """Settings in one response; topics past it are reported without theirs."""
@@ -71,23 +74,25 @@ def _handle_sliced(
 ) -> SlicedWork[CreateTopicsResponse | DelayedOperation[CreateTopicsResponse]]:
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
-    configs = _ConfigBuilder(context)
+    configs, quota = _ConfigBuilder(context), context.mutation_quota(VERSION_STRICT_QUOTA)
     outcomes: dict[str, Outcome] = {}
     for name, topic in topics.items():
         if counts[name] > 1:
             outcomes[name] = _repeated(name)
         else:
-            outcomes[name] = _create(topic, context, configs if request.validate_only else None)
+            outcomes[name] = _create(topic, context, quota, configs if request.validate_only else None)
         yield None
     promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
     return wait_for_all(
         promises,
-        lambda: in_slices(context, _respond(outcomes, configs)),
+        lambda: in_slices(context, _respond(outcomes, configs, quota)),
         context.change_deadline_ms(request.timeout_ms),
     )
 
 
-def _create(requested: CreatableTopic, context: RequestContext, validated: _ConfigBuilder | None) -> Outcome:
+def _create(
+    requested: CreatableTopic, context: RequestContext, quota: MutationQuota, validated: _ConfigBuilder | None
+) -> Outcome:
     """Return the promise of a topic being created, or the result if it is refused or only
     `validated`.
     """
@@ -96,6 +101,9 @@ def _create(requested: CreatableTopic, context: RequestContext, validated: _Conf
         if not context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
             context.require(AclOperation.CREATE, ResourceType.TOPIC, requested.name)
         new = _new_topic(requested)
+        if quota.is_bounded:
+            topics.check_new(new)  # what can't be created is not counted
+            quota.count(topics.count_of(new))
         if validated is not None:
             config = topics.check_new(new)
             return validated.created(requested.name, UUID_ZERO, topics.count_of(new), _factor(new, context), config)
@@ -121,9 +129,11 @@ def _new_topic(requested: CreatableTopic) -> NewTopic:
     return NewTopic(requested.name, requested.num_partitions, requested.replication_factor, assignments, configs)
 
 
-def _respond(outcomes: dict[str, Outcome], configs: _ConfigBuilder) -> SlicedWork[CreateTopicsResponse]:
+def _respond(
+    outcomes: dict[str, Outcome], configs: _ConfigBuilder, quota: MutationQuota
+) -> SlicedWork[CreateTopicsResponse]:
     results = yield from collect(lambda outcome: _result(*outcome, configs), outcomes.items())
-    return CreateTopicsResponse(topics=results)
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=results)
 
 
 def _result(name: str, outcome: Outcome, configs: _ConfigBuilder) -> CreatableTopicResult:

@@ -10,7 +10,8 @@ Versions 0 to 6:
     5       error messages (KIP-599)
     6       topics by id (KIP-516)
 
-Not emulated: controller mutation quotas.
+From version 5 on a topic above the client's quota of changed partitions is refused; before, it is
+deleted, and the client is held back.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisable
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.delete_topics import (
@@ -41,6 +43,7 @@ ACCESS = (
     on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "by id as an unknown id"),
 )
 VERSION_IDS = 6
+VERSION_STRICT_QUOTA = 5
 VERSION_DELETION_DISABLED = 3  # older clients do not know this code
 LATE = "the deletion was not stored in time; it may still happen"
 
@@ -78,14 +81,15 @@ def _handle_sliced(
     counts = Counter(_asked(request, context.api_version))
     topics = yield from collect(lambda named: _find(named, context), counts)
     repeated = {topic for topic, count in Counter(topics).items() if count > 1}  # by name and by id
+    quota = context.mutation_quota(VERSION_STRICT_QUOTA)
     outcomes: list[Outcome] = [_repeated(topic) for topic in repeated]
     for (named, count), topic in zip(counts.items(), topics, strict=True):
         if topic not in repeated:
-            outcomes.append(_repeated(named) if count > 1 else _delete(named, topic, context))
+            outcomes.append(_repeated(named) if count > 1 else _delete(named, topic, context, quota))
         yield None
     promises = tuple(outcome[1] for outcome in outcomes if isinstance(outcome, tuple))
     return wait_for_all(
-        promises, lambda: in_slices(context, _respond(outcomes)), context.change_deadline_ms(request.timeout_ms)
+        promises, lambda: in_slices(context, _respond(outcomes, quota)), context.change_deadline_ms(request.timeout_ms)
     )
 
 
@@ -111,7 +115,7 @@ def _repeated(named: TopicReference) -> DeletableTopicResult:
     return _result(named, InvalidRequest("the topic is twice in the request"))
 
 
-def _delete(named: TopicReference, topic: TopicReference, context: RequestContext) -> Outcome:
+def _delete(named: TopicReference, topic: TopicReference, context: RequestContext, quota: MutationQuota) -> Outcome:
     """Start the deletion of `topic`, which the request calls `named`."""
     topics = context.broker.topics
     try:
@@ -123,6 +127,8 @@ def _delete(named: TopicReference, topic: TopicReference, context: RequestContex
             context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name or "")
             topics.get(topic.name or "")
             context.require(AclOperation.DELETE, ResourceType.TOPIC, topic.name or "")
+        if quota.is_bounded:
+            quota.count(len(topics.get(topic.name or "").partitions))
         return topic, topics.delete(topic.name or "")
     except TopicDeletionDisabled as error:
         return _result(topic, error if context.api_version >= VERSION_DELETION_DISABLED else InvalidRequest(str(error)))
@@ -130,12 +136,12 @@ def _delete(named: TopicReference, topic: TopicReference, context: RequestContex
         return _result(topic, error)
 
 
-def _respond(outcomes: list[Outcome]) -> SlicedWork[DeleteTopicsResponse]:
+def _respond(outcomes: list[Outcome], quota: MutationQuota) -> SlicedWork[DeleteTopicsResponse]:
     results = yield from collect(
         lambda outcome: _result(outcome[0], error_of(outcome[1], LATE)) if isinstance(outcome, tuple) else outcome,
         outcomes,
     )
-    return DeleteTopicsResponse(responses=results)
+    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=results)
 
 
 def _result(named: TopicReference, error: BaseException | None) -> DeletableTopicResult:

@@ -20,7 +20,8 @@ Records leave as they are on disk. Versions 0 to 18:
     17      directory ids of voters (KIP-853)
     18      high watermark of a follower (KIP-1166)
 
-Fetches of followers are in `follower_fetch`. Not emulated: tiered storage, quotas.
+Fetches of followers are in `follower_fetch`. Above a quota of its bytes a fetch
+has no records (`_throttled`). Not emulated: tiered storage.
 """
 
 from __future__ import annotations
@@ -155,6 +156,9 @@ class DelayedFetch:
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
+        quotas = context.broker.security.quotas
+        if quotas.is_active:  # more would never be sent
+            max_bytes = min(max_bytes, quotas.fetch_bytes_max(context.principal.name, context.client_id))
         read_committed = is_read_committed(request.isolation_level)
         selector = None
         if request.rack_id:  # else not even looked for
@@ -243,6 +247,9 @@ class DelayedFetch:
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
         result.drop_unverified()
+        throttled = self._throttled(result)
+        if throttled is not None:
+            return throttled
         builder = FetchResponseBuilder(self.context, self.fetch_context, read_committed=self.limits.read_committed)
         if self.context.api_version < VERSION_BATCHES:
             return in_slices(self.context, self._respond_converted(result, builder))
@@ -251,6 +258,18 @@ class DelayedFetch:
         for partition_result in result.results:
             builder.add(partition_result)
         return self._finish(result, builder)
+
+    def _throttled(self, result: FetchResult) -> FetchResponse | None:
+        """Count the bytes of the response. Returns the one without records if the client is above
+        its quota; the session stays as it was.
+        """
+        quotas, context = self.context.broker.security.quotas, self.context
+        if not quotas.is_active:
+            return None
+        throttle_ms = quotas.count_fetched(context.principal.name, context.client_id, result.size)
+        if not throttle_ms:
+            return None
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=self.fetch_context.session_id)
 
     def _respond_in_slices(self, result: FetchResult, builder: FetchResponseBuilder) -> SlicedWork[FetchResponse]:
         for partition_result in result.results:

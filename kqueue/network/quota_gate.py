@@ -1,0 +1,132 @@
+"""Holds clients to their quotas: counts what each request used, says in the response for how long
+the client is held back, and begins nothing of its connection for that time.
+
+So a client that ignores the response waits too. The gate is between the dispatcher and the handlers
+while some quota is set; without quotas it is not there. A Fetch counts its bytes itself, because it
+is answered without records (`api/handlers/fetch`). What brokers ask of each other is not bounded.
+Source: Kafka's RequestHandlerHelper, ClientQuotaManager, ClientRequestQuotaManager.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kqueue.api.access import Applies, Rule
+from kqueue.api.handler_table import ApiHandler
+from kqueue.api.request_context import RequestContext
+from kqueue.broker.client_quotas import ClientQuotas
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.operations import AclOperation
+
+PRODUCE = "Produce"
+FETCH = "Fetch"
+BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
+"""APIs that only brokers use, besides those whose rules say so."""
+
+
+class QuotaGate:
+    """Bounds the clients of one broker. Thread: the owner thread.
+
+    Args: now: seconds of a clock that measures how long requests take.
+    """
+
+    def __init__(self, quotas: ClientQuotas, now: Callable[[], float] = time.perf_counter) -> None:
+        self.quotas = quotas
+        self.now = now
+        self.began_s = 0.0
+        self.request_bytes = 0
+
+    def begin(self, request_bytes: int) -> None:
+        """Note the size of the request that is decoded next, and when that begins."""
+        self.began_s = self.now()
+        self.request_bytes = request_bytes
+
+    def bounded(self, row: ApiHandler) -> Callable[[Any, RequestContext], Any]:
+        """Return the handler of an API behind this gate."""
+        handle = row.handle
+        name = row.api.name
+        if name in BETWEEN_BROKERS or _is_between_brokers(row.access or ()):
+            return handle
+        counts_bytes = name == PRODUCE
+
+        def handle_bounded(request: Any, context: RequestContext) -> Any:
+            if name == FETCH and _is_from_follower(request):
+                return handle(request, context)
+            use = RequestUse(self, context, self.request_bytes if counts_bytes else 0)
+            try:
+                result = handle(request, context)
+            except Exception:
+                use.add(self.now() - self.began_s)
+                use.finish(None)
+                raise
+            use.add(self.now() - self.began_s)
+            return use.settle(result)
+
+        return handle_bounded
+
+
+class RequestUse:
+    """What one request has used until its response is complete."""
+
+    __slots__ = ("_context", "_gate", "_produced_bytes", "_seconds")
+
+    def __init__(self, gate: QuotaGate, context: RequestContext, produced_bytes: int) -> None:
+        self._gate = gate
+        self._context = context
+        self._produced_bytes = produced_bytes
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Add time on the broker's thread."""
+        self._seconds += seconds
+
+    def settle(self, result: Any) -> Any:
+        """Return what a handler returned, counted when it is complete."""
+        if isinstance(result, DelayedOperation):
+            result.try_complete = self._measured(result.try_complete)
+            return result
+        self.finish(result)
+        return result
+
+    def finish(self, response: Any) -> None:
+        """Count the request, and hold its connection back if it is above a quota, or if its
+        response says so.
+
+        Args: response: None, or without a throttle time: there is nothing that could say it.
+        """
+        context, quotas = self._context, self._gate.quotas
+        user, client_id = context.principal.name, context.client_id
+        throttle_ms = quotas.count_time(user, client_id, self._seconds)
+        if self._produced_bytes:
+            throttle_ms = max(throttle_ms, quotas.count_produced(user, client_id, self._produced_bytes))
+        asked_ms: int | None = getattr(response, "throttle_time_ms", None)
+        if asked_ms is not None:
+            response.throttle_time_ms = throttle_ms = max(throttle_ms, asked_ms)
+        if throttle_ms:
+            context.throttle(throttle_ms)
+
+    def _measured(self, try_complete: Callable[[bool], Any]) -> Callable[[bool], Any]:
+        now = self._gate.now
+
+        def measured(expired: bool) -> Any:
+            began_s = now()
+            try:
+                result = try_complete(expired)
+            except Exception:
+                self.add(now() - began_s)
+                self.finish(None)
+                raise
+            self.add(now() - began_s)
+            return None if result is None else self.settle(result)
+
+        return measured
+
+
+def _is_between_brokers(access: tuple[Rule, ...]) -> bool:
+    return any(rule.operation is AclOperation.CLUSTER_ACTION and rule.applies is Applies.WHOLE for rule in access)
+
+
+def _is_from_follower(request: Any) -> bool:
+    return bool(request.replica_id >= 0 or request.replica_state.replica_id >= 0)

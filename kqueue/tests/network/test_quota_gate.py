@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kqueue.api import handler_table
+from kqueue.api.request_context import RequestContext
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.network.quota_gate import QuotaGate
+from kqueue.security.principals import Principal
+from kqueue.security.quotas import USER, entity_of
+from kqueue.testing.simulation import Simulation
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.messages.fetch import FetchRequest, ReplicaState
+
+
+class Gated:
+    """A gate of a broker where ann has quotas, and a clock of its own."""
+
+    def __init__(self, **quotas: float) -> None:
+        self.sim = Simulation()
+        self.sim.result(self.sim.broker.security.quotas.alter({entity_of([(USER, "ann")]): quotas}))
+        self.now_s = 0.0
+        self.throttled: list[int] = []
+        self.gate = QuotaGate(self.sim.broker.security.quotas, lambda: self.now_s)
+
+    def start(self, name: str, handle: Any, request: Any = None, *, user: str = "ann", size: int = 100) -> Any:
+        row = handler_table.load(name)
+        bounded = self.gate.bounded(
+            handler_table.ApiHandler(BY_MODULE[name], row.versions, handle, row.error_response, access=row.access)
+        )
+        self.gate.begin(size)
+        context = RequestContext(
+            self.sim.broker, 9, "app", throttle=self.throttled.append, principal=Principal("User", user)
+        )
+        return bounded(request, context)
+
+    def taking(self, seconds: float, result: Any) -> Any:
+        def handle(request: Any, context: RequestContext) -> Any:
+            self.now_s += seconds
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        return handle
+
+
+def response() -> Any:
+    return SimpleNamespace(throttle_time_ms=0)
+
+
+def test_produced_bytes_count_when_the_response_is_complete() -> None:
+    gated = Gated(producer_byte_rate=100)
+    ready: list[Any] = []
+    operation = DelayedOperation(("key",), None, lambda expired: ready[0] if ready else None)
+    assert gated.start("produce", gated.taking(0, operation), size=2_000) is operation
+    assert operation.try_complete(False) is None
+    assert gated.throttled == []
+    ready.append(response())
+    assert operation.try_complete(False).throttle_time_ms == 10_000
+    assert gated.throttled == [10_000]
+
+
+def test_a_request_without_a_response_holds_its_connection_back() -> None:
+    gated = Gated(producer_byte_rate=100)
+    assert gated.start("produce", gated.taking(0, None), size=2_000) is None
+    assert gated.throttled == [10_000]
+
+
+def test_only_produce_counts_its_bytes_and_others_are_not_bounded() -> None:
+    gated = Gated(producer_byte_rate=100)
+    gated.start("metadata", gated.taking(0, response()), size=2_000)
+    gated.start("produce", gated.taking(0, response()), size=2_000, user="bob")
+    assert gated.throttled == []
+
+
+@pytest.mark.parametrize("result", [None, SimpleNamespace(throttle_time_ms=0), ValueError()])
+def test_time_counts_whatever_the_result_is(result: Any) -> None:
+    gated = Gated(request_percentage=10)
+    for _ in range(2):
+        try:
+            gated.start("metadata", gated.taking(0.9, result))
+        except ValueError:
+            assert isinstance(result, ValueError)
+    assert gated.throttled == [1000]
+
+
+def test_time_of_a_delayed_operation_counts_but_not_its_wait() -> None:
+    gated = Gated(request_percentage=10)
+
+    def try_complete(expired: bool) -> Any:
+        gated.now_s += 0.8
+        return DelayedOperation((), None, last) if not expired else response()
+
+    def last(expired: bool) -> Any:
+        gated.now_s += 0.8
+        return response()
+
+    operation = gated.start("metadata", gated.taking(0.1, DelayedOperation((), None, try_complete)))
+    gated.now_s += 1_000
+    following = operation.try_complete(False)
+    assert gated.throttled == []
+    gated.now_s += 1_000
+    assert following.try_complete(True).throttle_time_ms == 1000  # of the 7 s above, one window at most
+    assert gated.throttled == [1000]
+
+
+def test_a_response_that_says_more_holds_its_connection_back_for_it() -> None:
+    gated = Gated(request_percentage=10)
+    assert gated.start("create_topics", gated.taking(0, SimpleNamespace(throttle_time_ms=77))).throttle_time_ms == 77
+    assert gated.throttled == [77]
+
+
+def test_what_brokers_ask_of_each_other_is_not_bounded() -> None:
+    gated = Gated(request_percentage=0.001)
+    fetch = FetchRequest(replica_id=-1, replica_state=ReplicaState(replica_id=2))
+    for name, request in (("write_txn_markers", None), ("write_share_group_state", None), ("fetch", fetch)):
+        gated.start(name, gated.taking(1, response()), request)
+    assert gated.throttled == []
+    gated.start("fetch", gated.taking(1, response()), FetchRequest(replica_id=-1))
+    assert gated.throttled == [1000]
