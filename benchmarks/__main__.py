@@ -29,6 +29,7 @@ from benchmarks import (
     rdkafka,
     replication,
     spark,
+    tls,
     workers,
 )
 from benchmarks.results import Machine, Report, Row, save, show
@@ -115,6 +116,8 @@ def _measure_broker(report: Report, console: Console) -> None:
     measure(report, console, partitions.rows())
     measure(report, console, iter([("beside hostile clients", hostile.row)]))
     measure(report, console, beside.rows())
+    with console.status("TLS"):
+        report.rows.extend(tls.rows())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Mapping
@@ -34,12 +35,14 @@ _FETCH_HEAD_BYTES = 4 + 4 + 4 + 2 + 4 + 4 + 2 + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 
 
 
 class Connection:
-    """A blocking connection: `call` for single requests, `socket` for loads."""
+    """A blocking connection: `call` for single requests, `socket` for loads. `tls`: encrypts it."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=CALL_TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
 
     def __enter__(self) -> Connection:
         return self

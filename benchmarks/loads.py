@@ -58,7 +58,7 @@ def produce_many(served: Served, topic: str, data: bytes, count: int, depth: int
     """
     frame = frames.produce_frame(topic, data, acks)
     before = frames.end_offset(served.bootstrap, topic)
-    with Connection(served.bootstrap) as connection:
+    with Connection(served.load_bootstrap, served.tls) as connection:
         connection.socket.sendall(frame)
         reply_bytes = 4 + len(connection.read_reply())
         per_batch = frames.settled_end(served.bootstrap, topic, before + 1) - before
@@ -85,14 +85,14 @@ def bulk_produce(served: Served, topic: str, *, name: str = "", acks: int = 1, a
     )
 
 
-def bulk_fetch(served: Served, topic: str) -> Row:
+def bulk_fetch(served: Served, topic: str, *, name: str = "", aims: bool = True) -> Row:
     """Read the topic of `bulk_produce` twice; the pages are in memory by then."""
     best = min(_fetch_all(served, topic) for _ in range(ROUNDS))
     return Row(
-        "bulk fetch, raw socket",
+        f"bulk fetch, raw socket{name}",
         [
-            Figure(best[2] / 1e6 / best[0], "MB/s", at_least=1_000),
-            Figure(best[1] / (best[2] / GB), "CPU s/GB", at_most=0.60),
+            Figure(best[2] / 1e6 / best[0], "MB/s", at_least=1_000 if aims else None),
+            Figure(best[1] / (best[2] / GB), "CPU s/GB", at_most=0.60 if aims else None),
         ],
         f"fetches of {FETCH_BYTES >> 20} MiB, the next one sent before the last is read",
     )
@@ -105,7 +105,7 @@ def _fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
     head_bytes = frames.fetch_head_bytes(topic)
     room = bytearray(1 << 20)
     total = offset = 0
-    with Connection(served.bootstrap) as connection:
+    with Connection(served.load_bootstrap, served.tls) as connection:
         sock = connection.socket
         cpu_s = served.cpu_s()
         started = time.perf_counter()

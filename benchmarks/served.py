@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -28,11 +29,12 @@ WARM_CHUNK = bytes(2**20)
 
 class Served:
     """A broker: where it listens and which process it is. `pid` None: its process is not on this
-    machine, or not ours to see.
+    machine, or not ours to see. `load_bootstrap`: where loads connect, and `tls` encrypts them.
     """
 
     def __init__(self, bootstrap: str, pid: int | None) -> None:
-        self.bootstrap = bootstrap
+        self.bootstrap = self.load_bootstrap = bootstrap
+        self.tls: ssl.SSLContext | None = None
         self.pid = pid
 
     def cpu_s(self) -> float:
@@ -83,17 +85,24 @@ class OwnBroker(Served):
     """`kqueue serve` with its data in a temporary folder, which goes when it ends.
 
     `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
-    settings. `workers`: with so many of them; 0: without `--workers`.
+    settings. `workers`: with so many of them; 0: without `--workers`. `tls_port`: of a second
+    listener, TLS; None: there is none.
     """
 
     def __init__(
-        self, flush: str, data: Path | None = None, more: Mapping[str, str] | None = None, workers: int = 0
+        self,
+        flush: str,
+        data: Path | None = None,
+        more: Mapping[str, str] | None = None,
+        workers: int = 0,
+        tls_port: int | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
         port = free_port(1 + workers)
         self._log = (self.folder / "server.log").open("w")
         settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}"
+            + (f",TLS://127.0.0.1:{tls_port}" if tls_port is not None else ""),
             "log.dirs": str(data or self.folder / "data"),
             "kqueue.flush": flush,
             **(more or {}),

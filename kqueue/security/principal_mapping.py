@@ -78,8 +78,20 @@ class PrincipalMapper:
         return next((name for name in names if name is not None), None)
 
 
+def _check_references(replacement: str, groups: int) -> None:
+    """Raise SettingError for what Kafka accepts, and fails with when a client connects."""
+    for _, digits, plain in _REFERENCE.findall(replacement):
+        if plain == "$" or (digits.strip("0") and not groups):
+            raise SettingError(
+                f"ssl.principal.mapping.rules: replacement {replacement!r}: expected a group of the pattern after $, "
+                f"and \\$ for a dollar sign"
+            )
+
+
 def _parsed(pattern: str, match: re.Match[str]) -> _Rule:
     try:
-        return _Rule(re.compile(pattern), LinearRegex(pattern, _STATES_MAX), match["replacement"], match["case"])
+        rule = _Rule(re.compile(pattern), LinearRegex(pattern, _STATES_MAX), match["replacement"], match["case"])
+        _check_references(rule.replacement, re.compile(pattern).groups)
+        return rule
     except (PatternError, re.error) as error:
         raise SettingError(f"ssl.principal.mapping.rules: pattern {pattern!r}: {error}") from None

@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from kqueue.network.tls_handshakes import STEPS_MAX
+from kqueue.network.tls_socket import TlsSocket
 from kqueue.security.certificates import Authority
 from kqueue.tests.network.harness import API, KiB, framed, request_bytes, serving, until
 from kqueue.tests.network.tls_harness import (
@@ -200,5 +203,43 @@ def test_stop_during_handshakes_closes_them() -> None:
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()
+
+    run(test)
+
+
+def test_no_step_runs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    step = TlsSocket.step
+
+    def noted(tls: TlsSocket) -> bool | None:
+        threads.append(threading.get_ident())
+        return step(tls)
+
+    async def test() -> None:
+        monkeypatch.setattr(TlsSocket, "step", noted)
+        async with serving_tls() as server:
+            clients = await asyncio.gather(*[connect_tls(server) for _ in range(20)])
+            for client in clients:
+                await client.close()
+
+    run(test)
+    assert len(threads) >= 40
+    assert threading.get_ident() not in threads
+    assert len(set(threads)) <= STEPS_MAX
+
+
+def test_connections_are_counted_while_their_handshake_is_under_way() -> None:
+    async def test() -> None:
+        async with serving_tls(max_connections=2, kqueue_tls_handshake_timeout_ms=200) as server:
+            silent = [await asyncio.open_connection(*server.bound("SSL")) for _ in range(2)]
+            await until(lambda: handshakes(server) == 2)
+            with pytest.raises((OSError, ssl.SSLError)):
+                await connect_tls(server)
+            await until(lambda: handshakes(server) == 0)
+            client = await connect_tls(server)
+            await client.ask("ApiVersions", 0)
+            await client.close()
+            for _, writer in silent:
+                writer.close()
 
     run(test)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import os
 import socket
 import ssl
 
@@ -104,5 +107,46 @@ def test_close_tells_the_client_that_it_is_the_end() -> None:
             asked = asyncio.get_running_loop().run_in_executor(None, ask, server.bound("SSL"))
             await until(lambda: len(server.connections.sessions) == 1)
         assert await asked == b""
+
+    run(test)
+
+
+def test_forged_record_closes_its_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving_tls() as server:
+            client, other = await connect_tls(server), await connect_tls(server)
+            await client.ask("ApiVersions", 0)
+            plain = other.writer.get_extra_info("socket")
+            os.write(plain.fileno(), b"\x17\x03\x03\x00\x40" + b"x" * 64)
+            with contextlib.suppress(OSError):
+                assert await other.closed() == b""
+            await client.ask("ApiVersions", 0)
+            assert len(server.connections.sessions) == 1
+            await client.close()
+            with contextlib.suppress(OSError):
+                await other.close()
+
+    with caplog.at_level(logging.INFO, "kqueue.server"):
+        run(test)
+    assert "lost the connection of 127.0.0.1" in caplog.text
+
+
+def test_suspended_connection_continues_with_what_came_meanwhile() -> None:
+    async def test() -> None:
+        async with serving_tls() as server:
+            client = await connect_tls(server)
+            await client.ask("ApiVersions", 0)
+            [session] = server.connections.sessions
+            session.suspend_io()
+            for _ in range(20):
+                client.send("ApiVersions", 0)
+            answer = asyncio.create_task(client.frame())
+            await asyncio.wait([answer], timeout=0.1)
+            assert not answer.done()
+            session.resume_io()
+            await asyncio.wait_for(answer, 10)
+            for _ in range(19):
+                await asyncio.wait_for(client.frame(), 10)
+            await client.close()
 
     run(test)

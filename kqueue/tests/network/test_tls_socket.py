@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kqueue.base.key_stores import KeyPair, load_key_pair
 from kqueue.network.tls_socket import SEND_BYTES_MAX, TlsSocket
@@ -90,3 +93,53 @@ def test_end_without_tls_is_an_end() -> None:
     socket.socket(fileno=client.detach()).close()
     assert server.recv_into(memoryview(bytearray(10))) == 0
     server.close()
+
+
+def client_hello() -> bytes:
+    outgoing = ssl.MemoryBIO()
+    tls = client_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+HELLO = client_hello()
+
+
+@given(
+    st.binary(max_size=500)
+    | st.integers(0, len(HELLO)).map(lambda end: HELLO[:end])
+    | st.tuples(st.integers(0, len(HELLO) - 1), st.integers(1, 255)).map(
+        lambda change: HELLO[: change[0]] + bytes([HELLO[change[0]] ^ change[1]]) + HELLO[change[0] + 1 :]
+    )
+)
+@settings(deadline=None)
+def test_whatever_a_client_begins_with_is_a_step_or_an_error_of_its_connection(data: bytes) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_key_pair(context, KeyPair(broker_pair().certificate, broker_pair().key))
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    server = TlsSocket(one, context)
+    other.send(data)
+    with contextlib.suppress(OSError):
+        assert server.step() in (True, False)
+    server.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x17\x03\x03\xff\xff" + b"x" * 100,  # longer than a record may be
+        b"\x17\x03\x03\x00\x40" + b"x" * 64,  # no one encrypted this
+        b"\x00\x00\x00\x10" + b"x" * 16,
+    ],
+)
+def test_forged_record_ends_the_connection(data: bytes) -> None:
+    server, client = pair()
+    with socket.socket(fileno=os.dup(client.fileno())) as plain:
+        plain.send(data)
+    with pytest.raises(OSError, match=r"\[SSL|_ssl"):
+        server.recv_into(memoryview(bytearray(1000)))
+    server.close()
+    client.close()

@@ -45,6 +45,9 @@ def test_first_matching_rule_names_the_user(rules: str, name: str, user: str | N
         "DEFAULT,",
         "RULE:(/x/",
         "RULE:(?=a)/x/",
+        "RULE:(a)/$/",
+        "RULE:(a)/$b/",
+        "RULE:a/$1/",
         "default",
     ],
 )
