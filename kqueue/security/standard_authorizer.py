@@ -23,7 +23,10 @@ from kqueue.security.operations import (
 EVERYBODY = "User:*"
 """The principal of entries for all."""
 DECISIONS_MAX = 50_000
-"""Decisions that are kept; a client that asks for ever new names can't fill the memory."""
+NAME_LENGTH_MAX = 249
+"""Decisions that are kept, and the longest names of them, in characters: a client that asks for
+ever new names can't fill the memory.
+"""
 Question = Action | tuple[AclOperation, ResourceType]
 """What was decided: an action, or whether an operation is allowed on any resource."""
 Decisions = dict[Question, bool]
@@ -54,7 +57,9 @@ class StandardAuthorizer:
         for action in actions:
             decision = decisions.get(action)
             if decision is None:
-                decision = self._keep(decisions, action, self._decide(client, action))
+                decision = self._decide(client, action)
+                if len(action.name) <= NAME_LENGTH_MAX:
+                    self._keep(decisions, action, decision)
             results.append(decision)
         return results
 
@@ -69,7 +74,8 @@ class StandardAuthorizer:
         decisions, key = self._decisions_of(client), (operation, resource_type)
         decision = decisions.get(key)
         if decision is None:
-            decision = self._keep(decisions, key, self._decide_any(client, operation, resource_type))
+            decision = self._decide_any(client, operation, resource_type)
+            self._keep(decisions, key, decision)
         return decision
 
     def _decisions_of(self, client: Client) -> Decisions:
@@ -82,10 +88,9 @@ class StandardAuthorizer:
             self._decision_count += 1
         return decisions
 
-    def _keep(self, decisions: Decisions, key: Question, decision: bool) -> bool:
+    def _keep(self, decisions: Decisions, key: Question, decision: bool) -> None:
         decisions[key] = decision
         self._decision_count += 1
-        return decision
 
     def _decide(self, client: Client, action: Action) -> bool:
         principals, hosts = _matching(client)
@@ -148,4 +153,4 @@ def _has(entries: Entries, client: Client, operations: Sequence[AclOperation], p
 
 
 def _is_covered(name: str, prefixes: set[str]) -> bool:
-    return bool(prefixes) and any(name[:length] in prefixes for length in range(1, len(name) + 1))
+    return any(name[:length] in prefixes for length in {len(prefix) for prefix in prefixes})

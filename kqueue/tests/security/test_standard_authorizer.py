@@ -15,7 +15,7 @@ from kqueue.security.acls import AclBinding, AclIndex
 from kqueue.security.authorizer import Action, AuthorizerSetup, Client
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
 from kqueue.security.principals import parse_principal
-from kqueue.security.standard_authorizer import DECISIONS_MAX, StandardAuthorizer
+from kqueue.security.standard_authorizer import DECISIONS_MAX, NAME_LENGTH_MAX, StandardAuthorizer
 from kqueue.testing import check_authorizer
 from kqueue.tests.security.acl_strategies import ACTIONS, BINDINGS, CLIENTS, acl, client
 
@@ -192,6 +192,8 @@ def test_a_client_that_asks_for_ever_new_names_does_not_fill_the_memory() -> Non
     for start in range(0, len(actions), 1000):
         asked.authorize(ANN, actions[start : start + 1000])
     assert sum(map(len, asked._decisions.values())) <= DECISIONS_MAX
+    asked.authorize(ANN, [READ_ORDERS._replace(name="x" * (NAME_LENGTH_MAX + 1))])
+    assert all(len(action[-1]) <= NAME_LENGTH_MAX for kept in asked._decisions.values() for action in kept)  # type: ignore[arg-type]
 
 
 def test_it_meets_the_contract() -> None:
