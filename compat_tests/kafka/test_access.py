@@ -32,7 +32,16 @@ from kqueue.tests.api.access_requests import (
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import read_response_header, request_header
-from kqueue.wire.messages import api_versions, create_acls, create_topics, delete_acls, metadata
+from kqueue.wire.messages import (
+    api_versions,
+    consumer_group_heartbeat,
+    create_acls,
+    create_topics,
+    delete_acls,
+    metadata,
+    share_group_heartbeat,
+    streams_group_heartbeat,
+)
 
 WAIT_S = 30
 BY_ID_SINCE = {"fetch": 13, "metadata": 12, "offset_fetch": 10}
@@ -235,4 +244,131 @@ def test_each_rule_denies_as_in_kafka(worlds: tuple[World, World], row: Row, rul
         kafkas, ours = (world.codes(row.api.module_name, denial.version, denial.values) for world in worlds)
     if denial.key in BY_ID:
         kafkas = hidden(kafkas, row, denial.version)
+    assert ours == kafkas
+
+
+# --- groups and transactions with topics that the client may not describe
+
+
+def until_joined(world: World, request: Any, version: int) -> None:
+    """Send a joining heartbeat until the group's coordinator takes it."""
+    deadline = time.monotonic() + WAIT_S
+    finding = build_request("find_coordinator", 3, world.topic_id, {"key": request.group_id})
+    while True:
+        world.admin.ask(finding, 3)
+        response = world.admin.ask(request, version)
+        if response.error_code == 0:
+            return
+        assert time.monotonic() < deadline, response
+        time.sleep(0.1)
+
+
+MEMBER = "00000000-0000-0000-0000-000000000001"
+
+
+def joining(group: str) -> tuple[Any, int]:
+    """The heartbeat by which a member of group `c` or `s` joins; and its version."""
+    if group == "c":
+        return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+            group_id="c",
+            member_id=MEMBER,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        ), 1
+    return share_group_heartbeat.ShareGroupHeartbeatRequest(
+        group_id="s", member_id=MEMBER, subscribed_topic_names=["t"]
+    ), 1
+
+
+def join_all(world: World) -> None:
+    """Let a member join a group of each new protocol, and put `t` into the transaction of `tx`."""
+    for group in ("c", "s"):
+        until_joined(world, *joining(group))
+    topology = streams_group_heartbeat.Topology(
+        subtopologies=[streams_group_heartbeat.Subtopology(subtopology_id="0", source_topics=["t"])]
+    )
+    streams = streams_group_heartbeat.StreamsGroupHeartbeatRequest(
+        group_id="st",
+        member_id=MEMBER,
+        rebalance_timeout_ms=60_000,
+        process_id="p",
+        topology=topology,
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    until_joined(world, streams, 0)
+    made = world.admin.ask(build_request("init_producer_id", 4, world.topic_id, {"transaction_timeout_ms": 60_000}), 4)
+    added = build_request(
+        "add_partitions_to_txn",
+        3,
+        world.topic_id,
+        {"v3_and_below_producer_id": made.producer_id, "v3_and_below_producer_epoch": made.producer_epoch},
+    )
+    assert set(values_in(world.admin.ask(added, 3), "error_code")) == {0}
+
+
+def assigned(world: World) -> None:
+    """Wait until the members have partitions of `t`: Kafka looks at those."""
+    for module, version, group in (("consumer_group_describe", 1, "c"), ("share_group_describe", 1, "s")):
+        deadline = time.monotonic() + WAIT_S
+        while "t" not in values_in(
+            world.admin.ask(build_request(module, version, world.topic_id, {"group_ids": [group]}), version),
+            "topic_name",
+        ):
+            assert time.monotonic() < deadline, module
+            until_joined(world, *joining(group))
+            time.sleep(0.1)
+
+
+DESCRIBED = [
+    ("consumer_group_describe", 1, {"group_ids": ["c"]}),
+    ("share_group_describe", 1, {"group_ids": ["s"]}),
+    ("streams_group_describe", 0, {"group_ids": ["st"]}),
+    ("describe_transactions", 0, {}),
+    ("describe_share_group_offsets", 1, {"group_id": "s"}),
+    ("alter_share_group_offsets", 0, {"group_id": "empty"}),
+    ("delete_share_group_offsets", 0, {"group_id": "empty"}),
+    ("consumer_group_heartbeat", 1, {"group_id": "new", "rebalance_timeout_ms": 60_000, "topic_partitions": []}),
+    ("share_group_heartbeat", 1, {"group_id": "new"}),
+    (
+        "streams_group_heartbeat",
+        0,
+        {"group_id": "new", "rebalance_timeout_ms": 60_000, "source_topics": ["t"], "repartition_sink_topics": []},
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def joined(worlds: tuple[World, World]) -> tuple[World, World]:
+    """Both brokers, with groups that read `t` and a transaction with it."""
+    for world in worlds:
+        join_all(world)
+        assigned(world)
+    return worlds
+
+
+def shown(world: World, module: str, version: int, values: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """The error codes of an answer, and the topics that it names."""
+    client = Asker(world.bootstrap, CLIENT)
+    try:
+        response = client.ask(build_request(module, version, world.topic_id, values), version)
+    finally:
+        client.close()
+    codes = {ErrorCode(code).name for code in values_in(response, "error_code")} - {"NONE"}
+    names = {name for field in ("topic_name", "topic") for name in values_in(response, field) if isinstance(name, str)}
+    return codes, names
+
+
+@pytest.mark.parametrize(("module", "version", "values"), DESCRIBED, ids=lambda value: str(value)[:30])
+def test_what_is_told_of_a_topic_that_may_not_be_described(
+    joined: tuple[World, World], module: str, version: int, values: dict[str, Any]
+) -> None:
+    denied = [
+        Acl(operation, ResourceType.TOPIC, WILDCARD, CLIENT, AclPermission.DENY)
+        for operation in (AclOperation.DESCRIBE, AclOperation.READ)
+    ]
+    with granted(joined, *(everything(kind, CLIENT) for kind in TYPES), *denied):
+        kafkas, ours = (shown(world, module, version, values) for world in joined)
     assert ours == kafkas

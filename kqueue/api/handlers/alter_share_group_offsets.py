@@ -44,15 +44,16 @@ def _handle_sliced(
     request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> SlicedWork[AlterShareGroupOffsetsResponse]:
     broker, response = context.broker, AlterShareGroupOffsetsResponse()
+    allowed = context.allowed(AclOperation.READ, ResourceType.TOPIC, (topic.topic_name for topic in request.topics))
     try:
         check_served(context)
-        broker.groups.share.check_empty(request.group_id)
+        if allowed or not request.topics:  # else nothing is asked of the group, as by Kafka
+            broker.groups.share.check_empty(request.group_id)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     moved: dict[bytes, StateTopic] = {}
     for topic in request.topics:
-        is_allowed = context.allows(AclOperation.READ, ResourceType.TOPIC, topic.topic_name)
-        known = broker.topics.find(topic.topic_name) if is_allowed else None
+        known = broker.topics.find(topic.topic_name) if topic.topic_name in allowed else None
         answer = AlterShareGroupOffsetsResponseTopic(
             topic_name=topic.topic_name, topic_id=bytes(16) if known is None else known.id
         )
@@ -74,6 +75,8 @@ def _handle_sliced(
             else:
                 former = moved[answer.topic_id].partitions if answer.topic_id in moved else frozenset[int]()
                 moved[answer.topic_id] = StateTopic(topic.topic_name, former | {partition.partition_index})
+    if not allowed and request.topics:
+        return response
     noted = broker.groups.share.add_states(request.group_id, moved)
     if not noted.done:
         yield noted
