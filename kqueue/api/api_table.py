@@ -23,19 +23,13 @@ NONE = "-"
 TABLE = re.compile(r"^\| Key \| API \|.*?(?=\n\n)", re.MULTILINE | re.DOTALL)
 
 WITHOUT_MESSAGES = {
-    38: "CreateDelegationToken",
-    39: "RenewDelegationToken",
-    40: "ExpireDelegationToken",
-    41: "DescribeDelegationToken",
     80: "AddRaftVoter",
     81: "RemoveRaftVoter",
 }
 """APIs of the protocol that `wire.apis` does not declare, because nothing uses them."""
 
-SECURITY = "comes with security"
 BROKERS = "between brokers and controllers"
 REASONS = {
-    **dict.fromkeys((name for name in WITHOUT_MESSAGES.values() if name.endswith("DelegationToken")), SECURITY),
     **dict.fromkeys(("AlterPartition", "AddRaftVoter", "RemoveRaftVoter"), BROKERS),
 }
 """Why an API is not served, by its name."""

@@ -121,7 +121,7 @@ class Broker:
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.endpoints, self.wake = _no_endpoints, _no_wake
         self.listeners: Mapping[str, Endpoint] = {}
-        self.security = BrokerSecurity.of(config, clock)
+        self.security = BrokerSecurity.of(config, clock, jobs, self.timers)
         self.cluster: Cluster = self._open_cluster()
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
         self.metadata = self._open_metadata(store)

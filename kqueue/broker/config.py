@@ -25,6 +25,7 @@ from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
 from kqueue.replication import config as replication_config
 from kqueue.security import config as security_config
+from kqueue.security import token_config
 from kqueue.share import config as share_config
 from kqueue.storage import STORAGES
 from kqueue.transactions import config as transaction_config
@@ -344,6 +345,7 @@ SETTINGS: tuple[Setting, ...] = (
     + transaction_config.SETTINGS
     + replication_config.SETTINGS
     + security_config.SETTINGS
+    + token_config.SETTINGS
     + OWN_SETTINGS
     + BACKLOG_SETTINGS
     + CLIENT_METRICS_SETTINGS

@@ -56,8 +56,7 @@ UNDECLARED = _names(
     controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
     controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
     controller.socket.timeout.ms cordoned.log.dirs
-    create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
-    delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
+    create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
     early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
@@ -181,7 +180,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
     (
-        r"sasl\.|delegation\.token\.",
+        r"sasl\.",
         "it belongs to a mechanism or a client that kqueue does not have",
     ),
     (r"ssl\.|security\.providers", "it belongs to Java's implementations of TLS"),

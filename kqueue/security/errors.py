@@ -54,3 +54,27 @@ class DuplicateCredential(RequestRefused):
 
 class IllegalSaslState(RequestRefused):
     """The request does not belong into this state of authentication."""
+
+
+class InvalidPrincipalType(RequestRefused):
+    """A principal that is no user."""
+
+
+class TokensDisabled(RequestRefused):
+    """The broker has no key for delegation tokens."""
+
+
+class TokenNotFound(RequestRefused):
+    """No delegation token has this HMAC."""
+
+
+class TokenExpired(RequestRefused):
+    """The delegation token has ended."""
+
+
+class TokenOwnerMismatch(RequestRefused):
+    """Only the owner of a delegation token, and its renewers, may renew or end it."""
+
+
+class TokenRequestNotAllowed(RequestRefused):
+    """Delegation tokens are for clients that authenticated, and not by a token."""

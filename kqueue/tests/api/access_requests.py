@@ -25,6 +25,8 @@ NAMES = {
     Type.GROUP: "g",
     Type.TRANSACTIONAL_ID: "tx",
     Type.CLUSTER: CLUSTER_NAME,
+    Type.DELEGATION_TOKEN: "token",
+    Type.USER: "User:ann",
 }
 AUTHORIZATION_FAILED = {
     Type.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -137,7 +139,10 @@ CODES = {("fetch", Op.CLUSTER_ACTION, Type.CLUSTER): ErrorCode.TOPIC_AUTHORIZATI
 OTHER_TESTS = {
     ("alter_share_group_offsets", Op.READ, Type.TOPIC),
     ("consumer_group_describe", Op.DESCRIBE, Type.TOPIC),
+    ("create_delegation_token", Op.CREATE_TOKENS, Type.USER),
     ("delete_share_group_offsets", Op.READ, Type.TOPIC),
+    ("describe_delegation_token", Op.DESCRIBE, Type.DELEGATION_TOKEN),
+    ("describe_delegation_token", Op.DESCRIBE_TOKENS, Type.USER),
     ("describe_share_group_offsets", Op.DESCRIBE, Type.TOPIC),
     ("describe_transactions", Op.DESCRIBE, Type.TOPIC),
     ("init_producer_id", Op.TWO_PHASE_COMMIT, Type.TRANSACTIONAL_ID),
@@ -149,7 +154,9 @@ OTHER_TESTS = {
     ("streams_group_heartbeat", Op.CREATE, Type.TOPIC),
     ("streams_group_heartbeat", Op.DESCRIBE, Type.TOPIC),
 }
-"""Rules whose requests need a world of their own: see `test_hidden_topics`."""
+"""Rules whose requests need a world of their own: `test_hidden_topics`, the handlers' tests."""
+NOT_ANONYMOUS = {"create_delegation_token", "describe_delegation_token"}
+"""For clients that authenticated only, whatever they may do."""
 RULES = [
     (row, rule)
     for row in ROWS

@@ -19,6 +19,7 @@ from kqueue.tests.api.access_requests import (
     BY_ID,
     CODES,
     LEFT_OUT,
+    NOT_ANONYMOUS,
     REPORTING,
     ROWS,
     RULES,
@@ -72,6 +73,8 @@ def test_a_client_that_may_nothing_is_refused(row: Row, version: int) -> None:
     response = client.ask(request_for(client, module, version), version)
     if not row.access:
         assert (refusals(response), authorizer.asked) == (set(), [])
+    elif module in NOT_ANONYMOUS:
+        assert codes_in(response) == {ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
     elif any(left_out[0] == module for left_out in LEFT_OUT):
         assert codes_in(response) == {0}
     elif module in ALL_BY_ID and version == row.versions[1]:

@@ -185,8 +185,7 @@ def test_only_the_missing_versions_of_an_api_are_missing(monkeypatch: pytest.Mon
 
 def test_the_table_names_apis_as_the_protocol_does() -> None:
     between_brokers = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    unserved = {f"{verb}DelegationToken" for verb in ("Create", "Renew", "Expire", "Describe")}
-    unserved |= {"AddRaftVoter", "RemoveRaftVoter"}
+    unserved = {"AddRaftVoter", "RemoveRaftVoter"}
     assert set(KAFKA) - {api.name for api in ALL} == between_brokers | unserved
     for columns in KAFKA.values():
         assert any(columns)

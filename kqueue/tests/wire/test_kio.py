@@ -29,7 +29,10 @@ from kqueue.tests.schema.strategies import messages, plain
 from kqueue.wire.apis import ALL, Api
 
 CASES = [(api, kind) for api in ALL for kind in (EntityType.request, EntityType.response)]
-DURATIONS = ("session_lifetime_ms", "retention_time_ms")
+DURATIONS = (
+    *("session_lifetime_ms", "retention_time_ms"),
+    *("max_lifetime_ms", "renew_period_ms", "expiry_time_period_ms"),
+)
 TIMES = (
     "log_append_time_ms",
     "expiry_timestamp_ms",
