@@ -28,6 +28,7 @@ from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.listeners import ListenerConfig, parse_listeners
+from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import parse_listeners
 from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
@@ -293,7 +294,9 @@ class Server:
     def _build(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
         config = self.config
         cleanup.enter_context(plugins.register_plugins(config, self._objects))
-        self._listeners = Listeners(parse_listeners(config), config, self.clock, self._sockets)
+        plans = parse_listeners(config)
+        check_exposure(config, plans)
+        self._listeners = Listeners(plans, config, self.clock, self._sockets)
         self._listeners.bind(cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
         self._loop = loop

@@ -103,10 +103,11 @@ def broker(name: str, hosts: tuple[str, ...], days: int, folder: Path) -> None:
     file = folder / f"{_stem(name)}.pem"
     _write(file, pair.pem)
     click.echo(f"{file}: for {', '.join(hosts or LOOPBACK_NAMES)}. Settings of the broker:")
-    click.echo("  listeners=SSL://:9093")
+    click.echo("  listeners=SSL://127.0.0.1:9093")
     click.echo("  ssl.keystore.type=PEM")
     click.echo(f"  ssl.keystore.location={file.absolute()}")
-    click.echo("With clients that must have a certificate, besides:")
+    click.echo("With clients that must have a certificate, so that other machines may reach it, besides:")
+    click.echo("  listeners=SSL://:9093")
     click.echo("  ssl.client.auth=required")
     click.echo("  ssl.truststore.type=PEM")
     click.echo(f"  ssl.truststore.location={(folder / AUTHORITY).absolute()}")

@@ -58,6 +58,11 @@ class BadSetting(click.ClickException):
     type=click.IntRange(1, WORKERS_MAX),
     help="Serve with N brokers, each in a process of its own and with a part of the partitions.",
 )
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print which listeners are open to whom, with what access, and start nothing.",
+)
 @click.pass_context
 def serve(
     ctx: click.Context,
@@ -66,6 +71,7 @@ def serve(
     as_version: str | None,
     topics: tuple[str, ...],
     workers: int | None,
+    check: bool,
 ) -> None:
     """Run a broker until Ctrl-C or TERM stops it cleanly.
 
@@ -86,6 +92,9 @@ def serve(
     ...). Worker 0 has the data folder itself, with the topics of a single broker, the others have
     folders in it. A worker that dies is started again. Serve the folder with as many workers, or
     more, from then on: `kqueue cluster reassign` moves partitions.
+
+    --check reads settings, key stores, users and ACLs and says who could do what. Its exit status
+    is 1 if other machines reach something that is not secured, 2 if the broker would not start.
     """
     partitions_by_topic = dict(map(parse_topic, topics))
     verbose = bool(ctx.find_root().params.get("verbose"))
@@ -96,6 +105,10 @@ def serve(
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
         given = read_values(file, os.environ, pairs)
+        if check:
+            from kqueue.cli.exposure_report import report_exposure
+
+            ctx.exit(report_exposure(make_config(given)))
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 

@@ -23,6 +23,7 @@ from kqueue.base.settings import (
 )
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
+from kqueue.config.exposure import ALLOW_INSECURE
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
 from kqueue.security.sasl import oauthbearer_config
@@ -58,8 +59,17 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
         "Addresses on which the broker accepts clients. Port 0 binds a free port; an empty host or "
-        "0.0.0.0 binds every interface. The default is loopback only, because every client that can "
-        "connect can read, write and delete.",
+        "0.0.0.0 binds every interface. Clients of other addresses than loopback have to authenticate; see "
+        "kqueue.allow.insecure.",
+    ),
+    Setting(
+        ALLOW_INSECURE,
+        SettingType.BOOLEAN,
+        False,
+        ANY,
+        Scope.BROKER,
+        "Whether the broker starts with a listener that other machines can reach and on which clients need not "
+        "authenticate, neither by SASL nor by a certificate (ssl.client.auth=required).",
     ),
     Setting(
         "advertised.listeners",

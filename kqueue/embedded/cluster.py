@@ -350,7 +350,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
             return MemoryStore(self._session_time)
         from kqueue.metadata.sqlite import SqliteStore  # on use: a cluster in memory does not need it
 
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._path.mkdir(0o700, parents=True, exist_ok=True)
         return SqliteStore(self._path / STORE_FILE, clock=self._session_time)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:

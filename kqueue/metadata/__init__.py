@@ -21,7 +21,7 @@ def _sqlite(folder: str) -> MetadataStore:
     from kqueue.metadata.sqlite import FILE_NAME, SqliteStore  # on first use: a broker in memory does not need it
 
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)  # a storage plugin may keep the logs elsewhere
+        Path(folder).mkdir(0o700, parents=True, exist_ok=True)  # a storage plugin may keep the logs elsewhere
     except OSError as error:
         raise StorageFailed(f"{folder}: the folder of the metadata store can't be made: {error.strerror}") from error
     return SqliteStore(Path(folder, FILE_NAME))

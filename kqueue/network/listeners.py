@@ -4,7 +4,6 @@ served when it has started.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from kqueue.network.tls_context import ListenerTls
 
 CREATION_RATE = "max.connection.creation.rate"
-logger = logging.getLogger("kqueue.server")
 
 
 class Listeners:
@@ -81,12 +79,6 @@ class Listeners:
             cleanup.callback(listener.close)
             listener.open()
             self._named[plan.bind.name] = listener
-            if not plan.bind.is_loopback and not plan.protocol.uses_sasl:
-                logger.warning(
-                    "listener %s can be reached from other machines, and kqueue has no security yet: "
-                    "every client can read, write and delete everything",
-                    plan.bind,
-                )
 
     def start(self) -> None:
         """Accept connections."""

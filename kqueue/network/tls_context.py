@@ -23,6 +23,7 @@ from kqueue.base.key_stores import (
     read_trust_store,
 )
 from kqueue.base.timers import PeriodicTimer
+from kqueue.config.exposure import client_auth
 from kqueue.config.listeners import ListenerConfig
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.security.cipher_suites import TLS_1_3_SUITES, openssl_name
@@ -74,14 +75,11 @@ class TlsSettings(NamedTuple):
             value("ssl.truststore.password"),
             value("ssl.truststore.certificates"),
         )
-        client_auth = value("ssl.client.auth") or "none"
-        if plan.protocol.uses_sasl and not config.is_set(f"listener.name.{name.lower()}.ssl.client.auth"):
-            client_auth = "none"  # as in Kafka (KIP-684): its clients authenticate by SASL
         return cls(
             name,
             keys,
             trusted,
-            client_auth,
+            client_auth(config, plan),
             tuple(config.of_listener(name, "ssl.enabled.protocols")),
             tuple(config.of_listener(name, "ssl.cipher.suites")),
             config["ssl.allow.dn.changes"],

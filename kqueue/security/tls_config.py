@@ -21,6 +21,7 @@ from kqueue.base.settings import (
 from kqueue.security.principal_mapping import PrincipalMapper
 
 TLS_1_2, TLS_1_3 = "TLSv1.2", "TLSv1.3"
+CLIENT_AUTH = "ssl.client.auth"
 _OUTDATED = frozenset({"SSL", "SSLv2", "SSLv2Hello", "SSLv3", "TLS", "TLSv1", "TLSv1.1"})
 _JAVA = "Accepted and shown for Kafka's tools; has no effect in kqueue, which has no Java security providers."
 
@@ -109,7 +110,7 @@ KEY_SETTINGS: tuple[Setting, ...] = (
 
 CONNECTION_SETTINGS: tuple[Setting, ...] = (
     _row(
-        "ssl.client.auth",
+        CLIENT_AUTH,
         SettingType.STRING,
         "none",
         "Whether clients show a certificate that an authority of the trust store signed. requested: those that have "

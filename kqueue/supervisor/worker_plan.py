@@ -12,6 +12,7 @@ from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
 from kqueue.broker.broker import node_id
 from kqueue.config.data_folders import data_folders, metadata_folder
+from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import ListenerAddress, ListenerConfig, parse_listeners
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import SourcedValue, make_config
@@ -79,7 +80,9 @@ def plan_workers(given: Mapping[str, SourcedValue], count: int) -> Plan:
         settings |= dict(_one_replica(given))
     first = node_id(config)
     settings.pop("broker.id", None)
-    bootstrap = {plan.bind.name: plan for plan in parse_listeners(config)}
+    listeners = parse_listeners(config)
+    check_exposure(config, listeners)
+    bootstrap = {plan.bind.name: plan for plan in listeners}
     _check_ports(bootstrap, count)
     workers = []
     for number in range(count):
@@ -88,8 +91,8 @@ def plan_workers(given: Mapping[str, SourcedValue], count: int) -> Plan:
             "log.dirs": SourcedValue(",".join(_folders(config, number)), ORIGIN),
             **_listener_settings(bootstrap, number),
         }
-        listeners = {plan.bind.name: _shifted(plan.bind, number) for plan in bootstrap.values()}
-        workers.append(WorkerPlan(number, first + number, own, listeners))
+        own_listeners = {plan.bind.name: _shifted(plan.bind, number) for plan in bootstrap.values()}
+        workers.append(WorkerPlan(number, first + number, own, own_listeners))
     return Plan(config, bootstrap, tuple(workers), store)
 
 

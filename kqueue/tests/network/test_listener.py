@@ -77,7 +77,7 @@ def test_port_in_use_is_reported_in_one_sentence() -> None:
 def test_foreign_address_is_refused() -> None:
     async def test() -> None:
         with pytest.raises(ListenFailed, match="can't be opened"):
-            async with serving(listeners="PLAINTEXT://192.0.2.1:0"):
+            async with serving(listeners="PLAINTEXT://192.0.2.1:0", kqueue_allow_insecure=True):
                 pass
 
     asyncio.run(test())
@@ -90,7 +90,7 @@ def test_foreign_address_is_refused() -> None:
 )
 def test_listener_accepts_every_kind_of_host(listen: str, via: str, host: str) -> None:
     async def test() -> None:
-        async with serving(listeners=f"PLAINTEXT://{listen}:0") as server:
+        async with serving(listeners=f"PLAINTEXT://{listen}:0", kqueue_allow_insecure=True) as server:
             _, writer = await asyncio.open_connection(via, server.bound("PLAINTEXT")[1])
             await until(lambda: bool(server.connections.sessions))
             [session] = server.connections.sessions
@@ -167,11 +167,17 @@ def test_overrides_map_addresses_to_limits() -> None:
             parse_overrides([entry])
 
 
-def test_non_loopback_address_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with serving(listeners="PLAINTEXT://0.0.0.0:0", advertised_listeners="PLAINTEXT://127.0.0.1:0"):
+def test_clients_of_other_machines_must_authenticate_unless_the_setting_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    exposed = {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised_listeners": "PLAINTEXT://127.0.0.1:0"}
+
+    async def test(**more: object) -> None:
+        async with serving(**exposed, **more):
             pass
 
-    with caplog.at_level(logging.WARNING, "kqueue"):
+    with pytest.raises(SettingError, match=r"kqueue\.allow\.insecure=true"):
         asyncio.run(test())
-    assert len(lines(caplog, "kqueue has no security yet")) == 1
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        asyncio.run(test(kqueue_allow_insecure=True))
+    assert len(lines(caplog, "need not authenticate")) == 1

@@ -46,6 +46,7 @@ def test_advertised_ports_follow_and_port_0_stays(tmp_path: Path) -> None:
             listeners=listeners,
             advertised_listeners="PLAINTEXT://kq.example.com:31000",
             listener_security_protocol_map="PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
+            kqueue_allow_insecure="true",
         ),
         2,
     )
