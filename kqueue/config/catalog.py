@@ -26,7 +26,6 @@ from kqueue.config import plugins
 from kqueue.config.exposure import ALLOW_INSECURE
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
-from kqueue.security.sasl import oauthbearer_config
 
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
@@ -307,6 +306,5 @@ CATALOG = Catalog(
     plugins.SETTINGS,
     tls_config.SETTINGS,
     sasl_config.SETTINGS,
-    oauthbearer_config.SETTINGS,
 )
 """Every setting that kqueue declares."""

@@ -68,6 +68,8 @@ class Broker(Node):
             decides, and what no ACL allows is denied.
         tls: serve TLS in place of plain text, with certificates that it makes; `client_config`
             returns what clients need. A client with a certificate is its user.
+        users: passwords by name. Clients authenticate as one of them, by PLAIN or SCRAM, on
+            all listeners with SASL; the default one has it then.
         authorizer: called with an `AuthorizerSetup`, returns what decides who may do what.
         cluster: the metadata store of the cluster that it is a member of, shared with other brokers
             of this process, each with a ``node_id`` of its own. The program closes it.
@@ -92,6 +94,7 @@ class Broker(Node):
         authorizer: AuthorizerFactory | None = None,
         acls: Iterable[str | AclBinding] = (),
         tls: bool = False,
+        users: Mapping[str, str] | None = None,
         **keywords: object,
     ) -> None:
         super().__init__(OffsetClock())
@@ -103,7 +106,7 @@ class Broker(Node):
         self._acls = parse_acls(acls)
         if self._acls and authorizer is None and AUTHORIZER not in (settings or {}):
             keywords.setdefault(AUTHORIZER.replace(".", "_"), STANDARD)
-        given, port = self._with_certificates(settings or {}, port, tls=tls)
+        given, port = self._secured(settings or {}, port, users or {}, tls=tls)
         keywords = self._plugins.keywords(keywords, given, path)
         self._config = make_config(setting_values(path, port, given, keywords), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kqueue.base.clock import OffsetClock
 from kqueue.base.settings import format_value
 from kqueue.broker.topics import NewTopic
+from kqueue.config.catalog import CATALOG
+from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection.mixin import InspectionMixin
 from kqueue.embedded.request_log import RequestLog
@@ -38,6 +40,7 @@ class Node(InspectionMixin):
         """The requests of clients: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = BrokerHooks(self.requests.record)
         self._certificates: DevelopmentCertificates | None = None
+        self._users: Mapping[str, str] = {}
 
     @property
     @abstractmethod
@@ -65,13 +68,17 @@ class Node(InspectionMixin):
             KafkaProducer(**broker.client_config("kafka-python"))
 
         Args:
-            user: whom the client is. With ``tls=True`` it gets a certificate of this name.
-            password, mechanism: of listeners with SASL.
+            user: whom the client is. With ``tls=True`` and without ``users`` it gets a certificate
+                of this name; with ``users``, None is the first of them.
+            password, mechanism: of listeners with SASL; None: the user's own password.
         Raises: ValueError: another client. RuntimeError: it is not running.
         """
         from kqueue.embedded.client_configs import ClientAccess, client_config
 
         protocol = self._server.protocol(self._server.listener_names[0])
+        if protocol.uses_sasl:
+            user = user if user is not None else next(iter(self._users), None)
+            password = password if password is not None or user is None else self._users.get(user)
         return client_config(
             client, ClientAccess(self.bootstrap, protocol, self._certificates, user, password, mechanism)
         )
@@ -130,17 +137,30 @@ class Node(InspectionMixin):
 
         self._call(alter)
 
-    def _with_certificates(
-        self, settings: Mapping[str, object], port: int, *, tls: bool
+    def _secured(
+        self, settings: Mapping[str, object], port: int, users: Mapping[str, str], *, tls: bool
     ) -> tuple[Mapping[str, object], int]:
-        """Return the settings and the port of a broker, with certificates of its own if `tls`."""
-        if not tls:
+        """Return the settings and the port of a broker, with certificates of its own if `tls`, and
+        with users that authenticate if there are any.
+        """
+        self._users = users
+        if not tls and not users:
             return settings, port
-        from kqueue.embedded.development_certificates import DevelopmentCertificates
+        from kqueue.embedded.users import default_protocol, user_settings
 
-        self._certificates = DevelopmentCertificates()
-        listener = {} if "listeners" in settings else {"listeners": f"SSL://127.0.0.1:{port}"}
-        return {**listener, **self._certificates.settings, **settings}, port if "listeners" in settings else 0
+        own: dict[str, object] = {}
+        if "listeners" not in settings:
+            own["listeners"] = f"{default_protocol(tls=tls, users=bool(users)).name}://127.0.0.1:{port}"
+            port = 0
+        if tls:
+            from kqueue.embedded.development_certificates import DevelopmentCertificates
+
+            self._certificates = DevelopmentCertificates()
+            own.update(self._certificates.settings)
+        if users:
+            listeners = CATALOG.broker["listeners"].parse({**own, **settings}["listeners"])
+            own.update(user_settings(users, (parse_listener_address(one, "listeners").name for one in listeners)))
+        return {**own, **settings}, port
 
     def _address(self) -> str:
         """`bootstrap`, also after it was stopped."""

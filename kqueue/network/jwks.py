@@ -14,7 +14,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from kqueue.base.errors import SettingError
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timer
-from kqueue.security.sasl.oauthbearer_config import JwksConfig
+from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import load_joserfc
 
 KEYS_BYTES_MAX = 1024 * 1024

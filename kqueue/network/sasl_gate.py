@@ -16,17 +16,18 @@ from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
 from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
+from kqueue.base.timers import Timer
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
 from kqueue.security.errors import SaslAuthenticationFailed
-from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX
+from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX, TIMEOUT_MS
 from kqueue.security.sasl.contract import SlowStep
 from kqueue.security.sasl.exchange import SaslExchange, SaslState
 from kqueue.security.sasl.failures import AuthenticationFailures, delay_ms_of
 from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms
-from kqueue.security.sasl.oauthbearer_config import JwksConfig
+from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import SigningKeys
 from kqueue.security.scram_credentials import FindScramAccount, MadeUpCredentials
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
@@ -70,6 +71,7 @@ class SaslListener:
         settings = SaslListenerConfig(shared.config, name)
         self.offered = offered_mechanisms(settings, shared.sources)
         largest: int = shared.config.of_listener(name, RECEIVE_BYTES_MAX)
+        self.timeout_ms: int = shared.config.of_listener(name, TIMEOUT_MS)
         self.request_bytes_max = min(largest, shared.registry.limits.request_bytes)
 
     def begin(self, session: Session) -> None:
@@ -80,7 +82,7 @@ class SaslListener:
 class SaslGate:
     """The authentication of one connection; a `SaslConnection`."""
 
-    __slots__ = ("_api_versions", "_exchange", "_listener", "_session", "_shared")
+    __slots__ = ("_api_versions", "_deadline", "_exchange", "_listener", "_session", "_shared")
 
     def __init__(self, session: Session, listener: SaslListener) -> None:
         self._session = session
@@ -88,6 +90,7 @@ class SaslGate:
         self._shared = listener.shared
         self._exchange = SaslExchange(listener.offered, listener.shared.registry.clock)
         self._api_versions = 0
+        self._deadline: Timer | None = self._shared.registry.call_later(listener.timeout_ms, self._too_late)
         session.sasl = self
         session.start = self.start
         session.receive_buffer.request_bytes_max = listener.request_bytes_max
@@ -115,7 +118,8 @@ class SaslGate:
     def _start_authenticated(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Start a request of a session that has an end."""
         if frame[:2] != _HANDSHAKE_KEY and self._exchange.is_expired:
-            self._session.cut_off("its session has expired (connections.max.reauth.ms, or its credentials)")
+            reason = "its session has expired (connections.max.reauth.ms, or its credentials)"
+            self._session.cut_off(reason, level=logging.INFO)
             return None
         return self._shared.registry.start(frame, connection)
 
@@ -190,6 +194,9 @@ class SaslGate:
             return
         session, registry = self._session, self._shared.registry
         assert exchange.principal is not None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         session.principal = exchange.principal
         session.call = None
         session.start = registry.start if exchange.ends_ms is None else self._start_authenticated
@@ -226,6 +233,10 @@ class SaslGate:
             shared.purgatory.defer(lambda: self._close(f"{detail} (failure {count} of its address)"))
 
         shared.registry.call_later(delay_ms_of(count, shared.config[FAILURE_DELAY_MS]), end)
+
+    def _too_late(self) -> None:
+        self._exchange.fail()
+        self._close(f"it has not authenticated within {self._listener.timeout_ms} ms ({TIMEOUT_MS})")
 
     def _close(self, reason: str) -> None:
         self._session.cut_off(reason)

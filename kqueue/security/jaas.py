@@ -63,6 +63,19 @@ def parse_jaas(text: str, setting: str) -> LoginModule:
     return LoginModule(words[0][0], options)
 
 
+def format_jaas(module: str, options: Mapping[str, str]) -> str:
+    """Return the text that `parse_jaas` reads as this login module, which is required."""
+    values = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    return f"{module} required {values};"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    for letter, character in _ESCAPES.items():
+        escaped = escaped.replace(character, f"\\{letter}")
+    return f'"{escaped}"'
+
+
 def _tokens(text: str, setting: str) -> list[tuple[str, bool]]:
     """Return words, and signs (True)."""
     tokens: list[tuple[str, bool]] = []

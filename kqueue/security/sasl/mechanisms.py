@@ -15,10 +15,10 @@ from kqueue.security.sasl.config import ENABLED_MECHANISMS, JAAS_CONFIG, REAUTH_
 from kqueue.security.sasl.contract import NewServerMechanism
 from kqueue.security.sasl.exchange import OfferedMechanism
 from kqueue.security.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer
-from kqueue.security.sasl.oauthbearer_config import OpenKeys, token_validator
 from kqueue.security.sasl.passwords import HASHED_BY, Passwords
 from kqueue.security.sasl.plain import PLAIN, PlainServer
 from kqueue.security.sasl.scram import ScramServer
+from kqueue.security.sasl.token_validators import OpenKeys, token_validator
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
     FindScramAccount,

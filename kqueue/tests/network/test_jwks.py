@@ -10,7 +10,7 @@ import pytest
 from kqueue.base.errors import SettingError
 from kqueue.base.timers import Timers
 from kqueue.network.jwks import KEYS_BYTES_MAX, JwksKeys, fetch_text, shown
-from kqueue.security.sasl.oauthbearer_config import JwksConfig
+from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.security.sasl.token_maker import ec_key, jwks, rsa_key

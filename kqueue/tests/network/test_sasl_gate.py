@@ -203,6 +203,40 @@ async def test_pipelined_requests_before_the_answer_are_not_served():
         assert await client.closed() == b""
 
 
+@in_loop
+async def test_a_client_has_limited_time_to_authenticate(caplog):
+    async with sasl_serving(kqueue_authentication_timeout_ms=300) as server:
+        silent, slow, quick = [await connect(server, "SASL") for _ in range(3)]
+        await slow.ask("SaslHandshake", 1, mechanism="PLAIN")
+        await authenticate(quick)
+        assert await silent.closed() == b""
+        assert await slow.closed() == b""
+        assert await is_served(quick)
+        assert caplog.text.count("it has not authenticated within 300 ms") == 2
+
+
+@in_loop
+async def test_tls_and_plain_requests_are_no_way_around_it():
+    async with sasl_serving() as server:
+        client = await connect(server, "SASL")
+        client.send_raw(bytes.fromhex("160301020001000001fc0303"))
+        assert await client.closed() == b""
+        other = await connect(server, "SASL")
+        other.send("Produce", 9)
+        assert await other.closed() == b""
+
+
+@pytest.mark.parametrize("user", ["", "\0", "ANONYMOUS"])
+@in_loop
+async def test_principals_without_a_name_do_not_authenticate(user):
+    async with sasl_serving() as server:
+        for name in MECHANISMS:
+            client = await connect(server, "SASL")
+            response = await authenticate(client, name, user, "secret")
+            assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.closed() == b""
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

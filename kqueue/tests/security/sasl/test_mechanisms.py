@@ -13,10 +13,10 @@ from kqueue.security.principals import Principal
 from kqueue.security.sasl.contract import ServerMechanism, SlowStep
 from kqueue.security.sasl.exchange import OfferedMechanism
 from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms, read_users
-from kqueue.security.sasl.oauthbearer_config import JwksConfig
 from kqueue.security.sasl.passwords import HASHED_BY
 from kqueue.security.sasl.plain import PlainClient
 from kqueue.security.sasl.scram import ScramClient
+from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import SigningKeys
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,

@@ -9,7 +9,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.security.jaas import OAUTHBEARER_MODULE, LoginModule
 from kqueue.security.sasl.oauthbearer import InvalidToken, TokenValidator
-from kqueue.security.sasl.oauthbearer_config import UNSECURED_HANDLER, JwksConfig, token_validator
+from kqueue.security.sasl.token_validators import UNSECURED_HANDLER, JwksConfig, token_validator
 from kqueue.security.sasl.tokens import UnsecuredTokens
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.security.sasl.test_tokens import CLAIMS, CLOCK, Keys

@@ -1,4 +1,4 @@
-"""Settings of OAUTHBEARER, and the validator that they ask for."""
+"""The validator of tokens that the settings of a listener ask for."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import NamedTuple
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.base.settings import ANY, Prefix, Scope, Setting, SettingType, at_least
 from kqueue.security.jaas import LoginModule
+from kqueue.security.sasl.config import (
+    AUDIENCE,
+    CLOCK_SKEW_S,
+    HANDLER_CLASS,
+    ISSUER,
+    JWKS_REFRESH_MS,
+    JWKS_RETRY_MS,
+    JWKS_RETRY_MS_MAX,
+    JWKS_URL,
+    REQUIRED_SCOPE,
+    SCOPE_CLAIM,
+    SUBJECT_CLAIM,
+)
 from kqueue.security.sasl.oauthbearer import OAUTHBEARER, TokenValidator
 from kqueue.security.sasl.tokens import SignedTokens, SigningKeys, TokenRules, UnsecuredTokens
 
-JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
-JWKS_REFRESH_MS = "sasl.oauthbearer.jwks.endpoint.refresh.ms"
-JWKS_RETRY_MS = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
-JWKS_RETRY_MS_MAX = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
-ISSUER = "sasl.oauthbearer.expected.issuer"
-AUDIENCE = "sasl.oauthbearer.expected.audience"
-CLOCK_SKEW_S = "sasl.oauthbearer.clock.skew.seconds"
-SUBJECT_CLAIM = "sasl.oauthbearer.sub.claim.name"
-SCOPE_CLAIM = "sasl.oauthbearer.scope.claim.name"
-HANDLER_CLASS = "sasl.server.callback.handler.class"
-REQUIRED_SCOPE = "kqueue.sasl.oauthbearer.required.scope"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 SIGNED_HANDLERS = (
     f"{_PACKAGE}OAuthBearerValidatorCallbackHandler",
@@ -45,71 +46,6 @@ class JwksConfig(NamedTuple):
 
 OpenKeys = Callable[[JwksConfig], SigningKeys]
 """Begins to read keys. Raises SettingError."""
-
-
-def _row(name: str, kind: SettingType, default: object, doc: str, least: float | None = None) -> Setting:
-    valid = ANY if least is None else at_least(least)
-    return Setting(name, kind, default, valid, Scope.BROKER, doc, prefix=Prefix.MECHANISM)
-
-
-SETTINGS: tuple[Setting, ...] = (
-    _row(
-        HANDLER_CLASS,
-        SettingType.CLASS,
-        None,
-        "What checks the tokens of OAUTHBEARER: unset or OAuthBearerValidatorCallbackHandler: signed tokens; "
-        "OAuthBearerUnsecuredValidatorCallbackHandler, with its package: tokens that everybody can make, for tests.",
-    ),
-    _row(
-        JWKS_URL,
-        SettingType.STRING,
-        None,
-        "Where the identity provider's public keys are (JWKS): a file:, https: or http: URL.",
-    ),
-    _row(JWKS_REFRESH_MS, SettingType.LONG, 3_600_000, "How often the keys are read again.", 1),
-    _row(
-        JWKS_RETRY_MS,
-        SettingType.LONG,
-        100,
-        "First wait after the keys could not be read; it doubles with each further failure.",
-        1,
-    ),
-    _row(
-        JWKS_RETRY_MS_MAX,
-        SettingType.LONG,
-        10_000,
-        "Longest wait after the keys could not be read. Also the least time between two reads because of tokens "
-        "that name an unknown key.",
-        1,
-    ),
-    _row(
-        ISSUER,
-        SettingType.STRING,
-        None,
-        "Issuer (`iss`) that tokens must have. Unset: any whose key signed them.",
-    ),
-    _row(
-        AUDIENCE,
-        SettingType.LIST,
-        [],
-        "Audiences (`aud`) of which a token must have one. Empty: tokens for an audience are refused.",
-    ),
-    _row(
-        CLOCK_SKEW_S,
-        SettingType.INT,
-        30,
-        "How much the clocks of broker and identity provider may differ.",
-        0,
-    ),
-    _row(SUBJECT_CLAIM, SettingType.STRING, "sub", "Claim that has the name of the user."),
-    _row(SCOPE_CLAIM, SettingType.STRING, "scope", "Claim that has the scopes of a token."),
-    _row(
-        REQUIRED_SCOPE,
-        SettingType.LIST,
-        [],
-        "Scopes that a token must have, all of them. Kafka has no such setting for signed tokens.",
-    ),
-)
 
 
 def token_validator(

@@ -1,0 +1,167 @@
+"""Brokers with users: stock clients authenticate with each mechanism, and again while they work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+from kafka import KafkaProducer
+
+import kqueue
+from kqueue.embedded.client_configs import CLIENTS
+from kqueue.embedded.users import MODULES, default_protocol
+from kqueue.security.protocols import SecurityProtocol
+from kqueue.tests.embedded.test_client_configs import FAILURES, ROUND_TRIPS
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+USERS = {"ann": 's3cr=et"\\,', "bob": "geheim"}
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect what a client left before another module's test has to."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_a_client_of_each_library_authenticates(client: str, mechanism: str) -> None:
+    with kqueue.Broker(users=USERS) as broker:
+        broker.create_topic("t")
+        config = broker.client_config(client, mechanism=mechanism)
+        assert ROUND_TRIPS[client](config, 20) == b"hello"
+        assert broker.requests(api="SaslHandshake")[0].body.mechanism == mechanism
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_of_each_library_authenticates_over_tls(client: str) -> None:
+    with kqueue.Broker(users=USERS, tls=True) as broker:
+        broker.create_topic("t")
+        config = broker.client_config(client, user="bob", mechanism="SCRAM-SHA-512")
+        assert ROUND_TRIPS[client](config, 20) == b"hello"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_wrong_passwords_and_unknown_users_are_refused(client, mechanism, caplog) -> None:
+    with kqueue.Broker(users=USERS) as broker:
+        broker.create_topic("t")
+        for user, password in (("ann", "a guess"), ("eve", "geheim")):
+            config = broker.client_config(client, user=user, password=password, mechanism=mechanism)
+            with pytest.raises(FAILURES):
+                ROUND_TRIPS[client](config, 2)
+        assert broker.topics["t"].end_offsets[0] == 0
+        log = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("kqueue"))
+        assert f"invalid credentials with SASL mechanism {mechanism}" in log
+        assert not any(secret in log for secret in (*USERS.values(), "a guess"))
+        assert not broker.requests(api="Produce")
+
+
+def test_no_request_log_keeps_a_password() -> None:
+    with kqueue.Broker(users={"ann": "secret"}) as broker:
+        broker.create_topic("t")
+        ROUND_TRIPS["kafka-python"](broker.client_config("kafka-python"), 20)
+        [first, *_] = broker.requests(api="SaslAuthenticate")
+        assert first.body is None
+        assert not any(b"secret" in bytes(one._frame) for one in broker.requests if not isinstance(one._frame, int))
+        assert "secret" not in repr(broker.requests) + repr(broker) + repr(vars(first.__class__))
+
+
+def test_a_restart_keeps_the_users() -> None:
+    with kqueue.Broker(users=USERS) as broker:
+        broker.create_topic("t")
+        broker.restart()
+        assert ROUND_TRIPS["confluent-kafka"](broker.client_config("confluent-kafka"), 20) == b"hello"
+
+
+def produce_with_confluent(config: dict[str, Any], until: float) -> int:
+    failed: list[object] = []
+    producer = Producer(config | {"log_level": 0})
+    count = 0
+    while time.monotonic() < until:
+        producer.produce("t", b"%d" % count, on_delivery=lambda error, message: failed.append(error) if error else None)
+        producer.poll(0.01)
+        count += 1
+    assert producer.flush(10) == 0
+    assert failed == []
+    return count
+
+
+def produce_with_kafka_python(config: dict[str, Any], until: float) -> int:
+    count = 0
+    with contextlib.closing(KafkaProducer(**config, retries=5)) as producer:
+        while time.monotonic() < until:
+            producer.send("t", b"%d" % count).get(10)
+            count += 1
+            time.sleep(0.01)
+    return count
+
+
+def produce_with_aiokafka(config: dict[str, Any], until: float) -> int:
+    async def work() -> int:
+        count = 0
+        async with AIOKafkaProducer(**config) as producer:
+            while time.monotonic() < until:
+                await producer.send_and_wait("t", b"%d" % count)
+                count += 1
+                await asyncio.sleep(0.01)
+        return count
+
+    return asyncio.run(work())
+
+
+PRODUCE = {
+    "confluent-kafka": produce_with_confluent,
+    "kafka-python": produce_with_kafka_python,
+    "aiokafka": produce_with_aiokafka,
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_producers_outlive_the_end_of_their_sessions(client: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients that re-authenticate keep their connection; the others connect again."""
+    caplog.set_level(logging.INFO, logger="kqueue")
+    with kqueue.Broker(users=USERS, settings={"connections.max.reauth.ms": 1500}) as broker:
+        broker.create_topic("t")
+        config = broker.client_config(client, mechanism="SCRAM-SHA-256")
+        count = PRODUCE[client](config, time.monotonic() + 4)
+        assert broker.topics["t"].end_offsets[0] == count
+        assert len(broker.requests(api="SaslHandshake")) >= 3
+        expired = "its session has expired" in caplog.text
+        assert expired == (client == "aiokafka"), "the others authenticate again"
+
+
+def test_a_broker_without_users_imports_nothing_of_it() -> None:
+    program = """
+import sys, kqueue
+from kafka import KafkaProducer
+with kqueue.Broker() as broker:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    producer.send("t", b"x").get(20)
+    producer.close()
+    names = ("joserfc", "scramp", "kqueue.network.sasl_gate", "kqueue.security.sasl.scram", "kqueue.security.jaas")
+    assert not [name for name in names if name in sys.modules]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_protocols_follow_from_the_arguments() -> None:
+    assert default_protocol(tls=False, users=False) is SecurityProtocol.PLAINTEXT
+    assert default_protocol(tls=True, users=True) is SecurityProtocol.SASL_SSL
+    settings = {
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.security.protocol.map": "A:SASL_PLAINTEXT,B:SASL_PLAINTEXT",
+    }
+    with kqueue.Broker(users={"ann": "x"}, settings=settings) as broker:
+        assert broker.client_config("confluent-kafka")["security.protocol"] == "SASL_PLAINTEXT"
