@@ -331,6 +331,24 @@ class Server:
 
         self.peers, self._fetchers = connect_peers(self.broker, loop)
         cleanup.callback(self.peers.close)
+        broker, cluster = self.broker, self.broker.cluster
+        assert isinstance(cluster, ClusterBrokers)
+        peers = self.peers = PeerConnections(
+            loop,
+            self.clock,
+            broker.timers,
+            self.jobs,
+            lambda node_id: peer_address(cluster, node_id),
+            client_id=peer_client_id(broker.node_id),
+            response_bytes_max=response_bytes_max(self.config),
+            rng=random.Random(),
+        )
+        peers.security = self._listeners.peer_security()
+        peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
+        cleanup.callback(peers.close)
+        cluster.observe(lambda node_id: peers.refresh())
+        connect_coordinators(broker, peers)
+        self._fetchers = ReplicaFetchers(broker, peers)
         cleanup.callback(self._fetchers.close)
 
     def _build_broker(self, cleanup: ExitStack) -> Broker:

@@ -165,7 +165,7 @@ class Broker:
 
     def _open_cluster(self) -> Cluster:
         if self.config[CLUSTER_STORE] is not None:
-            return ClusterBrokers(self.node_id, self.config["inter.broker.listener.name"])
+            return ClusterBrokers.of(self.node_id, self.config)
         return SingleBroker(self.node_id, self.rack, lambda: self.listeners, lambda name: self.endpoints(name))
 
     def _open_metadata(self, store: MetadataStore) -> MetadataCache:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from kqueue.base.config import Config
 from kqueue.base.version import __version__
+from kqueue.replication.config import INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL
 from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint
 
 BrokerChanged = Callable[[int], None]
@@ -147,7 +149,7 @@ class ClusterBrokers:
 
     `apply` gets each record that was put or deleted.
 
-    Args: peer_listener: `inter.broker.listener.name`; None: not set.
+    Args: peer_listener: see `inter_broker_listener`.
     """
 
     is_alone = False
@@ -159,6 +161,11 @@ class ClusterBrokers:
         self.controller_epoch = 0
         self._brokers: dict[int, BrokerRegistration] = {}
         self._observers: list[BrokerChanged] = []
+
+    @classmethod
+    def of(cls, node_id: int, config: Config) -> ClusterBrokers:
+        """Return those that the broker of this id and its settings sees."""
+        return cls(node_id, inter_broker_listener(config))
 
     def brokers(self) -> list[BrokerRegistration]:
         return [broker for broker in self.all() if not broker.fenced]
@@ -174,8 +181,8 @@ class ClusterBrokers:
         return None if broker is None else broker.endpoints.get(listener)
 
     def peer_endpoint(self, node_id: int) -> Endpoint | None:
-        """Return where other brokers reach a broker: its listener of `inter.broker.listener.name`,
-        else its first one; None: no such broker or listener.
+        """Return where other brokers reach a broker, at its `inter_broker_listener`; None: no such
+        broker or listener.
         """
         broker = self._brokers.get(node_id)
         if broker is None:
@@ -203,3 +210,11 @@ class ClusterBrokers:
         for observer in self._observers:
             for node_id in changed:
                 observer(node_id)
+
+
+def inter_broker_listener(config: Config) -> str | None:
+    """Return the name of the listener at which brokers reach each other; None: their first."""
+    name: str | None = config[INTER_BROKER_LISTENER]
+    if name is None and config.is_set(INTER_BROKER_PROTOCOL):
+        name = config[INTER_BROKER_PROTOCOL]
+    return None if name is None else name.upper()

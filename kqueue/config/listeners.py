@@ -7,12 +7,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.replication.config import CLUSTER_STORE
+from kqueue.broker.cluster import inter_broker_listener
+from kqueue.replication.config import CLUSTER_STORE, INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL
 from kqueue.security.protocols import SecurityProtocol
 
 _LISTENER = re.compile(
@@ -97,12 +98,23 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
                 f"listener {address} takes every interface: advertised.listeners must say which address clients reach, "
                 f"e.g. {address.name}://broker.example.com:{address.port}"
             )
-    between: str | None = config["inter.broker.listener.name"]
-    if between is not None and between.upper() not in names and config[CLUSTER_STORE] is not None:
-        raise SettingError(
-            f"inter.broker.listener.name={between} is none of the listeners ({', '.join(sorted(names))})"
-        )
+    if config[CLUSTER_STORE] is not None:
+        _check_inter_broker(names, config)
     return [ListenerConfig(address, advertised.get(address.name), protocols[address.name]) for address in binds]
+
+
+def inter_broker_plan(plans: Sequence[ListenerConfig], config: Config) -> ListenerConfig:
+    """Return the listener at which brokers reach each other."""
+    name = inter_broker_listener(config)
+    return next((plan for plan in plans if plan.bind.name == name), plans[0])
+
+
+def _check_inter_broker(names: set[str], config: Config) -> None:
+    for setting in (INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL):
+        if config.is_set(setting) and str(config[setting]).upper() not in names:
+            raise SettingError(f"{setting}={config[setting]} is none of the listeners ({', '.join(sorted(names))})")
+    if config.is_set(INTER_BROKER_LISTENER) and config.is_set(INTER_BROKER_PROTOCOL):
+        raise SettingError(f"{INTER_BROKER_LISTENER} and {INTER_BROKER_PROTOCOL} are both set: expected one of them")
 
 
 def _parse_all(texts: Iterable[str], setting: str) -> list[ListenerAddress]:

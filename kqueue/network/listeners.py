@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.rate_limiter import RateLimiter
-from kqueue.config.listeners import ListenerConfig
+from kqueue.config.listeners import ListenerConfig, inter_broker_plan
 from kqueue.network.connection_quotas import ConnectionQuotas
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.listener import Listener, bind
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
+    from kqueue.network.peer_security import PeerSecurity
     from kqueue.network.sasl_gate import SaslListener
     from kqueue.network.tls_context import ListenerTls
 
@@ -79,6 +80,15 @@ class Listeners:
             cleanup.callback(listener.close)
             listener.open()
             self._named[plan.bind.name] = listener
+
+    def peer_security(self) -> PeerSecurity | None:
+        """Return how this broker reaches others; None: as plain text. Raises SettingError."""
+        plan = inter_broker_plan(self._plans, self._config)
+        if not plan.protocol.uses_tls and not plan.protocol.uses_sasl:
+            return None
+        from kqueue.network.peer_security import PeerSecurity  # on use: others do not need it
+
+        return PeerSecurity.of(plan, self._config)
 
     def start(self) -> None:
         """Accept connections."""

@@ -1,29 +1,25 @@
 """One connection to another broker: opened on first use, opened again after a failure.
 
-    CLOSED -> RESOLVING -> CONNECTING -> NEGOTIATING -> OPEN -> CLOSED
-                 (a job)                (ApiVersions)
+    CLOSED -> RESOLVING -> CONNECTING -> HANDSHAKING -> NEGOTIATING -> AUTHENTICATING <-> OPEN
+                 (a job)                    (TLS)       (ApiVersions)      (SASL)
 
+HANDSHAKING and AUTHENTICATING are left out where the listener of other brokers asks for neither.
 A failure in any state leads to CLOSED, and fails all requests. The next attempt is a backoff later,
 and only if a request waits. Responses come in the order of their requests.
+
+A session with an end authenticates again, before the first request that is sent in its last tenth.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import enum
 import logging
-import os
-import random
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, MalformedMessage
-from kqueue.base.jobs import IoJob, Jobs
-from kqueue.base.timers import Timer, Timers
+from kqueue.base.timers import Timer
 from kqueue.base.version import __version__
 from kqueue.interbroker.contract import PeerAddress, PeerCallback
 from kqueue.interbroker.errors import (
@@ -33,10 +29,10 @@ from kqueue.interbroker.errors import (
     PeerTimedOut,
     PeerUnavailable,
 )
-from kqueue.network.client_log import ClientLog
-from kqueue.network.memory_budgets import RequestBudget
+from kqueue.network.peer_connector import PeerConnector
+from kqueue.network.peer_contract import ChannelHost, ChannelState
 from kqueue.network.peer_request import PeerRequest, PeerRoute, negotiated_route, route_at
-from kqueue.network.response_buffer import Release, ResponseBuffer
+from kqueue.network.response_buffer import ResponseBuffer
 from kqueue.network.send_queue import SendQueue
 from kqueue.schema import Chunk
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
@@ -44,8 +40,14 @@ from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import read_response_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+if TYPE_CHECKING:
+    from kqueue.network.peer_authentication import PeerAuthentication
+    from kqueue.network.tls_socket import TlsSocket
+
 CONNECT_TIMEOUT_MS = 10_000.0
-"""For the look-up of a name, the connection and ApiVersions together."""
+"""From the look-up of a name to the first request, or for one authentication again."""
+SESSION_SHARE = 0.9
+"""After this part of a session's lifetime, or a jitter less, it authenticates again (KIP-368)."""
 BACKOFF_FIRST_MS = 50.0
 BACKOFF_MAX_MS = 1000.0
 BACKOFF_JITTER = 0.2
@@ -58,37 +60,6 @@ RESPONSE_ITEMS_MAX = 1_000_000
 CORRELATION_MAX = 2**31 - 1
 API_VERSIONS_API = BY_KEY[API_VERSIONS]
 logger = logging.getLogger("kqueue.server")
-
-
-class ChannelState(enum.Enum):
-    """See the module."""
-
-    CLOSED = "closed"
-    RESOLVING = "resolving"
-    CONNECTING = "connecting"
-    NEGOTIATING = "negotiating"
-    OPEN = "open"
-
-
-class ChannelHost(Protocol):
-    """What the channels to all brokers share; see `PeerConnections`."""
-
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    timers: Timers
-    jobs: Jobs
-    rng: random.Random
-    log: ClientLog
-    budget: RequestBudget
-    received: memoryview
-    response_bytes_max: int
-
-    def is_leaving(self, node_id: int) -> bool:
-        """Whether a broker stops in order, so that the end of its connections is no surprise."""
-
-    @property
-    def release(self) -> Release:
-        """Releases the bytes of a response whose memory was freed; see `ResponseBuffer`."""
 
 
 class PeerChannel:
@@ -106,11 +77,13 @@ class PeerChannel:
         self.state = ChannelState.CLOSED
         self._waiting: deque[PeerRequest] = deque()
         self._in_flight: deque[PeerRequest] = deque()
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | TlsSocket | None = None
+        self._connector: PeerConnector | None = None
+        self._authentication: PeerAuthentication | None = None
+        self._authenticate_again_ms: float | None = None  # None: the session has no end
         self._output: SendQueue
         self._input: ResponseBuffer
         self._reading = False
-        self._targets: list[tuple[int, Any]] = []  # family and socket address, not tried yet
         self._served: dict[int, tuple[int, int]] = {}
         self._routes: dict[type, PeerRoute] = {}
         self._correlation_id = 0
@@ -137,6 +110,10 @@ class PeerChannel:
         return pending.cancel
 
     def _send_waiting(self) -> None:
+        again_ms = self._authenticate_again_ms
+        if again_ms is not None and self._host.clock.monotonic_ms() >= again_ms:
+            self._authenticate()
+            return
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
             request = self._waiting.popleft()
             if not request.pending:
@@ -208,64 +185,24 @@ class PeerChannel:
             self._waiting.clear()
             return
         self._attempt += 1
+        self._limit_attempt("no connection")
+        self._connector = PeerConnector(
+            self._host, self.address, entered=self._entered, done=self._begin, failed=self._fail
+        )
+        self._connector.start()
+
+    def _entered(self, state: ChannelState) -> None:
+        self.state = state
+
+    def _limit_attempt(self, what: str) -> None:
         deadline_ms = self._host.clock.monotonic_ms() + CONNECT_TIMEOUT_MS
         self._connect_timer = self._host.timers.at(
-            deadline_ms, lambda: self._fail(f"no connection within {CONNECT_TIMEOUT_MS / 1000:g} s")
+            deadline_ms, lambda: self._fail(f"{what} within {CONNECT_TIMEOUT_MS / 1000:g} s ({self.state.value})")
         )
-        host, port = self.address.host, self.address.port
-        family = _numeric_family(host)
-        if family is not None:
-            self._targets = [(family, (host, port))]
-            self._connect_next("")
-            return
-        self.state = ChannelState.RESOLVING
-        attempt = self._attempt
 
-        def resolved(infos: list[Any] | None, error: BaseException | None) -> None:
-            if self._attempt != attempt or self.state is not ChannelState.RESOLVING:
-                return
-            if infos is None:
-                self._fail(f"the host's name can't be looked up: {error}")
-                return
-            self._targets = list(dict.fromkeys((info[0], info[4]) for info in infos))
-            self._connect_next("")
-
-        look_up = lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # noqa: E731
-        self._host.jobs.submit(IoJob("look up a broker's name", look_up, resolved, "names of brokers"))
-
-    def _connect_next(self, reason: str) -> None:
-        """Connect to the next address; fail with `reason` if all were tried."""
-        while self._targets:
-            family, address = self._targets.pop(0)
-            sock = None
-            try:
-                sock = socket.socket(family, socket.SOCK_STREAM)
-                sock.setblocking(False)
-                with contextlib.suppress(BlockingIOError, InterruptedError):
-                    sock.connect(address)
-                self._host.loop.add_writer(sock, self._connected)
-            except (OSError, OverflowError) as error:
-                reason = _reason(error)
-                if sock is not None:
-                    sock.close()
-                continue
-            self._socket, self.state = sock, ChannelState.CONNECTING
-            return
-        self._fail(f"can't connect: {reason}")
-
-    def _connected(self) -> None:
-        sock = self._socket
-        assert sock is not None
-        self._host.loop.remove_writer(sock)
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            sock.close()
-            self._socket = None
-            self._connect_next(os.strerror(code))
-            return
-        with contextlib.suppress(OSError):  # reading finds a broker that is gone already
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    def _begin(self, sock: socket.socket | TlsSocket) -> None:
+        """Send requests over a connection, whose TLS handshake is done where there is one."""
+        self._connector, self._socket = None, sock
         host = self._host
         self._output = SendQueue(sock, host.loop, host.jobs, failed=self._fail, drained=_nothing)
         self._input = ResponseBuffer(host.received, host.budget, self, host.release, host.response_bytes_max)
@@ -275,9 +212,13 @@ class PeerChannel:
 
     def _ask_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=__version__)
-        asked = PeerRequest(request, lambda response: self._negotiated(response, version), CONNECT_TIMEOUT_MS)
-        asked.deadline_ms = float("inf")  # the attempt has a timer of its own
-        asked.route = route_at(API_VERSIONS_API, version)
+        route = route_at(API_VERSIONS_API, version)
+        self._ask(request, route, lambda response: self._negotiated(response, version))
+
+    def _ask(self, request: object, route: PeerRoute, answered: PeerCallback) -> None:
+        """Send a request of the connection's own; the attempt has a timer of its own."""
+        asked = PeerRequest(request, answered, float("inf"))
+        asked.route = route
         self._output.add(self._encoded(asked))
         self._in_flight.append(asked)
         self._output.flush()
@@ -293,6 +234,12 @@ class PeerChannel:
             self._fail(f"it refuses ApiVersions with error {response.error_code}")
             return
         self._served = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        if self._host.security is None or self._host.security.login is None:
+            self._open()
+        else:
+            self._authenticate()
+
+    def _open(self) -> None:
         self._cancel_connect_timer()
         self.state = ChannelState.OPEN
         if self._failures:
@@ -300,22 +247,62 @@ class PeerChannel:
             self._failures = 0
         self._send_waiting()
 
+    # --- authentication
+
+    def _authenticate(self) -> None:
+        """Authenticate; requests wait meanwhile. Those that were sent before are answered first."""
+        host = self._host
+        assert host.security is not None
+        if self.state is ChannelState.OPEN:
+            self._limit_attempt("no authentication again")
+        self.state = ChannelState.AUTHENTICATING
+        from kqueue.network.peer_authentication import PeerAuthentication  # on use
+
+        self._authentication = PeerAuthentication(
+            host.security, host.jobs, self._ask_to_authenticate, done=self._authenticated, failed=self._fail
+        )
+        self._authentication.start()
+
+    def _ask_to_authenticate(self, request: object, answered: PeerCallback) -> None:
+        try:
+            self._ask(request, self._route(type(request)), answered)
+        except PeerError as error:
+            self._fail(f"it has no SASL: {error}")
+
+    def _authenticated(self, lifetime_ms: int) -> None:
+        self._authentication = None
+        host = self._host
+        share = SESSION_SHARE - host.rng.uniform(0, 0.1)
+        self._authenticate_again_ms = host.clock.monotonic_ms() + lifetime_ms * share if lifetime_ms else None
+        self._open()
+
     # --- responses
 
     def resume(self) -> None:
         """Read again: memory for responses is free."""
-        if self._socket is not None and self.state in (ChannelState.NEGOTIATING, ChannelState.OPEN):
+        if self._socket is not None and self.state in _CONNECTED:
             self._start_reading()
 
     def _start_reading(self) -> None:
         if not self._reading and self._socket is not None:
             self._reading = True
             self._host.loop.add_reader(self._socket, self._readable)
+            self._read_pending()
 
     def _stop_reading(self) -> None:
         if self._reading and self._socket is not None:
             self._reading = False
             self._host.loop.remove_reader(self._socket)
+
+    def _read_pending(self) -> None:
+        """Read what TLS has decrypted already, of which the selector knows nothing."""
+        sock = self._socket
+        if sock is not None and not isinstance(sock, socket.socket) and self._reading and sock.pending():
+            self._host.loop.call_soon(self._read_more, self._attempt)
+
+    def _read_more(self, attempt: int) -> None:
+        if self._reading and self._attempt == attempt:
+            self._readable()
 
     def _readable(self) -> None:
         sock, input_ = self._socket, self._input
@@ -348,6 +335,7 @@ class PeerChannel:
             return
         if self.state is ChannelState.OPEN and self._waiting:
             self._send_waiting()
+        self._read_pending()
 
     def _respond(self, frame: memoryview) -> None:
         """Raises MalformedMessage: it is not the response to the oldest request."""
@@ -402,19 +390,22 @@ class PeerChannel:
     def _disconnect(self) -> None:
         self._attempt += 1
         self._cancel_connect_timer()
-        was_connected = self.state in (ChannelState.NEGOTIATING, ChannelState.OPEN)
         self.state = ChannelState.CLOSED
+        self._authenticate_again_ms = None
+        if self._connector is not None:
+            self._connector.close()
+            self._connector = None
+        if self._authentication is not None:
+            self._authentication.close()
+            self._authentication = None
         self._in_flight.clear()
         self._waiting.clear()
-        self._served, self._routes, self._targets = {}, {}, []
+        self._served, self._routes = {}, {}
         sock = self._socket
         if sock is not None:
-            if was_connected:
-                self._stop_reading()
-                self._output.close()
-                self._input.close()
-            else:
-                self._host.loop.remove_writer(sock)
+            self._stop_reading()
+            self._output.close()
+            self._input.close()
             self._socket = None
             sock.close()
 
@@ -435,20 +426,16 @@ class PeerChannel:
 
     def close_descriptor(self) -> None:
         """Close this process's copy of the socket only; see `Server.close_descriptors`."""
-        if self._socket is not None:
+        if self._connector is not None:
+            self._connector.close_descriptor()
+        if isinstance(self._socket, socket.socket):
             self._socket.close()
+        elif self._socket is not None:
+            self._socket.close_descriptor()
 
 
+_CONNECTED = (ChannelState.NEGOTIATING, ChannelState.AUTHENTICATING, ChannelState.OPEN)
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-
-
-def _numeric_family(host: str) -> socket.AddressFamily | None:
-    """Return the family of a numeric address; None: a name."""
-    for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError, ValueError):
-            socket.inet_pton(family, host)
-            return family
-    return None
 
 
 def _reason(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
@@ -24,6 +25,9 @@ from kqueue.network.contract import BudgetWaiter
 from kqueue.network.memory_budgets import RequestBudget, machine_bytes, within_memory
 from kqueue.network.peer_channel import PeerChannel
 from kqueue.network.response_buffer import CountedBytes
+
+if TYPE_CHECKING:
+    from kqueue.network.peer_security import PeerSecurity
 
 OVERHEAD_BYTES = 8 * MiB
 """What a response may hold besides the records of `replica.fetch.response.max.bytes`: its fields,
@@ -65,8 +69,10 @@ class PeerConnections:
         client_id: begins the client id of all connections; the channel follows.
         response_bytes_max: limit on the length of a response.
 
-    Attributes: is_leaving: returns whether a broker stops in order; then the end of its connections
-        is logged as information only.
+    Attributes:
+        is_leaving: returns whether a broker stops in order; then the end of its connections is
+            logged as information only.
+        security: what connections need besides TCP; None: nothing.
     """
 
     def __init__(
@@ -91,6 +97,7 @@ class PeerConnections:
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.response_bytes_max = response_bytes_max
         self.is_leaving: Callable[[int], bool] = lambda node_id: False
+        self.security: PeerSecurity | None = None
         self._address_of = address_of
         self._client_id = client_id
         self._channels: dict[int, dict[str, PeerChannel]] = {}

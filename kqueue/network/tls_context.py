@@ -25,13 +25,12 @@ from kqueue.base.key_stores import (
 from kqueue.base.timers import PeriodicTimer
 from kqueue.config.exposure import client_auth
 from kqueue.config.listeners import ListenerConfig
+from kqueue.config.tls_options import reason_of, use_protocols, use_suites
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.security.cipher_suites import TLS_1_3_SUITES, openssl_name
 from kqueue.security.principal_mapping import PrincipalMapper
-from kqueue.security.tls_config import CONNECTION_SETTINGS, KEY_SETTINGS, TLS_1_2, TLS_1_3
+from kqueue.security.tls_config import CONNECTION_SETTINGS, KEY_SETTINGS
 from kqueue.security.x500_names import alternative_names_of, subject_of
 
-_VERSIONS = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 _MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _QUEUE = "TLS key stores"
 _FileStates = tuple[tuple[int, int, int] | None, ...]
@@ -123,17 +122,16 @@ def build_context(settings: TlsSettings) -> TlsContext:
 
 def _build(settings: TlsSettings) -> TlsContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = min(_VERSIONS[name] for name in settings.protocols)
-    context.maximum_version = max(_VERSIONS[name] for name in settings.protocols)
+    use_protocols(context, settings.protocols)
     context.options |= ssl.OP_NO_COMPRESSION | getattr(ssl, "OP_NO_RENEGOTIATION", 0)
-    suites = _use_suites(context, settings.suites)
+    suites = use_suites(context, settings.suites)
     pair = read_key_store(settings.keys)
     try:
         load_key_pair(context, pair)
     except (OSError, ValueError) as error:
         raise SettingError(
-            f"the key and certificate of ssl.keystore can't be used: {_reason(error)}; expected a key that belongs to "
-            f"the first certificate, and its password in ssl.key.password if it is encrypted"
+            f"the key and certificate of ssl.keystore can't be used: {reason_of(error)}; expected a key that belongs "
+            f"to the first certificate, and its password in ssl.key.password if it is encrypted"
         ) from None
     context.verify_mode = _MODES[settings.client_auth]
     if settings.client_auth != "none":
@@ -154,33 +152,7 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     try:
         context.load_verify_locations(cadata=certificates)
     except (OSError, ValueError) as error:
-        raise SettingError(f"the certificates of ssl.truststore can't be used: {_reason(error)}") from None
-
-
-def _use_suites(context: ssl.SSLContext, names: tuple[str, ...]) -> frozenset[str]:
-    """Let a context offer these suites only; returns them by OpenSSL's names."""
-    if not names:
-        return frozenset()
-    older = [openssl_name(name) for name in names if name not in TLS_1_3_SUITES]
-    newer = TLS_1_3_SUITES.intersection(names)
-    if older:
-        try:
-            context.set_ciphers(":".join(older))
-        except ssl.SSLError:
-            raise SettingError(f"ssl.cipher.suites={','.join(names)}: OpenSSL has none of these") from None
-    elif context.minimum_version < ssl.TLSVersion.TLSv1_3:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-    if not newer:
-        if context.minimum_version == ssl.TLSVersion.TLSv1_3:
-            raise SettingError(f"ssl.cipher.suites={','.join(names)} has no suite of TLSv1.3")
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-    elif context.maximum_version < ssl.TLSVersion.TLSv1_3 and not older:
-        raise SettingError(f"ssl.cipher.suites={','.join(names)} has no suite of {TLS_1_2}")
-    return newer.union(older)
-
-
-def _reason(error: Exception) -> str:
-    return (error.reason or str(error)) if isinstance(error, ssl.SSLError) else str(error)
+        raise SettingError(f"the certificates of ssl.truststore can't be used: {reason_of(error)}") from None
 
 
 _Look = tuple[_FileStates, TlsContext | SettingError | None]

@@ -19,12 +19,15 @@ class TlsSocket:
 
     Args:
         plain: a non-blocking socket, which belongs to this object from now on.
+        server: the host that this side has connected to; None: this side is the server.
     """
 
     __slots__ = ("_tls",)
 
-    def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
-        self._tls = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext, server: str | None = None) -> None:
+        self._tls = context.wrap_socket(
+            plain, server_side=server is None, do_handshake_on_connect=False, server_hostname=server
+        )
 
     def step(self) -> bool | None:
         """Go on with the handshake. Returns None when it is done; True: when the socket can be

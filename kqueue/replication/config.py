@@ -21,12 +21,16 @@ from kqueue.base.settings import (
     Validator,
     at_least,
     between,
+    one_of,
 )
 
 CLUSTER_STORE = "kqueue.cluster.store"
 SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
 GIVEN_STORE = "memory"
+INTER_BROKER_LISTENER = "inter.broker.listener.name"
+INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
+INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -151,11 +155,29 @@ SETTINGS: tuple[Setting, ...] = (
         UpdateMode.CLUSTER_WIDE,
     ),
     _row(
-        "inter.broker.listener.name",
+        INTER_BROKER_LISTENER,
         SettingType.STRING,
         None,
         ANY,
-        "Listener at which brokers reach each other. Unset: the first of listeners.",
+        "Listener at which brokers reach each other. Unset: the one with the name of "
+        "security.inter.broker.protocol if that is set, else the first of listeners.",
+    ),
+    _row(
+        INTER_BROKER_PROTOCOL,
+        SettingType.STRING,
+        "PLAINTEXT",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "Name of the listener at which brokers reach each other, if it has the name of its protocol. Set this, or "
+        "inter.broker.listener.name.",
+    ),
+    _row(
+        INTER_BROKER_MECHANISM,
+        SettingType.STRING,
+        "GSSAPI",
+        ANY,
+        "SASL mechanism with which this broker authenticates to others, if their listener has SASL: PLAIN, "
+        "SCRAM-SHA-256 or SCRAM-SHA-512. User and password are options of the listener's sasl.jaas.config for it. "
+        "Kafka's default, GSSAPI, is not supported.",
     ),
     _row(
         "auto.leader.rebalance.enable",

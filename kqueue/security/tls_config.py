@@ -135,8 +135,9 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
         "ssl.endpoint.identification.algorithm",
         SettingType.STRING,
         "https",
-        "Accepted and shown for Kafka's tools; has no effect in kqueue: clients check the broker's host name.",
-        without_effect=True,
+        "Whether this broker checks that the certificates of other brokers are of the hosts that it connects to: https "
+        "or, empty, not. Clients have a setting of their own.",
+        one_of("https", ""),
     ),
     _row("ssl.protocol", SettingType.STRING, TLS_1_3, f"See ssl.enabled.protocols. {_JAVA}", without_effect=True),
     _row("ssl.provider", SettingType.STRING, None, _JAVA, without_effect=True),

@@ -1,0 +1,107 @@
+"""Clusters whose brokers reach each other by TLS and SASL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+import kqueue
+from kqueue.embedded.development_certificates import DevelopmentCertificates
+from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+
+LISTENER = "listener.name.sasl_ssl"
+
+
+def secured(certificates: DevelopmentCertificates, mechanism: str = "SCRAM-SHA-512", **more: object) -> dict[str, Any]:
+    """Settings of a cluster that speaks nothing but SASL_SSL."""
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    return {
+        **certificates.settings,
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.mechanism.inter.broker.protocol": mechanism,
+        "sasl.enabled.mechanisms": mechanism,
+        f"{LISTENER}.{mechanism.lower()}.sasl.jaas.config": (
+            f'{module} required username="broker" password="broker-secret" user_broker="broker-secret" '
+            'user_ann="ann-secret" user_bob="bob-secret";'
+        ),
+        "authorizer.class.name": "standard",
+        "super.users": "User:broker;User:ann",
+        **more,
+    }
+
+
+def client(cluster: kqueue.Cluster, certificates: DevelopmentCertificates, **more: object) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": cluster.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": certificates.authority_file,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ann",
+        "sasl.password": "ann-secret",
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def certificates() -> DevelopmentCertificates:
+    return DevelopmentCertificates()
+
+
+@pytest.fixture(scope="module")
+def cluster(certificates: DevelopmentCertificates) -> Iterator[kqueue.Cluster]:
+    with kqueue.Cluster(brokers=3, settings=secured(certificates)) as cluster:
+        yield cluster
+
+
+def produce(config: dict[str, Any], topic: str, values: list[bytes], **more: object) -> None:
+    failed: list[object] = []
+    producer = Producer({**config, "acks": "all", **more})
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None)
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def consume(config: dict[str, Any], topic: str, count: int, **more: object) -> list[bytes]:
+    consumer = Consumer({**config, "group.id": f"{topic}-readers", "auto.offset.reset": "earliest", **more})
+    consumer.subscribe([topic])
+    values: list[bytes] = []
+    deadline = time.monotonic() + 30
+    while len(values) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            values.append(message.value())
+    consumer.close()
+    return values
+
+
+def test_records_outlive_their_leader(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+    cluster.create_topic("kept", partitions=1)
+    config = client(cluster, certificates)
+    produce(config, "kept", [b"1", b"2"])
+    leader = cluster.leader("kept", 0)
+    cluster.kill(leader)
+    produce(config, "kept", [b"3"])
+    assert consume(config, "kept", 3) == [b"1", b"2", b"3"]
+    cluster.start(leader)
+    cluster.wait_in_sync()
+
+
+def test_transactions_span_brokers(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+    cluster.create_topic("bank", partitions=6)
+    config = client(cluster, certificates)
+    producer = Producer({**config, "transactional.id": "transfers"})
+    producer.init_transactions(30)
+    commit, abort = producer.commit_transaction, producer.abort_transaction
+    for round, end in enumerate((commit, abort, commit)):
+        producer.begin_transaction()
+        for partition in range(6):
+            producer.produce("bank", f"{round}-{partition}".encode(), partition=partition)
+        end(30)
+    values = consume(config, "bank", 12)
+    assert sorted(values) == sorted(f"{round}-{partition}".encode() for round in (0, 2) for partition in range(6))
