@@ -48,7 +48,7 @@ from kqueue.wire.messages.list_offsets import (
 )
 
 VERSIONS = (0, 11)
-ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TOPIC),)
+ACCESS = (on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "or CLUSTER_ACTION of the cluster, for followers"),)
 VERSION_ONE_OFFSET = 1  # version 0 returns a list of segment starts
 VERSION_EPOCHS = 4
 VERSION_NOT_AVAILABLE = 5
@@ -142,7 +142,7 @@ def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffset
 def _topic_response(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
 ) -> SlicedWork[ListOffsetsTopicResponse]:
-    if not context.describes(topic.name):
+    if not (context.describes(topic.name) or (request.replica_id >= 0 and _is_broker(context))):
         denied = TopicAuthorizationFailed("the client may not describe this topic")
         return ListOffsetsTopicResponse(
             name=topic.name, partitions=(yield from collect(lambda one: _failed(one, denied), topic.partitions))
@@ -162,6 +162,10 @@ def _topic_response(
             responses.append(_failed(partition, error))
         yield None
     return ListOffsetsTopicResponse(name=topic.name, partitions=responses)
+
+
+def _is_broker(context: RequestContext) -> bool:
+    return context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def _partition_response(

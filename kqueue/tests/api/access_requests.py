@@ -53,6 +53,7 @@ VALUES: dict[str, Any] = {
     "member_id": "m",
     "max_bytes": 1000,
     "partition_max_bytes": 1000,
+    "replica_id": -1,
     "replicas": [0],
     "records": batch(b"a", producer_id=0, epoch=0, base_sequence=0, transactional=True),
     "protocol_type": "consumer",

@@ -366,3 +366,11 @@ def test_a_producer_without_transactions_may_write_somewhere_or_is_idempotent() 
         decide(client, Deciding(allows))
         response = client.ask(request_for(client, "init_producer_id", 4, transactional_id=None), 4)
         assert response.error_code == code
+
+
+@pytest.mark.parametrize("replica_id", [-1, 1])
+def test_followers_find_offsets_as_brokers(replica_id: int) -> None:
+    client = world()
+    decide(client, Deciding(lambda action: action.operation is Op.CLUSTER_ACTION))
+    response = client.ask(request_for(client, "list_offsets", 7, replica_id=replica_id, timestamp=-1), 7)
+    assert codes_in(response) == {0 if replica_id >= 0 else DENIED}
