@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 import kqueue
 from kqueue.embedded.client_configs import CLIENTS
 from kqueue.security.certificates import Authority
+from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.testing import faults
 
 # kafka-python leaves the sockets of a client that finds no broker to the garbage collector
@@ -185,3 +186,19 @@ def test_restart_keeps_port_and_certificates(secure: kqueue.Broker) -> None:
         context = ssl.create_default_context(cafile=config["ssl_cafile"])
         with context.wrap_socket(plain, server_hostname="localhost") as tls:
             assert tls.version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_client_with_a_password_over_tls(client: str, mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
+    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": mechanism,
+        f"listener.name.sasl_ssl.{mechanism.lower()}.sasl.jaas.config": f'{module} required user_ann="secret";',
+    }
+    with kqueue.Broker(tls=True, settings=settings) as broker:
+        config = broker.client_config(client, user="ann", password="secret", mechanism=mechanism)
+        assert ROUND_TRIPS[client](config, 20) == b"hello"
+        refused(client, broker.client_config(client, user="ann", password="guess", mechanism=mechanism))
+    assert "secret" not in caplog.text
+    assert "guess" not in caplog.text
