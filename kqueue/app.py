@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STOP_POLL_S = 0.005
-CREATION_RATE = "max.connection.creation.rate"
 THREADS = "background.threads"
 logger = logging.getLogger("kqueue.server")
 
@@ -306,6 +305,7 @@ class Server:
         self.broker = self._build_broker(cleanup)
         security = self.broker.security
         security.authorizer = plugins.open_authorizer(config, self._objects, security.acls.index)
+        quotas.clients = security.quotas
         self.connections = self._build_connections(loop, quotas)
         cleanup.callback(self.connections.close)
         guard = OpenFilesGuard(loop, self.connections)

@@ -28,6 +28,9 @@ COMMANDS = {
     "transactions": LazyCommand(
         "kqueue.cli.transactions:transactions", "List, describe and abort transactions; find those that hang."
     ),
+    "quotas": LazyCommand(
+        "kqueue.cli.quotas:quotas", "Bound what users, client ids and addresses may use of a broker."
+    ),
     "cluster": LazyCommand(
         "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
     ),

@@ -8,6 +8,13 @@ from contextlib import AbstractContextManager
 from kqueue.client.calls.acls import AclEntry, AclEntryFilter, CreateAcls, DeleteAcls, DescribeAcls
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
+from kqueue.client.calls.quotas import (
+    AlterQuotas,
+    DescribeQuotas,
+    QuotaAlteration,
+    QuotaEntry,
+    QuotaMatch,
+)
 from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
 from kqueue.client.calls.scram_users import AlterScramUser, DescribeScramUsers, SaltedPassword
 from kqueue.client.calls.unregister_broker import UnregisterBroker
@@ -66,6 +73,20 @@ class ClusterCalls:
         """Remove a broker that is gone for good. Raises: BrokerRefused: it is unknown, or runs."""
         with self._call(timeout_ms) as deadline:
             self._router.send_to_controller(UnregisterBroker(node_id), deadline)
+
+    def alter_quotas(
+        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool = False, timeout_ms: int | None = None
+    ) -> list[Refusal]:
+        """Set and remove quotas; return the outcome of each entity, code 0: done."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(AlterQuotas(alterations, validate_only=validate_only), deadline)
+
+    def describe_quotas(
+        self, matches: Sequence[QuotaMatch] = (), *, strict: bool = False, timeout_ms: int | None = None
+    ) -> list[QuotaEntry]:
+        """Return the entities that have all types of `matches`, and no other if `strict`."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DescribeQuotas(matches, strict=strict), deadline)
 
     def create_acls(self, entries: Sequence[AclEntry], *, timeout_ms: int | None = None) -> list[Refusal]:
         """Create ACLs; return the outcome of each, in order, code 0: created, or there already."""

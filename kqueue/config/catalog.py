@@ -12,6 +12,7 @@ from kqueue.base.settings import (
     LONG_MAX,
     Catalog,
     MiB,
+    Prefix,
     Scope,
     Setting,
     SettingType,
@@ -174,8 +175,10 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         INT_MAX,
         at_least(1),
         Scope.BROKER,
-        "Maximum number of new connections per second of all listeners. Further ones wait to be accepted.",
+        "Maximum number of new connections per second of all listeners. Further ones wait to be accepted. "
+        "With the prefix listener.name.<name>. of one listener.",
         dynamic=UpdateMode.CLUSTER_WIDE,
+        prefix=Prefix.LISTENER,
     ),
     Setting(
         "connections.max.idle.ms",

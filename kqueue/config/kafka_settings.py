@@ -139,10 +139,6 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         SettingRefusal("a limit on the connections of one listener"),
     ),
     (
-        r"listener\.name\..+\.max\.connection\.creation\.rate",
-        SettingRefusal("a limit on the new connections of one listener"),
-    ),
-    (
         r"(create\.topic|alter\.config)\.policy\.class\.name",
         SettingRefusal("a policy that checks topics and settings"),
     ),

@@ -1,4 +1,6 @@
-"""How many connections are admitted: in all, and from each address."""
+"""How many connections are admitted: in all, and from each address; and how many per second from
+each address (`broker.client_quotas`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
+from kqueue.broker.client_quotas import ClientQuotas
 
 FILES_RESERVED_MIN = 64
 PER_ADDRESS = "max.connections.per.ip"
@@ -48,6 +51,7 @@ class ConnectionQuotas:
         self.total_max = total_max
         self._per_address_max = per_address_max
         self._overrides = dict(overrides)
+        self.clients: ClientQuotas | None = None  # set before connections are accepted
         self._by_address: Counter[str] = Counter()
         self.total = 0
 
@@ -79,6 +83,11 @@ class ConnectionQuotas:
         self.total_max = allowed
         self._per_address_max = config[PER_ADDRESS]
         self._overrides = dict(overrides)
+
+    def hold_ms(self, address: str) -> int:
+        """Count one more new connection and return 0, or return for how long it is not served."""
+        clients = self.clients
+        return clients.count_connection(address) if clients is not None and clients.bounds_addresses else 0
 
     def admit(self, address: str) -> str | None:
         """Count one more connection and return None, or return which limit it exceeds, as text."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed
-from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.timers import Timer
 from kqueue.config.listeners import ListenerAddress, ListenerConfig
 from kqueue.network.connection_quotas import ConnectionQuotas
+from kqueue.network.connection_rates import HeldConnections, ListenerRate
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Accepted, StreamSocket
 from kqueue.network.session import Session
@@ -47,7 +47,7 @@ class Listener:
         bound: socket.socket,
         registry: ConnectionRegistry,
         quotas: ConnectionQuotas,
-        rate: RateLimiter,
+        rate: ListenerRate,
         config: Config,
         tls: ListenerTls | None = None,
     ) -> None:
@@ -58,6 +58,7 @@ class Listener:
         self._registry = registry
         self._quotas = quotas
         self._rate = rate
+        self._held = HeldConnections(registry)
         self._backlog: int = config["socket.listen.backlog.size"]
         self._send_bytes: int = config["socket.send.buffer.bytes"]
         self._socket: socket.socket | None = bound
@@ -97,6 +98,7 @@ class Listener:
             self._registry.loop.remove_reader(self._socket)
             self._socket.close()
             self._socket = None
+            self._held.close()
             if self._handshakes is not None:
                 self._handshakes.close()
 
@@ -104,6 +106,7 @@ class Listener:
         """Close this process's copy of the socket only; see `Server.close_descriptors`."""
         if self._socket is not None:
             self._socket.close()
+        self._held.close_descriptors()
         if self._handshakes is not None:
             self._handshakes.close_descriptors()
 
@@ -136,6 +139,14 @@ class Listener:
 
     def _admit(self, client: socket.socket, host: str, port: int) -> None:
         host = host.removeprefix("::ffff:")  # an IPv4 client of an IPv6 socket
+        held_ms = self._quotas.hold_ms(host)
+        if held_ms:
+            reason = f"its address makes more of them than its quota of connection_creation_rate, for {held_ms} ms"
+            self._registry.client_log.log(
+                logging.WARNING, f"{host}:{port}", "does not serve the connection of %s:%d: %s", host, port, reason
+            )
+            self._held.hold(client, held_ms)
+            return
         refusal = self._quotas.admit(host)
         if refusal is not None:
             client.close()

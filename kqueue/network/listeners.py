@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
-from kqueue.base.rate_limiter import RateLimiter
 from kqueue.config.listeners import ListenerConfig, inter_broker_plan
 from kqueue.network.connection_quotas import ConnectionQuotas
+from kqueue.network.connection_rates import ConnectionRates
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.listener import Listener, bind
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kqueue.network.peer_security import PeerSecurity
     from kqueue.network.sasl_gate import SaslListener
     from kqueue.network.tls_context import ListenerTls
-
-CREATION_RATE = "max.connection.creation.rate"
 
 
 class Listeners:
@@ -40,7 +38,7 @@ class Listeners:
         self._plans = plans
         self._config = config
         self._sockets = dict(sockets)
-        self._rate = RateLimiter(config[CREATION_RATE], clock)
+        self._rates = ConnectionRates(config, clock)
         self._named: dict[str, Listener] = {}
         self._more: list[Listener] = []
         self._tls: dict[str, ListenerTls] = {}
@@ -71,7 +69,6 @@ class Listeners:
         """
         self._registry, self._quotas = registry, quotas
         self._open_sasl(broker)
-        self._config.observe([CREATION_RATE], lambda: self._rate.configure(self._config[CREATION_RATE]))
         for tls in self._tls.values():
             tls.start(registry)
             cleanup.callback(tls.close)
@@ -143,7 +140,8 @@ class Listeners:
 
     def _listener(self, plan: ListenerConfig, bound: socket.socket) -> Listener:
         tls = self._tls.get(plan.bind.name)
-        listener = Listener(plan, bound, self._registry, self._quotas, self._rate, self._config, tls)
+        rate = self._rates.of_listener(plan.bind.name)
+        listener = Listener(plan, bound, self._registry, self._quotas, rate, self._config, tls)
         listener.sasl = self._sasl.get(plan.bind.name)
         return listener
 

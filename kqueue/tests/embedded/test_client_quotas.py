@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from kafka import KafkaProducer
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, KafkaProducer
 
 import kqueue
 from kqueue.schema import decode
@@ -35,6 +35,8 @@ TOPIC = "orders"
 RATE = 200_000
 VALUE = b"v" * 5_000
 SECONDS = 4.0
+FETCH_SECONDS = 8.0
+"""A consumer has nothing for up to a second where a window begins: over longer it is held."""
 WINDOWS = 2
 
 
@@ -126,6 +128,43 @@ def test_confluent_is_held_to_its_quota_of_produced_bytes(broker: kqueue.Broker)
         producer.poll(0.005)
     assert_held(size, time.monotonic() - began)
     producer.purge()
+
+
+def fill(broker: kqueue.Broker) -> None:
+    for _ in range(int(RATE * (FETCH_SECONDS + 3) / len(VALUE) / 3)):
+        broker.topics[TOPIC].produce_all([VALUE] * 3)  # one batch, less than a fetch
+
+
+def test_kafka_python_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broker) -> None:
+    fill(broker)
+    bound(broker, "app", consumer_byte_rate=RATE)
+    consumer = KafkaConsumer(
+        TOPIC, bootstrap_servers=broker.bootstrap, client_id="app", auto_offset_reset="earliest",
+        max_partition_fetch_bytes=20_000,
+    )  # fmt: skip
+    began, size = time.monotonic(), 0
+    while time.monotonic() < began + FETCH_SECONDS:
+        size += sum(len(record.value) for records in consumer.poll(100).values() for record in records)
+    assert_held(size, time.monotonic() - began)
+    consumer.close()
+
+
+def test_confluent_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broker) -> None:
+    fill(broker)
+    bound(broker, "app", consumer_byte_rate=RATE)
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "client.id": "app", "group.id": "g", "auto.offset.reset": "earliest",
+         "fetch.message.max.bytes": 20_000}
+    )  # fmt: skip
+    consumer.subscribe([TOPIC])
+    began, size = 0.0, 0
+    while not began or time.monotonic() < began + FETCH_SECONDS:
+        message = consumer.poll(0.1)
+        if message is not None:
+            began = began or time.monotonic()
+            size += len(message.value() or b"")
+    assert_held(size, time.monotonic() - began)
+    consumer.close()
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])

@@ -4,12 +4,14 @@ import asyncio
 import errno
 import logging
 import socket
+from typing import Any
 
 import pytest
 
 from kqueue.base.errors import ListenFailed, SettingError
 from kqueue.network.connection_quotas import parse_overrides
-from kqueue.tests.network.harness import connect, serving, until
+from kqueue.security.quotas import entity_of
+from kqueue.tests.network.harness import FREE_PORT, connect, serving, until
 
 
 def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
@@ -181,3 +183,45 @@ def test_clients_of_other_machines_must_authenticate_unless_the_setting_says_so(
     with caplog.at_level(logging.WARNING, "kqueue"):
         asyncio.run(test(kqueue_allow_insecure=True))
     assert len(lines(caplog, "need not authenticate")) == 1
+
+
+def test_a_listener_has_a_rate_of_its_own() -> None:
+    async def test() -> None:
+        settings: Any = {
+            "listeners": f"{FREE_PORT},SLOW://127.0.0.1:0",
+            "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,SLOW:PLAINTEXT",
+            "listener_name_slow_max_connection_creation_rate": 10,
+        }
+        async with serving(**settings) as server:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            for client in [await connect(server) for _ in range(20)]:
+                await client.ask("ApiVersions", 0)
+            assert loop.time() - began < 0.5
+            began = loop.time()
+            for client in [await connect(server, "SLOW") for _ in range(15)]:
+                await client.ask("ApiVersions", 0)
+            assert loop.time() - began >= 0.4, "10 at once, 5 more at 10 a second"
+
+    asyncio.run(test())
+
+
+def test_a_connection_above_the_quota_of_its_address_is_held_and_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving(quota_window_num=2) as server:
+            loop = asyncio.get_running_loop()
+            quotas = server.broker.security.quotas
+            quotas.alter({entity_of([("ip", "127.0.0.1")]): {"connection_creation_rate": 2}})
+            while not quotas.bounds_addresses:
+                await asyncio.sleep(0.01)
+            served, held = [await connect(server) for _ in range(2)], await connect(server)
+            began = loop.time()
+            for client in served:
+                await client.ask("ApiVersions", 0)
+            assert await held.closed() == b""
+            assert 0.3 < loop.time() - began < 1.5, "it was not closed at once"
+            await asyncio.sleep(2.1)
+            await (await connect(server)).ask("ApiVersions", 0)
+
+    asyncio.run(test())
+    assert len(lines(caplog, "its address makes more of them than its quota")) == 1
