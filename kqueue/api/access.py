@@ -79,7 +79,7 @@ def guarded(
 
     def checked(request: Any, context: RequestContext) -> Any:
         for rule in whole:
-            name = getattr(request, rule.field) if rule.field else CLUSTER_NAME
+            name = getattr(request, rule.field) or "" if rule.field else CLUSTER_NAME  # null has no name
             context.require(rule.operation, rule.resource_type, name)
         return handle(request, context)
 

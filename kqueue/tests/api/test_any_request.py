@@ -4,6 +4,7 @@ be written.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from kqueue.base.errors import AnswerNotExpected, KqueueError
 from kqueue.schema import encode
 from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, StructType, record_data
 from kqueue.schema.structs import Field, schema_of
+from kqueue.tests.api.access_requests import Deciding, all_but
 from kqueue.tests.api.harness import SimulatedClient, batch, old_set
 
 NAMES = [*"tttttttt", "u", "nobody", "new", "", "..", "a b", "__consumer_offsets", "g", "1"]
@@ -61,7 +63,8 @@ def numbers(kind: FixedSizeType[Any]) -> st.SearchStrategy[Any]:
         return st.floats(allow_nan=False)
     bits = EDGES.get(kind.code, 16)
     return st.one_of(
-        st.integers(-2, 3), st.sampled_from([2**bits - 1, -(2**bits)] if kind.code in EDGES else [2**bits - 1])
+        st.integers(-2 if kind.code in EDGES else 0, 3),
+        st.sampled_from([2**bits - 1, -(2**bits)] if kind.code in EDGES else [2**bits - 1]),
     )
 
 
@@ -106,3 +109,21 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
             except AnswerNotExpected:
                 assert request.acks == 0
         client.sim.advance(50)
+
+
+@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_request_that_is_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
+    client = world()
+    client.answers_errors = True
+    rules = [rule[:2] for rule in row.access or ()]
+    denied = data.draw(st.sets(st.sampled_from(rules))) if rules else set()
+    authorizer = client.sim.broker.security.authorizer = Deciding(all_but(*denied))
+    for _ in range(2):
+        version = data.draw(st.integers(*row.versions), label="version")
+        request = data.draw(structs(row.api.request_class, version), label="request")
+        with contextlib.suppress(AnswerNotExpected):
+            client.ask(request, version)
+        client.sim.advance(50)
+    assert all(isinstance(action.name, str) for action in authorizer.asked)
