@@ -139,16 +139,19 @@ class DelegationTokens:
         token_id = new_token_id()
         mac = token_hmac(key, token_id)
         promise: Promise[CreatedToken] = Promise()
+        self._count(requester, 1)  # it counts while it is made, so that many requests at once make no more
 
         def finish(credentials: dict[str, ScramCredential] | None, error: BaseException | None) -> None:
             if credentials is None:
                 failure = error if isinstance(error, KqueueError) else StorageFailed(f"no token was made: {error!r}")
+                self._count(requester, -1)
                 self._metadata.fail(promise, failure)
                 return
             token = DelegationToken(
                 token_id, _plain(owner), _plain(requester), tuple(renewers), now_ms, expiry_ms, max_ms, credentials
             )
-            self._put("create a delegation token", token, promise, CreatedToken(token, mac))
+            created = CreatedToken(token, mac)
+            self._put("create a delegation token", token, promise, created, lambda: self._count(requester, -1))
 
         job = IoJob("make a delegation token", lambda: token_credentials(mac), finish, JOB_QUEUE)
         self._around.jobs.submit(job)
@@ -177,7 +180,7 @@ class DelegationTokens:
         token.check_renewer(principal)
         promise: Promise[int] = Promise()
         if period_ms < 0:
-            self._commit("expire a delegation token", {f"{PREFIX}{token.id}": None}, promise, lambda: period_ms)
+            self._commit("expire a delegation token", {f"{PREFIX}{token.id}": None}, promise, period_ms)
             return promise
         ending = token.renewed(self._around.clock.wall_ms(), period_ms)
         self._put("expire a delegation token", ending, promise, ending.expiry_ms)
@@ -193,7 +196,9 @@ class DelegationTokens:
             return
 
         def done(error: KqueueError | None) -> None:
-            if error is not None and not isinstance(error, Conflict):
+            if error is None and len(ended) == REMOVED_MAX:
+                self.remove_expired()
+            elif error is not None and not isinstance(error, Conflict):
                 logger.warning("%d ended delegation tokens could not be removed: %s", len(ended), error)
 
         puts = {f"{PREFIX}{token_id}": None for token_id in ended}
@@ -211,22 +216,35 @@ class DelegationTokens:
             raise TokenNotFound("no delegation token has this HMAC")
         return self._tokens[token_id]
 
-    def _put(self, what: str, token: DelegationToken, promise: Promise[R], result: R) -> None:
+    def _put(
+        self,
+        what: str,
+        token: DelegationToken,
+        promise: Promise[R],
+        result: R,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         value = encode_token(token, self._key())
-        self._commit(what, {f"{PREFIX}{token.id}": value}, promise, lambda: result)
+        self._commit(what, {f"{PREFIX}{token.id}": value}, promise, result, ended)
 
     def _commit(
-        self, what: str, puts: Mapping[str, bytes | None], promise: Promise[R], result: Callable[[], R]
+        self,
+        what: str,
+        puts: Mapping[str, bytes | None],
+        promise: Promise[R],
+        result: R,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
-        metadata = self._metadata
+        """Store `puts`; call `ended`, then resolve `promise` with `result`, or fail it."""
 
         def done(error: KqueueError | None) -> None:
+            ended()
             if error is None:
-                metadata.resolve(promise, result())
+                self._metadata.resolve(promise, result)
             else:
-                metadata.fail(promise, error)
+                self._metadata.fail(promise, error)
 
-        metadata.commit(what, puts, done)
+        self._metadata.commit(what, puts, done)
 
     def _apply(self, changed: Mapping[str, bytes | None]) -> None:
         key = self._key()

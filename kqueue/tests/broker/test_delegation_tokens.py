@@ -193,6 +193,33 @@ def test_the_number_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     create(sim)
 
 
+def test_tokens_that_are_being_made_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "TOKENS_OF_REQUESTER_MAX", 2)
+    store = FailingStore()
+    sim = Simulation(KEY, store=store)
+    tokens = sim.broker.security.tokens
+    store.failing = True
+    tokens.create(ANN, ANN, [], -1)
+    tokens.create(ANN, ANN, [], -1)
+    with pytest.raises(PolicyViolation, match="too many"):
+        tokens.create(ANN, ANN, [], -1)
+    sim.settle()  # both fail
+    store.failing = False
+    create(sim)
+    create(sim)
+    with pytest.raises(PolicyViolation, match="too many"):
+        create(sim)
+
+
+def test_ended_tokens_are_removed_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegation_tokens, "REMOVED_MAX", 2)
+    sim = Simulation({**KEY, "delegation.token.expiry.check.interval.ms": 10_000})
+    for _ in range(5):
+        create(sim, lifetime_ms=5_000)
+    sim.advance(10_000)
+    assert sim.store.read(PREFIX) == {}
+
+
 def test_no_secret_is_in_any_text() -> None:
     sim = Simulation(KEY)
     created = create(sim)
