@@ -55,6 +55,7 @@ from kqueue.network.peer_connections import (
 )
 from kqueue.network.quota_gate import QuotaGate
 from kqueue.replication.registrations import Endpoint
+from kqueue.security.audit import AuditLog
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.storage import Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage
@@ -304,6 +305,7 @@ class Server:
         cleanup.callback(self.jobs.stop)
         self.broker = self._build_broker(cleanup)
         security = self.broker.security
+        security.audit = AuditLog(self.clock)
         security.authorizer = plugins.open_authorizer(config, self._objects, security.acls.index)
         quotas.clients = security.quotas
         self.connections = self._build_connections(loop, quotas)

@@ -30,6 +30,7 @@ from typing import Any
 from kqueue.api import handlers
 from kqueue.api.access import Rule, guarded
 from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, BY_MODULE, Api
@@ -108,7 +109,13 @@ def guarded_lookup(lookup: Callable[[int, int], ApiHandler]) -> Callable[[int, i
 
     def look_up_guarded(api_key: int, api_version: int) -> ApiHandler:
         row = lookup(api_key, api_version)
-        return replace(row, handle=guarded(row.handle, row.access))
+        handle, name = guarded(row.handle, row.access), row.api.name
+
+        def handle_named(request: Any, context: RequestContext) -> Any:
+            context.api = name  # also of what the handler decides in slices: no other request begins meanwhile
+            return handle(request, context)
+
+        return replace(row, handle=handle_named)
 
     return look_up_guarded
 

@@ -19,6 +19,7 @@ from kqueue.base.promise import Promise
 from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.security.audit import ADMINISTRATIVE, AuditEvent, Decision
 from kqueue.security.authorizer import Action, Client
 from kqueue.security.errors import (
     ClusterAuthorizationFailed,
@@ -62,7 +63,8 @@ class RequestContext:
     `client_host`: in Kafka's form (``/127.0.0.1``). `listener`: name of the listener that received
     the request. `connection`: opaque identity, shared by all requests of one connection.
     `throttle(ms)`: begins no other request of the connection for so long (KIP-219). `principal`:
-    whom the connection authenticated as. Without an authorizer everything is allowed.
+    whom the connection authenticated as. `api`: the name of the API, set where there is an
+    authorizer. Without one everything is allowed.
     """
 
     broker: Broker
@@ -73,6 +75,7 @@ class RequestContext:
     connection: object = None
     throttle: Callable[[int], None] = _no_connection
     principal: Principal = ANONYMOUS
+    api: str = ""
 
     def allows(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
         """Return whether the client may do `operation` on this resource."""
@@ -107,8 +110,35 @@ class RequestContext:
 
     def require(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise the error of `REFUSALS` if the client may not do `operation` on this resource."""
-        if not self.allows(operation, resource_type, name):
+        if not self.permits(operation, resource_type, name):
             raise _refusal(self.principal, operation, resource_type)
+
+    def require_or_cluster(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
+        """As `require`; the operation on the cluster allows it as well."""
+        if self.allows(operation, ResourceType.CLUSTER):
+            self._audit(operation, resource_type, name, is_allowed=True)
+        else:
+            self.require(operation, resource_type, name)
+
+    def permits(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """As `allows`, for the operation that the client asks for: the audit log has a denial, and
+        what changes something.
+        """
+        is_allowed = self.allows(operation, resource_type, name)
+        if not is_allowed or operation in ADMINISTRATIVE:
+            self._audit(operation, resource_type, name, is_allowed=is_allowed)
+        return is_allowed
+
+    def _audit(self, operation: AclOperation, resource_type: ResourceType, name: str, *, is_allowed: bool) -> None:
+        security = self.broker.security
+        if security.audit is None or security.authorizer is None:
+            return
+        decision = Decision.ALLOWED if is_allowed else Decision.DENIED
+        client = getattr(self.connection, "address", "") or self.client_host.removeprefix("/")
+        resource = f"{resource_type.name}:{name}"
+        security.audit.write(
+            AuditEvent(decision, self.principal, client, self.listener, self.api, operation.name, resource)
+        )
 
     def topic_named(self, operation: AclOperation, name: str) -> Topic:
         """Return a topic for `operation`. It is allowed first, so that a refusal does not tell
@@ -129,7 +159,7 @@ class RequestContext:
                 topic as if its id were no secret: here nothing tells that it exists.
         """
         topic = self.broker.topics.by_id(id)
-        if self.broker.security.authorizer is not None and not self.allows(operation, ResourceType.TOPIC, topic.name):
+        if self.broker.security.authorizer is not None and not self.permits(operation, ResourceType.TOPIC, topic.name):
             if operation is AclOperation.DESCRIBE or not self.describes(topic.name):
                 raise UnknownTopicId(f"no topic has the id {uuid_text(id)}")
             raise _refusal(self.principal, operation, ResourceType.TOPIC)
@@ -193,8 +223,7 @@ def hidden_topic(context: RequestContext, topics: Iterable[str]) -> KqueueError 
     """Return why a group with these topics is not described to the client; None: it may be."""
     if context.broker.security.authorizer is None:
         return None
-    distinct = set(topics)
-    if len(context.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, distinct)) == len(distinct):
+    if all(context.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(topics)):
         return None
     return TopicAuthorizationFailed("the group has topics that the client may not DESCRIBE")
 
@@ -203,8 +232,7 @@ def require_topics(context: RequestContext, operation: AclOperation, topics: Ite
     """Raise TopicAuthorizationFailed if the client may not do `operation` on each of `topics`."""
     if context.broker.security.authorizer is None:
         return
-    distinct = set(topics)
-    if len(context.allowed(operation, ResourceType.TOPIC, distinct)) < len(distinct):
+    if not all(context.permits(operation, ResourceType.TOPIC, topic) for topic in set(topics)):
         raise TopicAuthorizationFailed(f"{context.principal} may not {operation.name} all of these topics")
 
 

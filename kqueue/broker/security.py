@@ -13,6 +13,7 @@ from kqueue.broker.client_quotas import ClientQuotas, QuotaWindows
 from kqueue.broker.delegation_tokens import DelegationTokens, TokenSurroundings
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.scram_users import ScramUsers
+from kqueue.security.audit import AuditLog
 from kqueue.security.authorizer import Authorizer
 from kqueue.security.principals import USER_TYPE, Principal
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramAccount
@@ -25,9 +26,11 @@ class BrokerSecurity:
     `authorizer`: set before the broker starts; None: every client may do everything. `acls`: those
     of the metadata store, by which the standard authorizer decides. `scram`: users with passwords
     in the metadata store. `quotas`: bounds on clients. `tokens`: with which others act as a user.
+    `audit`: where decisions are written; None: nowhere.
     """
 
     authorizer: Authorizer | None = None
+    audit: AuditLog | None = None
     acls: Acls = field(default_factory=Acls)
     scram: ScramUsers = field(default_factory=ScramUsers)
     quotas: ClientQuotas = field(default_factory=ClientQuotas)

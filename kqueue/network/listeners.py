@@ -153,4 +153,5 @@ class Listeners:
             shared = SaslAuthentication(
                 self._config, self._registry, broker.purgatory, broker.security.find_scram_account
             )
+            shared.audit = broker.security.audit
             self._sasl = {name: SaslListener(shared, name) for name in names}

@@ -21,6 +21,7 @@ from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
+from kqueue.security.audit import AuditEvent, AuditLog, Decision
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX, TIMEOUT_MS
 from kqueue.security.sasl.contract import SlowStep
@@ -56,6 +57,7 @@ class SaslAuthentication:
         self.purgatory = purgatory
         self.sources = MechanismSources(find_scram, MadeUpCredentials(), self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)
+        self.audit: AuditLog | None = None
 
     def _open_keys(self, config: JwksConfig) -> SigningKeys:
         from kqueue.network.jwks import JwksKeys  # on use: other mechanisms do not need it
@@ -225,11 +227,23 @@ class SaslGate:
     def _fail(self, error: KqueueError, promise: Promise[Any]) -> None:
         shared, session = self._shared, self._session
         count = shared.failures.count(session.host)
+        detail = getattr(error, "detail", "") or str(error)
+        if shared.audit is not None:
+            shared.audit.write(
+                AuditEvent(
+                    Decision.FAILED,
+                    None,
+                    session.address,
+                    session.listener,
+                    "SaslAuthenticate",
+                    self._exchange.mechanism,
+                    reason=detail,
+                )
+            )
 
         def end() -> None:
             promise.fail(error)
             shared.purgatory.wake(promise)
-            detail = getattr(error, "detail", "") or str(error)
             shared.purgatory.defer(lambda: self._close(f"{detail} (failure {count} of its address)"))
 
         shared.registry.call_later(delay_ms_of(count, shared.config[FAILURE_DELAY_MS]), end)

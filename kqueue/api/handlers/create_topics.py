@@ -98,8 +98,7 @@ def _create(
     """
     topics = context.broker.topics
     try:
-        if not context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
-            context.require(AclOperation.CREATE, ResourceType.TOPIC, requested.name)
+        context.require_or_cluster(AclOperation.CREATE, ResourceType.TOPIC, requested.name)
         new = _new_topic(requested)
         if quota.is_bounded:
             topics.check_new(new)  # what can't be created is not counted

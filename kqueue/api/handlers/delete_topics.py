@@ -126,7 +126,7 @@ def _delete(named: TopicReference, topic: TopicReference, context: RequestContex
         if not _may_delete_all(context):
             context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name or "")
             topics.get(topic.name or "")
-            context.require(AclOperation.DELETE, ResourceType.TOPIC, topic.name or "")
+        context.require_or_cluster(AclOperation.DELETE, ResourceType.TOPIC, topic.name or "")
         if quota.is_bounded:
             quota.count(len(topics.get(topic.name or "").partitions))
         return topic, topics.delete(topic.name or "")

@@ -65,7 +65,8 @@ def _handle_sliced(
             described.error_code, described.error_message = code_of(error), message_of(error)
             continue
         for name, indexes in _partitions(requested, group):
-            if not context.describes(name):
+            decide = context.allows if requested.topics is None else context.permits
+            if not decide(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
                 if requested.topics is not None:
                     described.topics.append(_denied(name, indexes))
                 yield None

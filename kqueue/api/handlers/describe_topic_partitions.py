@@ -67,7 +67,8 @@ def _page(
     denied: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(request, context):
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        if not context.describes(name):
+        decide = context.permits if request.topics else context.allows
+        if not decide(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             if request.topics:
                 denied.append(_failed(name, TopicAuthorizationFailed(), NOT_REQUESTED))
             yield None

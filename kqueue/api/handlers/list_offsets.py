@@ -142,7 +142,8 @@ def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffset
 def _topic_response(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
 ) -> SlicedWork[ListOffsetsTopicResponse]:
-    if not (context.describes(topic.name) or (request.replica_id >= 0 and _is_broker(context))):
+    is_follower = request.replica_id >= 0 and _is_broker(context)
+    if not (is_follower or context.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)):
         denied = TopicAuthorizationFailed("the client may not describe this topic")
         return ListOffsetsTopicResponse(
             name=topic.name, partitions=(yield from collect(lambda one: _failed(one, denied), topic.partitions))

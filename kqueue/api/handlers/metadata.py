@@ -135,8 +135,7 @@ def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: 
             and context.broker.config["auto.create.topics.enable"]
             and (name in COORDINATOR_TOPICS or name not in INTERNAL_TOPICS)
         ):
-            if not context.allows(AclOperation.CREATE, ResourceType.CLUSTER):
-                context.require(AclOperation.CREATE, ResourceType.TOPIC, name)
+            context.require_or_cluster(AclOperation.CREATE, ResourceType.TOPIC, name)
             return topics.create_on_demand(name)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KqueueError as error:

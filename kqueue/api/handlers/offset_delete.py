@@ -44,7 +44,7 @@ def _handle_sliced(
     keys: list[tuple[str, int]] = []
     results: list[OffsetDeleteResponsePartition] = []  # the responses for `keys`
     for requested in request.topics:
-        is_allowed = context.allows(AclOperation.READ, ResourceType.TOPIC, requested.name)
+        is_allowed = context.permits(AclOperation.READ, ResourceType.TOPIC, requested.name)
         topic = context.broker.topics.find(requested.name) if is_allowed else None
         partitions = [
             OffsetDeleteResponsePartition(partition_index=partition.partition_index)

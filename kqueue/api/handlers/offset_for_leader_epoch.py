@@ -50,7 +50,7 @@ def _handle_sliced(
     topics = []
     is_broker = context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
     for topic in request.topics:
-        if not (is_broker or context.describes(topic.topic)):
+        if not (is_broker or context.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)):
             denied = TopicAuthorizationFailed("the client may not describe this topic")
             topics.append((yield from _failed(topic, denied)))
             continue

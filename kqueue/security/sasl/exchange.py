@@ -68,6 +68,11 @@ class SaslExchange:
         return list(self._offered)
 
     @property
+    def mechanism(self) -> str:
+        """The name of the mechanism that the client chose first; empty: none yet."""
+        return self._name
+
+    @property
     def is_expired(self) -> bool:
         """Whether the session is over: only re-authentication may follow."""
         return self.ends_ms is not None and self._clock.monotonic_ms() >= self.ends_ms
