@@ -20,6 +20,7 @@ from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
+    client_arguments,
     explain,
     find_broker,
     require_client,
@@ -235,7 +236,12 @@ def _delivered(sender: LineSender, state: AgentState | None, bootstrap: str) -> 
 
     ends = None if state is None or state.stopped else dict(state.ends)
     sources = () if state is None else {position.source for position in state.positions}
-    config = {"bootstrap_servers": bootstrap.split(","), "client_id": "kqueue-collect", "metrics_enabled": False}
+    config = {
+        "bootstrap_servers": bootstrap.split(","),
+        "client_id": "kqueue-collect",
+        "metrics_enabled": False,
+        **client_arguments(),
+    }
     try:
         delivered = find_delivered(config, sender.topic, ends, sources)
     except KafkaError as error:
@@ -265,6 +271,7 @@ def _producer_config(options: _Options) -> dict[str, Any]:
         "batch_size": line_sender.BATCH_BYTES,
         "max_request_size": max(1024 * KiB, options.line_bytes_max + 64 * KiB),
         "metrics_enabled": False,
+        **client_arguments(),
     }
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import os
 import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kqueue.base.addresses import Address, parse_addresses
-from kqueue.base.errors import InvalidTopic, KqueueError
+from kqueue.base.errors import InvalidTopic, KqueueError, SettingError
 from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
 from kqueue.base.settings import is_secret
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
     from kqueue.client import Client, ClusterMetadata
+    from kqueue.config.client_security import ClientSecurity
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 CLIENT_ID = "kqueue-cli"
+SECURITY = "kqueue.client_security"
+"""Where a command's context keeps how it connects."""
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
@@ -55,8 +61,54 @@ class BrokerNotFound(click.ClickException):
     """No server listens at any of the addresses, or it is not a broker."""
 
 
+def _keep_security(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    """Have `client_security` return what the file of --command-config and variables say."""
+    if path is None and not any(name.startswith("KQUEUE_CLIENT_") for name in os.environ):
+        return
+    from kqueue.config.client_properties import read_client_security
+    from kqueue.security.protocols import SecurityProtocol
+
+    try:
+        security = read_client_security(path, os.environ)
+    except SettingError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    if security.protocol is not SecurityProtocol.PLAINTEXT:
+        context.meta[SECURITY] = security
+
+
+def client_security() -> ClientSecurity | None:
+    """Return how the running command connects; None: without TLS and SASL."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(SECURITY)
+
+
+def client_arguments() -> dict[str, Any]:
+    """Return what kafka-python's clients need to connect securely. Raises ClickException."""
+    security = client_security()
+    if security is None:
+        return {}
+    from kqueue.config.client_security import kafka_python_arguments
+
+    try:
+        return kafka_python_arguments(security)
+    except SettingError as error:
+        raise click.ClickException(str(error)) from None
+
+
 def bootstrap_option(command: F) -> F:
-    """Add ``-b/--bootstrap-server`` to a command, as its argument `bootstrap`."""
+    """Add ``-b/--bootstrap-server`` to a command, as its argument `bootstrap`, and
+    ``--command-config``, which `client_security` returns.
+    """
+    command = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        envvar="KQUEUE_COMMAND_CONFIG",
+        show_envvar=True,
+        expose_value=False,
+        callback=_keep_security,
+        help="File with Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*. "
+        "KQUEUE_CLIENT_SECURITY_PROTOCOL and so on set single ones.",
+    )(command)
     return click.option(
         "-b",
         "--bootstrap-server",
@@ -120,18 +172,37 @@ def addresses(bootstrap: str) -> list[Address]:
 def find_broker(bootstrap: str) -> None:
     """Check that a server listens at one of the addresses, before a client runs into its timeout.
 
-    Raises: BrokerNotFound: with the reason for each address.
+    Raises: BrokerNotFound: with the reason for each address. ClickException: TLS or SASL failed.
     """
     reasons = []
     for host, port in addresses(bootstrap):
         try:
             socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
+            _check_security(Address(host, port))
             return
         except OSError as error:
             reasons.append((f"{host}:{port}", error.strerror or str(error)))
     if len(reasons) == 1:
         raise broker_not_found(bootstrap, reasons[0][1])
     raise broker_not_found(bootstrap, "; ".join(map(": ".join, reasons)))
+
+
+def _check_security(address: Address) -> None:
+    """Connect with TLS and SASL where the command does, because our own client says what is wrong.
+    Raises ClickException.
+    """
+    security = client_security()
+    if security is None:
+        return
+    from kqueue.client.connection import Connection
+    from kqueue.client.deadline import Deadline
+    from kqueue.client.options import ClientOptions
+
+    options = ClientOptions(bootstrap=str(address), client_id=CLIENT_ID, security=security)
+    try:
+        Connection(address, options, Deadline(BOOTSTRAP_TIMEOUT_MS)).close()
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
@@ -205,7 +276,7 @@ def own_client(bootstrap: str, client_id: str = CLIENT_ID) -> Iterator[Client]:
 
     find_broker(bootstrap)
     try:
-        with Client(bootstrap, client_id=client_id) as client:
+        with Client(bootstrap, client_id=client_id, security=client_security()) as client:
             yield client
     except KqueueError as error:
         message = error.broker_message if isinstance(error, BrokerRefused) else None
@@ -222,7 +293,10 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     with (
         plain_errors(bootstrap),
         KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, client_id=CLIENT_ID
+            bootstrap_servers=bootstrap.split(","),
+            bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+            client_id=CLIENT_ID,
+            **client_arguments(),
         ) as client,
     ):
         yield cast("KafkaAdminClient", PersistentAdmin(client))

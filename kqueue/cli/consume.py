@@ -13,6 +13,7 @@ from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
+    client_arguments,
     plain_errors,
     require_client,
 )
@@ -147,6 +148,7 @@ def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> 
         "allow_auto_create_topics": False,
         "isolation_level": "read_committed" if read_committed else "read_uncommitted",
         "metrics_enabled": False,
+        **client_arguments(),
     }
 
 

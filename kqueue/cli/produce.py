@@ -16,6 +16,7 @@ from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
+    client_arguments,
     explain,
     parse_name_values,
     plain_errors,
@@ -141,6 +142,7 @@ def _client_options(
         "batch_size": BATCH_BYTES,
         "metrics_enabled": False,
         "partitioner": partitioner_slot,
+        **client_arguments(),
     }
 
 

@@ -8,7 +8,8 @@
 
 It uses the highest version of each request that both sides support (Kafka 2.8 to 4.3, and kqueue),
 sends partition requests to the leaders, and retries errors as `retry_policy` says. Every call ends,
-with a result or an error, before its timeout. It does not support group membership, TLS or SASL.
+with a result or an error, before its timeout. It does not support group membership. TLS and SASL:
+`ClientOptions.security`.
 """
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType

@@ -8,8 +8,9 @@ copied between the socket and the caller.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kqueue
 from kqueue.base.addresses import Address
@@ -25,6 +26,9 @@ from kqueue.wire.frame import LENGTH_SIZE, frame_length, frame_size
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+if TYPE_CHECKING:
+    from kqueue.config.client_security import ClientSecurity
+
 FIRST_RECEIVE_BYTES = 4096
 """Bytes of the first receive, before the response size is known.
 
@@ -34,6 +38,9 @@ OWN_SEND_BYTES = 65536
 """Chunks of at least this size are sent as they are; smaller ones are joined."""
 SHORTEST_S = 0.001
 """Replaces a timeout of 0, which a socket interprets as "do not block"."""
+SESSION_SHARE = 0.9
+"""After this part of a session's lifetime another connection takes its place."""
+NO_SECURITY_HINT = "; a listener with TLS or SASL needs security.protocol"
 API_VERSIONS_REQUEST = BY_KEY[API_VERSIONS]
 CORRELATION_MAX = 2**31 - 1
 Versions = tuple[int, int]
@@ -57,12 +64,16 @@ class Connection:
         self._awaited: tuple[Api, int] | None = None
         self._first = memoryview(bytearray(FIRST_RECEIVE_BYTES))
         deadline = deadline.within(options.connect_timeout_ms)
-        self._socket = _connect(address, deadline)
+        self._ends_s: float | None = None
+        self._socket = _connect(address, options.security, deadline)
         try:
             self.served = self._ask_versions(deadline)
+            if options.security is not None and options.security.login is not None:
+                self._authenticate(options.security, deadline)
         except ConnectionLost as error:
+            hint = "" if options.security is not None else NO_SECURITY_HINT
             raise BrokerUnreachable(
-                f"{address}: something listens, but does not answer as a broker: {error}", broker=self.name
+                f"{address}: something listens, but does not answer as a broker: {error}{hint}", broker=self.name
             ) from error
         except BaseException:
             self.close()
@@ -91,7 +102,15 @@ class Connection:
         self._socket.close()
 
     def is_alive(self) -> bool:
-        """Return whether the broker has not closed the connection. Sends nothing."""
+        """Return whether the broker has not closed the connection, nor is about to end its session.
+        Sends nothing.
+        """
+        if self._ends_s is not None and time.monotonic() >= self._ends_s:
+            return False
+        if self._options.security is not None:
+            from kqueue.client import secure_connection
+
+            return secure_connection.is_alive(self._socket)
         try:
             self._socket.settimeout(0)
             self._socket.recv(1, socket.MSG_PEEK)
@@ -233,6 +252,16 @@ class Connection:
         lost.sent = sent
         return lost
 
+    def _authenticate(self, security: ClientSecurity, deadline: Deadline) -> None:
+        from kqueue.client import secure_connection
+
+        def call(api: Api, request: object) -> Any:
+            return self.call(api, self.version(api), request, deadline)
+
+        lifetime_ms = secure_connection.authenticate(call, self.address, security)
+        if lifetime_ms:
+            self._ends_s = time.monotonic() + lifetime_ms / 1000 * SESSION_SHARE
+
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
         """Send ApiVersions and return the versions that the broker supports.
 
@@ -254,7 +283,7 @@ def error_summary(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _connect(address: Address, deadline: Deadline) -> socket.socket:
+def _connect(address: Address, security: ClientSecurity | None, deadline: Deadline) -> socket.socket:
     try:
         addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, OverflowError) as error:
@@ -264,7 +293,13 @@ def _connect(address: Address, deadline: Deadline) -> socket.socket:
     reasons = []
     for family, kind, protocol, _, sockaddr in addresses:
         try:
-            return _connected(socket.socket(family, kind, protocol), sockaddr, deadline)
+            connected = _connected(socket.socket(family, kind, protocol), sockaddr, deadline)
+            if security is None:
+                return connected
+            from kqueue.client import secure_connection
+
+            connected.settimeout(deadline.remaining_s or SHORTEST_S)
+            return secure_connection.encrypted(connected, address, security)
         except (OSError, OverflowError) as error:
             reasons.append(error_summary(error))
     raise BrokerUnreachable(f"{address}: {', '.join(dict.fromkeys(reasons))}", broker=str(address))

@@ -36,6 +36,10 @@ class BrokerUnreachable(ClientError):
     """No connection could be opened, or no broker responded on it; no request was sent."""
 
 
+class NotAuthenticated(ClientError):
+    """The broker's certificate is not trusted, or it does not accept this client's credentials."""
+
+
 class ConnectionLost(ClientError):
     """The connection ended, or no response arrived in time.
 

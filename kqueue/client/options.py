@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from kqueue.base.addresses import Address, parse_addresses
+
+if TYPE_CHECKING:
+    from kqueue.config.client_security import ClientSecurity
 
 MiB = 1024 * 1024
 
@@ -26,11 +30,13 @@ class ClientOptions:
             one may not have reached every broker.
         retry_backoff_ms, retry_backoff_max_ms: the first pause before a retry, which doubles up to
             the maximum.
+        security: TLS and SASL, see `kqueue.config.client_security.ClientSecurity`; None: neither.
         response_bytes_max: a larger response is rejected before memory is allocated for it.
     Raises: ValueError: an invalid address, or a number below 1.
     """
 
     bootstrap: str
+    security: ClientSecurity | None = None
     client_id: str = "kqueue"
     timeout_ms: int = 30_000
     request_timeout_ms: int = 15_000

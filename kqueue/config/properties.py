@@ -28,7 +28,9 @@ FILE_BYTES_MAX = 1024 * 1024
 ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
 # Variables of the command line, and those that Kubernetes sets for a service called kqueue.
-_NO_SETTING = re.compile(r"KQUEUE_(BOOTSTRAP|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z")
+_NO_SETTING = re.compile(
+    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
+)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=:\s])*)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+|\Z)(?P<value>.*)\Z", re.DOTALL)

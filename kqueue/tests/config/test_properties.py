@@ -168,6 +168,8 @@ def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelli
 def test_foreign_variables_are_ignored() -> None:
     others = [
         "KQUEUE_BOOTSTRAP",
+        "KQUEUE_COMMAND_CONFIG",
+        "KQUEUE_CLIENT_SECURITY_PROTOCOL",
         "KQUEUE_SERVICE_HOST",
         "KQUEUE_SERVICE_PORT_KAFKA",
         "KQUEUE_PORT",
