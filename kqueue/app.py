@@ -313,12 +313,13 @@ class Server:
         guard = OpenFilesGuard(loop, self.connections)
         cleanup.callback(guard.stop)
         guard.start()
-        self._listeners.open(self.connections, quotas, cleanup, self.broker)
+        self._listeners.open(self.connections, quotas, cleanup)
         self.broker.endpoints = self.endpoint
         self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
         if self._member is not None:
             self._connect_peers(loop, cleanup)
         self.broker.start()
+        self._listeners.authenticate(self.broker)
         self.loop_driver = LoopDriver(
             loop, self.clock, self.broker.timers, self.broker.purgatory, self.connections.flush
         )

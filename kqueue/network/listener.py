@@ -188,6 +188,8 @@ class Listener:
         """
         if self.sasl is not None:
             self.sasl.begin(session)
+        elif self.plan.protocol.uses_sasl:
+            session.cut_off("its listener can't authenticate it")
 
     def _pause(self, seconds: float) -> None:
         assert self._socket is not None

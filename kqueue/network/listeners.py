@@ -62,13 +62,9 @@ class Listeners:
 
                 self._tls[plan.bind.name] = ListenerTls(plan, self._config)
 
-    def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack, broker: Broker) -> None:
-        """Let clients connect; they are served after `start`.
-
-        Raises: ListenFailed; SettingError: clients could not authenticate.
-        """
+    def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
+        """Let clients connect; they are served after `start`. Raises ListenFailed."""
         self._registry, self._quotas = registry, quotas
-        self._open_sasl(broker)
         for tls in self._tls.values():
             tls.start(registry)
             cleanup.callback(tls.close)
@@ -86,6 +82,22 @@ class Listeners:
         from kqueue.network.peer_security import PeerSecurity  # on use: others do not need it
 
         return PeerSecurity.of(plan, self._config)
+
+    def authenticate(self, broker: Broker) -> None:
+        """Prepare the authentication of clients, where there is any. Call it between `open` and
+        `start`, when the broker has loaded its metadata.
+
+        Raises: SettingError: clients could not authenticate.
+        """
+        named = [plan.bind.name for plan in self._plans if plan.protocol.uses_sasl]
+        if named:
+            from kqueue.network.sasl_gate import SaslAuthentication, SaslListener  # on use: others do not need it
+
+            shared = SaslAuthentication(self._config, self._registry, broker)
+            shared.audit = broker.security.audit
+            self._sasl = {name: SaslListener(shared, name) for name in named}
+            for name in named:
+                self._named[name].sasl = self._sasl[name]
 
     def start(self) -> None:
         """Accept connections."""
@@ -144,14 +156,3 @@ class Listeners:
         listener = Listener(plan, bound, self._registry, self._quotas, rate, self._config, tls)
         listener.sasl = self._sasl.get(plan.bind.name)
         return listener
-
-    def _open_sasl(self, broker: Broker) -> None:
-        names = [plan.bind.name for plan in self._plans if plan.protocol.uses_sasl]
-        if names:
-            from kqueue.network.sasl_gate import SaslAuthentication, SaslListener  # on use: others do not need it
-
-            shared = SaslAuthentication(
-                self._config, self._registry, broker.purgatory, broker.security.find_scram_account
-            )
-            shared.audit = broker.security.audit
-            self._sasl = {name: SaslListener(shared, name) for name in names}

@@ -18,6 +18,7 @@ from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timer
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
+from kqueue.broker.salt_secret import salt_secret
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
@@ -30,11 +31,12 @@ from kqueue.security.sasl.failures import AuthenticationFailures, delay_ms_of
 from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms
 from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import SigningKeys
-from kqueue.security.scram_credentials import FindScramAccount, MadeUpCredentials
+from kqueue.security.scram_credentials import MadeUpCredentials
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.frame import LENGTH
 
 if TYPE_CHECKING:
+    from kqueue.broker.broker import Broker
     from kqueue.network.session import Session
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -44,18 +46,15 @@ API_VERSIONS_MAX = 2
 
 
 class SaslAuthentication:
-    """What all connections of a broker share that authenticate.
+    """What all connections of a broker share that authenticate."""
 
-    `find_scram`: looks up users that are not in the settings.
-    """
-
-    def __init__(
-        self, config: Config, registry: ConnectionRegistry, purgatory: Purgatory, find_scram: FindScramAccount
-    ) -> None:
+    def __init__(self, config: Config, registry: ConnectionRegistry, broker: Broker) -> None:
         self.config = config
         self.registry = registry
-        self.purgatory = purgatory
-        self.sources = MechanismSources(find_scram, MadeUpCredentials(), self._open_keys, registry.clock)
+        self.purgatory: Purgatory = broker.purgatory
+        made_up = MadeUpCredentials(salt_secret(broker.metadata))
+        find_scram = broker.security.find_scram_account
+        self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)
         self.audit: AuditLog | None = None
 

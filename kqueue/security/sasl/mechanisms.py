@@ -87,7 +87,7 @@ def _mechanism(name: str, settings: SaslListenerConfig, sources: MechanismSource
         return lambda: PlainServer(passwords)
     if name in SCRAM_MECHANISMS:
         mechanism = SCRAM_MECHANISMS[name]
-        find = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), sources.find_scram)
+        find = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), sources)
         return lambda: ScramServer(mechanism, find, sources.made_up)
     if name == OAUTHBEARER:
         module = login_module(settings, OAUTHBEARER, OAUTHBEARER_MODULE)
@@ -108,13 +108,15 @@ def _passwords(settings: SaslListenerConfig) -> Passwords:
 
 
 def _with_configured(
-    mechanism: ScramMechanism, users: Mapping[str, str | ScramCredential], find: FindScramAccount
+    mechanism: ScramMechanism, users: Mapping[str, str | ScramCredential], sources: MechanismSources
 ) -> FindScramAccount:
-    """Return a look-up that knows these users too; they come before those of `find`."""
-    accounts = {}
+    """Return a look-up that knows these users too; they come before those of `sources`. Their salts
+    are those that they would have if they did not exist, and so the same after each start.
+    """
+    find, accounts = sources.find_scram, {}
     for user, known in users.items():
         if isinstance(known, str):
-            known = make_credential(mechanism, known)
+            known = make_credential(mechanism, known, salt=sources.made_up.credential(mechanism, user).salt)
         elif mechanism is not HASHED_BY:
             continue
         accounts[user] = ScramAccount(known, Principal(USER_TYPE, user))

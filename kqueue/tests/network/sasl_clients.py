@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from kqueue.app import Server
@@ -40,9 +41,9 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 @contextlib.asynccontextmanager
-async def sasl_serving(**settings: object) -> AsyncIterator[Server]:
+async def sasl_serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
     """Serve a listener SASL with users ann and bob, and a listener PLAINTEXT."""
-    async with serving(**{**SETTINGS, **settings}) as server:
+    async with serving(folder, **{**SETTINGS, **settings}) as server:
         yield server
 
 

@@ -136,3 +136,20 @@ async def test_while_it_authenticates_again_a_client_is_not_served():
         await client.ask("SaslHandshake", 1, mechanism="PLAIN")
         client.send("Metadata", 12)
         assert await client.closed() == b""
+
+
+async def salt_of(server, user: str) -> str:
+    client = await connect(server, "SASL")
+    await client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
+    response = await client.ask("SaslAuthenticate", 2, auth_bytes=f"n,,n={user},r=abc".encode())
+    return response.auth_bytes.decode().partition("s=")[2]
+
+
+@in_loop
+async def test_salts_of_known_and_unknown_users_outlive_a_restart(tmp_path):
+    salts = []
+    for _ in range(2):
+        async with sasl_serving(folder=tmp_path) as server:
+            salts.append([await salt_of(server, user) for user in ("ann", "bob", "eve", "mallory")])
+    assert salts[0] == salts[1]
+    assert len(set(salts[0])) == 4
