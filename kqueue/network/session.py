@@ -388,6 +388,8 @@ class Session:
         self._continue_reading()
         if self._blocked and self._responses and peer_has_closed(self._socket):
             self.expire()  # else a long wait would keep the session of a client that is gone
+        if self._is_throttled and peer_has_closed(self._socket):
+            self.end_throttle()  # reads the end
         has_partial = self._input.has_partial
         received = self._received_bytes - self._received_swept
         # time counts as idle only while the client has to send

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from kqueue.network.quota_gate import QuotaGate
 from kqueue.security.principals import Principal
 from kqueue.security.quotas import USER, entity_of
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.network.harness import connect, serving, until
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.fetch import FetchRequest, ReplicaState
 
@@ -121,3 +123,16 @@ def test_what_brokers_ask_of_each_other_is_not_bounded() -> None:
     assert gated.throttled == []
     gated.start("fetch", gated.taking(1, response()), FetchRequest(replica_id=-1))
     assert gated.throttled == [1000]
+
+
+def test_a_client_that_is_held_back_and_has_gone_is_forgotten() -> None:
+    async def test() -> None:
+        async with serving() as server:
+            client = await connect(server)
+            await client.ask("ApiVersions", 0)
+            [session] = server.connections.sessions
+            session.throttle(1_000_000)
+            await client.close()
+            await until(lambda: not server.connections.sessions)
+
+    asyncio.run(test())
