@@ -238,6 +238,13 @@ class ClientQuotas:
         rate.count(-size, now_ms)
         return excess_ms
 
+    def count_sent(self, user: str, client_id: str | None, size: int) -> int:
+        """Count bytes of records that are sent in any case; return for how many ms the client is
+        held back after it.
+        """
+        limit = self.limits_of(user, client_id).fetch
+        return 0 if limit is None or not size else self._count(CONSUMER_BYTE_RATE, limit, size)
+
     def mutations(self, user: str, client_id: str | None, *, is_strict: bool) -> MutationQuota:
         """Return what counts the changed partitions of one request."""
         limit = self.limits_of(user, client_id).mutation if self.is_active else None

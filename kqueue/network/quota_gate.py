@@ -3,8 +3,9 @@ the client is held back, and begins nothing of its connection for that time.
 
 So a client that ignores the response waits too. The gate is between the dispatcher and the handlers
 while some quota is set; without quotas it is not there. A Fetch counts its bytes itself, because it
-is answered without records (`api/handlers/fetch`). What brokers ask of each other is not bounded.
-Source: Kafka's RequestHandlerHelper, ClientQuotaManager, ClientRequestQuotaManager.
+is answered without records (`api/handlers/fetch`). A ShareFetch is answered with its records, which
+its member has acquired, and the member waits after it. What brokers ask of each other is not
+bounded. Source: Kafka's RequestHandlerHelper, ClientQuotaManager, ClientRequestQuotaManager.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kqueue.security.operations import AclOperation
 
 PRODUCE = "Produce"
 FETCH = "Fetch"
+SHARE_FETCH = "ShareFetch"
 BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 """APIs that only brokers use, besides those whose rules say so."""
 
@@ -55,6 +57,7 @@ class QuotaGate:
             if name == FETCH and _is_from_follower(request):
                 return handle(request, context)
             use = RequestUse(self, context, self.request_bytes if counts_bytes else 0)
+            use.has_records = name == SHARE_FETCH
             try:
                 result = handle(request, context)
             except Exception:
@@ -68,15 +71,19 @@ class QuotaGate:
 
 
 class RequestUse:
-    """What one request has used until its response is complete."""
+    """What one request has used until its response is complete.
 
-    __slots__ = ("_context", "_gate", "_produced_bytes", "_seconds")
+    `has_records`: the records of its response count.
+    """
+
+    __slots__ = ("_context", "_gate", "_produced_bytes", "_seconds", "has_records")
 
     def __init__(self, gate: QuotaGate, context: RequestContext, produced_bytes: int) -> None:
         self._gate = gate
         self._context = context
         self._produced_bytes = produced_bytes
         self._seconds = 0.0
+        self.has_records = False
 
     def add(self, seconds: float) -> None:
         """Add time on the broker's thread."""
@@ -101,6 +108,8 @@ class RequestUse:
         throttle_ms = quotas.count_time(user, client_id, self._seconds)
         if self._produced_bytes:
             throttle_ms = max(throttle_ms, quotas.count_produced(user, client_id, self._produced_bytes))
+        if self.has_records and response is not None:
+            throttle_ms = max(throttle_ms, quotas.count_sent(user, client_id, _records_bytes(response)))
         asked_ms: int | None = getattr(response, "throttle_time_ms", None)
         if asked_ms is not None:
             response.throttle_time_ms = throttle_ms = max(throttle_ms, asked_ms)
@@ -122,6 +131,12 @@ class RequestUse:
             return None if result is None else self.settle(result)
 
         return measured
+
+
+def _records_bytes(response: Any) -> int:
+    return sum(
+        len(partition.records) for topic in response.responses for partition in topic.partitions if partition.records
+    )
 
 
 def _is_between_brokers(access: tuple[Rule, ...]) -> bool:

@@ -109,6 +109,16 @@ def test_time_of_a_delayed_operation_counts_but_not_its_wait() -> None:
     assert gated.throttled == [1000]
 
 
+def test_acquired_records_are_sent_and_the_member_waits_after_them() -> None:
+    gated = Gated(consumer_byte_rate=100)
+    partition = SimpleNamespace(records=b"r" * 2_000)
+    topic = SimpleNamespace(partitions=[partition, SimpleNamespace(records=None)])
+    answer = SimpleNamespace(throttle_time_ms=0, responses=[topic])
+    assert gated.start("share_fetch", gated.taking(0, answer)).throttle_time_ms == 10_000
+    assert partition.records
+    assert gated.throttled == [10_000]
+
+
 def test_a_response_that_says_more_holds_its_connection_back_for_it() -> None:
     gated = Gated(request_percentage=10)
     assert gated.start("create_topics", gated.taking(0, SimpleNamespace(throttle_time_ms=77))).throttle_time_ms == 77
