@@ -12,6 +12,7 @@ from kqueue.base.errors import SettingError
 from kqueue.base.key_stores import StoreSettings
 from kqueue.base.names import did_you_mean
 from kqueue.config.tls_client import TlsClientSettings, client_context
+from kqueue.security import tls_config
 from kqueue.security.jaas import parse_jaas
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.security.sasl.login import SaslLogin, checked_mechanism, login_of
@@ -40,8 +41,7 @@ PROPERTIES: Mapping[str, str | None] = {
     PASSWORD: None,
 }
 """The properties with their defaults. Kafka has no default for users; its mechanism is GSSAPI."""
-WITHOUT_EFFECT = ("ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm",
-                  "ssl.secure.random.implementation", "security.providers")  # fmt: skip
+WITHOUT_EFFECT = ("security.providers", *(row.name for row in tls_config.SETTINGS if row.without_effect))
 """Java's own, which are accepted."""
 
 

@@ -15,7 +15,14 @@ from kqueue.config import plugins
 from kqueue.log.manager import OfflineFolder
 from kqueue.metadata import MetadataStore
 from kqueue.metadata.store import ClusterStore
-from kqueue.replication.config import CLUSTER_STORE, GIVEN_STORE, SQLITE_STORE, ZOOKEEPER_STORE
+from kqueue.replication.config import (
+    CLUSTER_STORE,
+    GIVEN_STORE,
+    SQLITE_STORE,
+    ZOOKEEPER_PASSWORD,
+    ZOOKEEPER_STORE,
+    ZOOKEEPER_USER,
+)
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
 
@@ -92,13 +99,20 @@ def open_cluster_store(config: Config, objects: plugins.PluginObjects) -> Cluste
             return SqliteStore(text.removeprefix(SQLITE_STORE))
         from kqueue.metadata.zookeeper import ZookeeperStore
 
-        return ZookeeperStore(text.removeprefix(ZOOKEEPER_STORE))
+        return ZookeeperStore(text.removeprefix(ZOOKEEPER_STORE), credentials=_zookeeper_credentials(config))
     except ValueError as error:
         raise SettingError(f"{CLUSTER_STORE}={text}: {error}") from None
     except StorageFailed as error:
         is_file = text.startswith(SQLITE_STORE)  # ZooKeeper's error says what to check
         check = "; check the path, and that its folder exists and may be written" if is_file else ""
         raise StorageFailed(f"{CLUSTER_STORE}={text} can't be used: {error}{check}") from error
+
+
+def _zookeeper_credentials(config: Config) -> tuple[str, str] | None:
+    user, password = config[ZOOKEEPER_USER], config[ZOOKEEPER_PASSWORD]
+    if (user is None) is not (password is None):
+        raise SettingError(f"{ZOOKEEPER_USER} and {ZOOKEEPER_PASSWORD} go together: expected both, or neither")
+    return None if user is None else (user, password)
 
 
 def check_distinct(storages: Sequence[Storage]) -> None:

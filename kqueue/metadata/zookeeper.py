@@ -5,7 +5,8 @@ two); kqueue needs nothing of their configuration changed. The address is
 ``HOST:PORT[,HOST:PORT...][/CHROOT]``; the chroot is created if it is missing, so clusters share an
 ensemble by chroots of their own. ZooKeeper grants session timeouts between 2 and 20 of its ticks
 (`tickTime`, 2 s unless configured), that is 4 s to 40 s. Nothing but kqueue may write below
-`<chroot>/kqueue`; the nodes have no access control lists.
+`<chroot>/kqueue`. With credentials, its user alone may use the nodes that it creates, those of the
+chroot among them; without, everybody who reaches ZooKeeper may.
 
 Limits. ZooKeeper takes requests of up to 1 MiB (`jute.maxbuffer`). A commit is one request; values
 are compressed, and those that do not fit in are stored in parts first. What remains is the number
@@ -63,6 +64,7 @@ from kqueue.metadata.zookeeper_client import (
     Rejected,
     Request,
     ZookeeperClient,
+    ZookeeperCredentials,
     barrier,
     children,
     exists,
@@ -98,15 +100,19 @@ class ZookeeperStore:
 
     Args:
         address: ``HOST:PORT[,HOST:PORT...][/CHROOT]``.
+        credentials: user and password, for ZooKeeper's scheme `digest`; None: none.
         timeout_s: limit of each call while no server answers, in seconds; StorageFailed then.
     Raises: ValueError: no address. StorageFailed: no server answers in time, or the nodes are those
         of a newer kqueue.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = TIMEOUT_S, credentials: tuple[str, str] | None = None
+    ) -> None:
         self._servers, chroot = parse_zookeeper_address(address)
         self._layout = Layout(chroot)
         self._timeout_s = timeout_s
+        self._credentials = None if credentials is None else ZookeeperCredentials(*credentials)
         self._lock = threading.RLock()
         self._closed = False
         self._watchers = Watchers()
@@ -116,7 +122,9 @@ class ZookeeperStore:
         self._call_began = math.inf
         """When the call under the lock did; infinite: there is none."""
         # Its session owns nothing; its timeout bounds the search for a server that answers.
-        self._client = ZookeeperClient(self._servers, round(timeout_s * 600), connected=self._watch_again)
+        self._client = ZookeeperClient(
+            self._servers, round(timeout_s * 600), credentials=self._credentials, connected=self._watch_again
+        )
         self._mirror = Mirror(self._client, self._layout)
         self._committer = Committer(self._client, self._mirror, self._layout)
         deadline = time.monotonic() + timeout_s
@@ -196,6 +204,7 @@ class ZookeeperStore:
         id = _new_id()
         with self._calling() as deadline:
             client = ZookeeperClient(self._servers, _asked_timeout_ms(timeout_ms))
+            client = ZookeeperClient(self._servers, timeout_ms, credentials=self._credentials)
 
             epochs: list[int] = []
 

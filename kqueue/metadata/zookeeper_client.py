@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -29,6 +31,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, ZnodeStat
+from kazoo.security import make_digest_acl
 
 from kqueue.base.errors import StorageFailed
 
@@ -84,12 +87,24 @@ class Operation(NamedTuple):
         return len(self.path.encode()) + len(self.data) + 64
 
 
-_ADD: dict[str, Callable[[Any, Operation], None]] = {
-    "check": lambda request, step: request.check(step.path, step.version),
-    "set": lambda request, step: request.set_data(step.path, step.data, step.version),
-    "create": lambda request, step: request.create(step.path, step.data),
-    "create ephemeral": lambda request, step: request.create(step.path, step.data, ephemeral=True),
-    "delete": lambda request, step: request.delete(step.path, step.version),
+class ZookeeperCredentials(NamedTuple):
+    """A user of ZooKeeper's scheme `digest`; `repr` does not show the password."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"<ZooKeeper user {self.user}>"
+
+
+Acl = list[Any] | None
+"""Who may use a new node; None: everybody."""
+_ADD: dict[str, Callable[[Any, Operation, Acl], None]] = {
+    "check": lambda request, step, acl: request.check(step.path, step.version),
+    "set": lambda request, step, acl: request.set_data(step.path, step.data, step.version),
+    "create": lambda request, step, acl: request.create(step.path, step.data, acl),
+    "create ephemeral": lambda request, step, acl: request.create(step.path, step.data, acl, ephemeral=True),
+    "delete": lambda request, step, acl: request.delete(step.path, step.version),
 }
 Request = Callable[[KazooClient], Any]
 """Sends a request, and returns kazoo's promise."""
@@ -136,6 +151,7 @@ class ZookeeperClient:
         servers: ``host:port,host:port``.
         session_timeout_ms: of the ephemeral nodes that it creates; also bounds the detection of a
             server that does not answer.
+        credentials: of its user, who alone may use the nodes that it creates; None: everybody may.
         connected: called by a thread of kazoo's after each connection; it must not wait.
 
     Attributes:
@@ -148,14 +164,21 @@ class ZookeeperClient:
         servers: str,
         session_timeout_ms: int,
         *,
+        credentials: ZookeeperCredentials | None = None,
         connected: Callable[[], None] | None = None,
     ) -> None:
         self.servers = servers
         self.granted_ms = session_timeout_ms
         self._on_connected = connected
         self.on_lost: Callable[[], None] | None = None
+        self._acl: Acl = None if credentials is None else [make_digest_acl(*credentials, all=True)]
         self._kazoo = KazooClient(
-            servers, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT), logger=_kazoo_log
+            servers,
+            timeout=session_timeout_ms / 1000,
+            connection_retry=dict(RECONNECT),
+            logger=_kazoo_log,
+            default_acl=self._acl,
+            auth_data=None if credentials is None else [("digest", ":".join(credentials))],
         )
         self._connected = Event()
         self._was_connected = False
@@ -200,7 +223,7 @@ class ZookeeperClient:
             self._wait_connected(deadline)
             request = self._kazoo.transaction()
             for operation in operations:
-                _ADD[operation.kind](request, operation)
+                _ADD[operation.kind](request, operation, self._acl)
             results: list[Any] = request.commit_async().get(timeout=max(deadline - time.monotonic(), 0))
             for index, result in enumerate(results):
                 if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
@@ -234,6 +257,11 @@ class ZookeeperClient:
             yield
         except _LOST_REQUESTS as error:
             raise self._disconnected(str(error) or type(error).__name__) from error
+        except (NoAuthError, AuthFailedError) as error:
+            raise StorageFailed(
+                f"ZooKeeper at {self.servers} refused a request ({type(error).__name__}): its nodes belong to another "
+                "user; check kqueue.zookeeper.user and kqueue.zookeeper.password"
+            ) from error
         except KazooException as error:
             raise StorageFailed(
                 f"ZooKeeper at {self.servers} refused a request: {type(error).__name__} {error}"

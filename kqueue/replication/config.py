@@ -27,6 +27,8 @@ from kqueue.base.settings import (
 CLUSTER_STORE = "kqueue.cluster.store"
 SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
+ZOOKEEPER_USER = "kqueue.zookeeper.user"
+ZOOKEEPER_PASSWORD = "kqueue.zookeeper.password"
 GIVEN_STORE = "memory"
 INTER_BROKER_LISTENER = "inter.broker.listener.name"
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
@@ -161,6 +163,21 @@ SETTINGS: tuple[Setting, ...] = (
         ANY,
         "Listener at which brokers reach each other. Unset: the one with the name of "
         "security.inter.broker.protocol if that is set, else the first of listeners.",
+    ),
+    _row(
+        ZOOKEEPER_USER,
+        SettingType.STRING,
+        None,
+        Validator("a name without a colon", lambda value: bool(value) and ":" not in value),
+        "User of ZooKeeper's scheme digest, with kqueue.cluster.store=zookeeper:... This user alone may use the nodes "
+        "that brokers create. Unset: everybody who reaches ZooKeeper may.",
+    ),
+    _row(
+        ZOOKEEPER_PASSWORD,
+        SettingType.PASSWORD,
+        None,
+        ANY,
+        "Password of kqueue.zookeeper.user. It is sent to ZooKeeper in clear.",
     ),
     _row(
         INTER_BROKER_PROTOCOL,

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 import kqueue
-from kqueue.embedded.development_certificates import DevelopmentCertificates
+from kqueue.embedded.development_certificates import BROKER, DevelopmentCertificates
+from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 LISTENER = "listener.name.sasl_ssl"
 
 
-def secured(certificates: DevelopmentCertificates, mechanism: str = "SCRAM-SHA-512", **more: object) -> dict[str, Any]:
+def secured_by(authority: str | Path, keys: str | Path, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
     """Settings of a cluster that speaks nothing but SASL_SSL."""
     module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     return {
-        **certificates.settings,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(keys),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority),
         "listeners": "SASL_SSL://127.0.0.1:0",
         "security.inter.broker.protocol": "SASL_SSL",
         "sasl.mechanism.inter.broker.protocol": mechanism,
@@ -31,7 +37,6 @@ def secured(certificates: DevelopmentCertificates, mechanism: str = "SCRAM-SHA-5
         ),
         "authorizer.class.name": "standard",
         "super.users": "User:broker;User:ann",
-        **more,
     }
 
 
@@ -54,7 +59,9 @@ def certificates() -> DevelopmentCertificates:
 
 @pytest.fixture(scope="module")
 def cluster(certificates: DevelopmentCertificates) -> Iterator[kqueue.Cluster]:
-    with kqueue.Cluster(brokers=3, settings=secured(certificates)) as cluster:
+    with kqueue.Cluster(
+        brokers=3, settings=secured_by(certificates.authority_file, certificates.folder / BROKER)
+    ) as cluster:
         yield cluster
 
 
@@ -105,3 +112,49 @@ def test_transactions_span_brokers(cluster: kqueue.Cluster, certificates: Develo
         end(30)
     values = consume(config, "bank", 12)
     assert sorted(values) == sorted(f"{round}-{partition}".encode() for round in (0, 2) for partition in range(6))
+
+
+def messages_of(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    return [record.getMessage() for record in caplog.records if text in record.getMessage()]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"jaas": "guessed-secret"}, "this broker can't authenticate (user broker by PLAIN"),
+        ({"ssl.truststore.location": "other"}, "its certificate is not signed by an authority that is trusted"),
+        ({"ssl.keystore.location": "expired"}, "certificate has expired"),
+        ({"ssl.keystore.location": "elsewhere"}, "its certificate is not one of 127.0.0.1"),
+    ],
+    ids=["password", "authority", "expired", "host"],
+)
+def test_brokers_that_do_not_trust_each_other_copy_nothing(
+    change: dict[str, str], reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority.create()
+    write_private(tmp_path / "ca.pem", authority.certificate)
+    write_private(tmp_path / "broker.pem", authority.issue("CN=broker", hosts=["127.0.0.1"]).pem)
+    write_private(tmp_path / "other", Authority.create("CN=other CA").certificate)
+    write_private(tmp_path / "expired", authority.issue("CN=broker", hosts=["127.0.0.1"], days=-1).pem)
+    write_private(tmp_path / "elsewhere", authority.issue("CN=broker", hosts=["kafka.example"]).pem)
+    settings = secured_by(tmp_path / "ca.pem", tmp_path / "broker.pem", "PLAIN")
+    jaas = f"{LISTENER}.plain.sasl.jaas.config"
+    for name, value in change.items():
+        if name == "jaas":
+            settings[jaas] = str(settings[jaas]).replace('password="broker-secret"', f'password="{value}"')
+        else:
+            settings[name] = str(tmp_path / value)
+    settings["min.insync.replicas"] = 2
+    caplog.set_level(logging.INFO, "kqueue")
+    with kqueue.Cluster(brokers=2, settings=settings) as cluster:
+        cluster.create_topic("kept", partitions=2)
+        deadline = time.monotonic() + 20
+        while len(messages_of(caplog, reason)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.5)
+        lines = messages_of(caplog, reason)
+        assert len(lines) == 2, "one of each broker about the other"
+        assert {line.split(" at ")[0] for line in lines} == {"broker 0", "broker 1"}
+        with pytest.raises(TimeoutError):
+            cluster.wait_in_sync("kept", within_s=0.5)
+    assert "secret" not in caplog.text
