@@ -1,0 +1,154 @@
+"""The set-up of docs/security.md, from nothing, by the commands as they are printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+
+from kqueue.testing.process_environment import process_environment
+
+TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+PASSWORDS = {"ADMIN_PASSWORD": "adm1n-M4rk3r", "ANN_PASSWORD": "ann-M4rk3r"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port: int = bound.getsockname()[1]
+        return port
+
+
+def block(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+class SetUp:
+    """A broker that the page has set up in `folder`."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.bootstrap = f"localhost:{port}"
+        self.ca = str(folder / "certs" / "ca.pem")
+        self.checked = ""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    folder, port = tmp_path_factory.mktemp("security"), free_port()
+    up = SetUp(folder, port)
+    (folder / "server.properties").write_text(block("properties").replace("9093", str(port)))
+    commands = folder / "bin"
+    commands.mkdir()
+    (commands / "kqueue").write_text(f'#!/bin/sh\nexec {sys.executable} -m kqueue.cli "$@"\n')
+    (commands / "kqueue").chmod(0o755)
+    environment = process_environment(**PASSWORDS, PATH=f"{commands}{os.pathsep}{os.environ['PATH']}")
+    *steps, serve = block("sh").splitlines()
+    assert serve == "kqueue serve server.properties"
+    for step in steps:
+        done = subprocess.run(
+            ["sh", "-c", step], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, (step, done.stdout, done.stderr)
+        up.checked = done.stdout
+    log = folder / "log"
+    with log.open("w") as stderr, subprocess.Popen(["sh", "-c", f"exec {serve}"], cwd=folder, env=environment,
+                                                    stderr=stderr) as process:  # fmt: skip
+        try:
+            deadline = time.monotonic() + 30
+            while " serves SASL_SSL" not in log.read_text() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            yield up
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+    text = log.read_text()
+    assert not any(password in text for password in PASSWORDS.values())
+    stored = [path for path in (folder / "kqueue-data").rglob("*") if path.is_file()]
+    for path in stored:
+        assert not any(password.encode() in path.read_bytes() for password in PASSWORDS.values())
+    modes = {path.stat().st_mode & 0o777 for path in stored}
+    assert modes == {0o600}
+
+
+def python_config(up: SetUp, password: str | None = None) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": up.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": up.ca,
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": password or PASSWORDS["ANN_PASSWORD"],
+    }
+
+
+def test_the_check_says_that_nothing_is_open(running: SetUp) -> None:
+    assert "other machines" in running.checked
+    assert "anonymous    nothing: all listeners authenticate" in running.checked
+    assert "SCRAM users  2" in running.checked
+
+
+def test_the_three_clients_work(running: SetUp) -> None:
+    producer = KafkaProducer(**python_config(running))
+    producer.send("orders", b"1").get(20)
+    producer.close()
+
+    async def send() -> None:
+        config = python_config(running)
+        config["ssl_context"] = ssl.create_default_context(cafile=config.pop("ssl_cafile"))
+        async with AIOKafkaProducer(**config) as client:
+            await client.send_and_wait("orders", b"2")
+
+    asyncio.run(send())
+    confluent = Producer(
+        {
+            "bootstrap.servers": running.bootstrap,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": running.ca,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "ann",
+            "sasl.password": PASSWORDS["ANN_PASSWORD"],
+        }
+    )
+    confluent.produce("orders", b"3")
+    assert confluent.flush(20) == 0
+    consumer = KafkaConsumer(
+        "orders",
+        group_id="billing",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+        **python_config(running),
+    )
+    assert sorted(next(consumer).value for _ in range(3)) == [b"1", b"2", b"3"]
+    consumer.close()
+
+
+def test_others_do_nothing(running: SetUp) -> None:
+    producer = KafkaProducer(**python_config(running), retries=0, max_block_ms=10_000)
+    with pytest.raises(KafkaError, match=r"(?i)authoriz"):
+        producer.send("payments", b"x").get(20)
+    producer.close()
+    with pytest.raises(KafkaError):
+        KafkaProducer(**python_config(running, "wrong-M4rk3r"), bootstrap_timeout_ms=5_000)
+    with pytest.raises(KafkaError):
+        KafkaProducer(bootstrap_servers=running.bootstrap, bootstrap_timeout_ms=3_000)
+    events = [json.loads(line[line.index("{") :]) for line in (running.folder / "log").read_text().splitlines()
+              if '"decision"' in line]  # fmt: skip
+    assert {event["resource"] for event in events if event["decision"] == "denied"} >= {"TOPIC:payments"}
+    assert any(event["decision"] == "authentication failed" for event in events)
