@@ -51,6 +51,10 @@ class StoreSettings(NamedTuple):
     key: str | None = None
     key_password: str | None = None
 
+    def __repr__(self) -> str:
+        """Show no password and no key."""
+        return f"StoreSettings({self.setting!r}, {self.type!r}, {self.location!r})"
+
     @property
     def is_empty(self) -> bool:
         """Whether neither a file nor text is set."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kqueue.api.request_topics import RequestTopic, find_api, topic_name_of, topics_in_request
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
-from kqueue.base.settings import KiB, MiB
+from kqueue.base.settings import KiB, MiB, is_secret
 from kqueue.base.text import counted
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.network.contract import Chunks
@@ -105,7 +105,7 @@ class RecordedRequest(RequestObserver):
         _, position = reader(RequestHeader, request_header_version(self._header.api_key, self.version))(frame, 0)
         if not self._known:
             return self._api.request_class()
-        return reader(self._api.request_class, self.version)(frame, position)[0]
+        return _masked(reader(self._api.request_class, self.version)(frame, position)[0])
 
     @property
     def named(self) -> list[RequestTopic]:
@@ -180,6 +180,15 @@ class RecordedRequest(RequestObserver):
     @property
     def _known(self) -> bool:
         return self._api.versions[0] <= self.version <= self._api.versions[1]
+
+
+def _masked(body: Any) -> Any:
+    """Return a request to alter settings without the values of sensitive ones."""
+    for resource in getattr(body, "resources", ()):
+        for config in getattr(resource, "configs", None) or ():
+            if getattr(config, "value", None) and is_secret(config.name):
+                config.value = "[hidden]"
+    return body
 
 
 class RequestLog:

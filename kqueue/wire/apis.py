@@ -55,9 +55,10 @@ class Api:
 
 API_VERSIONS = 18
 UPDATE_FEATURES = 57
-SECRET_APIS = frozenset({36, 38, 41, 51})
+SECRET_APIS = frozenset({36, 38, 39, 40, 41, 51})
 """Keys of APIs whose requests or responses carry passwords, proofs or tokens: SaslAuthenticate,
-CreateDelegationToken, DescribeDelegationToken, AlterUserScramCredentials. No log keeps them.
+CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken,
+AlterUserScramCredentials. No log keeps them.
 """
 
 ALL = (
