@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,18 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import kqueue
+from kqueue.client import Client, ClientOptions
+from kqueue.client.calls.acls import AclEntry
+from kqueue.client.connection import Connection
+from kqueue.client.deadline import Deadline
+from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.development_certificates import BROKER, DevelopmentCertificates
+from kqueue.security.acl_text import parse_acls
 from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kqueue.tests.api.access_requests import build_request, values_in
+from kqueue.wire.apis import BY_MODULE
+from kqueue.wire.error_codes import ErrorCode
 
 LISTENER = "listener.name.sasl_ssl"
 
@@ -50,6 +60,19 @@ def client(cluster: kqueue.Cluster, certificates: DevelopmentCertificates, **mor
         "sasl.password": "ann-secret",
         **more,
     }
+
+
+def security_of(user: str, certificates: DevelopmentCertificates) -> ClientSecurity:
+    return ClientSecurity.of(
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": certificates.authority_file,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": f"{user}-secret",
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +181,60 @@ def test_brokers_that_do_not_trust_each_other_copy_nothing(
         with pytest.raises(TimeoutError):
             cluster.wait_in_sync("kept", within_s=0.5)
     assert "secret" not in caplog.text
+
+
+OF_BROKERS = [
+    ("fetch", 13, {"replica_id": 1}),
+    ("write_txn_markers", 1, {}),
+    ("add_partitions_to_txn", 4, {}),
+    ("initialize_share_group_state", 0, {}),
+    ("read_share_group_state", 0, {}),
+    ("read_share_group_state_summary", 0, {}),
+    ("write_share_group_state", 0, {}),
+    ("delete_share_group_state", 0, {}),
+]
+"""What only brokers ask each other for: module of the request, version, and values of fields."""
+
+
+def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+    cluster.create_topic("t", partitions=1)
+
+    def connect(user: str) -> Callable[[str, int, dict[str, object]], set[int]]:
+        options = ClientOptions(
+            bootstrap=cluster[0].bootstrap,
+            client_id="kqueue-broker-1-requests",
+            security=security_of(user, certificates),
+        )
+        deadline = Deadline(30_000)
+        connection = Connection(options.addresses[0], options, deadline)
+        stack.callback(connection.close)
+        topic_id = cluster[0]._server.broker.topics.get("t").id
+
+        def ask(module: str, version: int, values: dict[str, object]) -> set[int]:
+            request = build_request(module, version, topic_id, values)
+            return set(values_in(connection.call(BY_MODULE[module], version, request, deadline), "error_code"))
+
+        return ask
+
+    with contextlib.ExitStack() as stack:
+        with Client(
+            cluster.bootstrap,
+            security=security_of("ann", certificates),
+        ) as client:
+            bindings = parse_acls([f"User:bob allow all {kind}:*" for kind in ("topic", "group", "transactional_id")])
+            client.create_acls([AclEntry(*binding) for binding in bindings])
+        bob, broker = connect("bob"), connect("broker")
+        refused = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        for module, version, values in OF_BROKERS:
+            codes = bob(module, version, values)
+            assert codes & refused, (module, codes)
+            assert codes <= {*refused, ErrorCode.NONE}, (module, codes)
+            assert not broker(module, version, values) & refused, module
+        with Client(cluster.bootstrap, security=security_of("ann", certificates)) as client:
+            acls = parse_acls(["User:bob allow cluster_action cluster"])
+            client.create_acls([AclEntry(*binding) for binding in acls])
+        deadline_s = time.monotonic() + 10
+        for module, version, values in OF_BROKERS:
+            while bob(module, version, values) & refused and time.monotonic() < deadline_s:
+                time.sleep(0.05)
+            assert not bob(module, version, values) & refused, module
