@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, ShareConsumer
 
 import kqueue
 from kqueue.client import Client, ClientOptions
@@ -47,6 +47,7 @@ def secured_by(authority: str | Path, keys: str | Path, mechanism: str = "SCRAM-
         ),
         "authorizer.class.name": "standard",
         "super.users": "User:broker;User:ann",
+        "connections.max.reauth.ms": 3_000,  # so that brokers authenticate again while tests run
     }
 
 
@@ -238,3 +239,20 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certifi
             while bob(module, version, values) & refused and time.monotonic() < deadline_s:
                 time.sleep(0.05)
             assert not bob(module, version, values) & refused, module
+
+
+def test_share_groups_share_records(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+    cluster.create_topic("shared", partitions=3)
+    config = client(cluster, certificates)
+    consumer = ShareConsumer({**config, "group.id": "sharers"})
+    consumer.subscribe(["shared"])
+    values: set[bytes] = set()
+    sent: set[bytes] = set()
+    deadline = time.monotonic() + 40
+    while len(values) < 10 and time.monotonic() < deadline:
+        sent.add(b"%d" % len(sent))
+        produce(config, "shared", [b"%d" % (len(sent) - 1)])
+        values |= {message.value() for message in consumer.poll(0.5) if message.error() is None}
+    consumer.close()
+    assert len(values) >= 10
+    assert values <= sent
