@@ -27,10 +27,8 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
-from kqueue.config.listeners import ListenerConfig, parse_listeners
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import parse_listeners
-from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
@@ -48,10 +46,6 @@ from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
 from kqueue.network.peer_connections import (
     PeerConnections,
-    is_leaving,
-    peer_address,
-    peer_client_id,
-    response_bytes_max,
 )
 from kqueue.network.quota_gate import QuotaGate
 from kqueue.replication.registrations import Endpoint
@@ -332,26 +326,8 @@ class Server:
         """Let the broker reach the others of its cluster, and copy what they lead."""
         from kqueue.network.cluster_peers import connect_peers  # on use: a single broker does not need them
 
-        self.peers, self._fetchers = connect_peers(self.broker, loop)
+        self.peers, self._fetchers = connect_peers(self.broker, loop, self._listeners.peer_security())
         cleanup.callback(self.peers.close)
-        broker, cluster = self.broker, self.broker.cluster
-        assert isinstance(cluster, ClusterBrokers)
-        peers = self.peers = PeerConnections(
-            loop,
-            self.clock,
-            broker.timers,
-            self.jobs,
-            lambda node_id: peer_address(cluster, node_id),
-            client_id=peer_client_id(broker.node_id),
-            response_bytes_max=response_bytes_max(self.config),
-            rng=random.Random(),
-        )
-        peers.security = self._listeners.peer_security()
-        peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
-        cleanup.callback(peers.close)
-        cluster.observe(lambda node_id: peers.refresh())
-        connect_coordinators(broker, peers)
-        self._fetchers = ReplicaFetchers(broker, peers)
         cleanup.callback(self._fetchers.close)
 
     def _build_broker(self, cleanup: ExitStack) -> Broker:

@@ -12,7 +12,6 @@ from kqueue.replication.errors import (
     NotEnoughReplicasAfterAppend,
     PreferredLeaderNotAvailable,
 )
-from kqueue.share import errors as share_errors
 from kqueue.security.errors import (
     ClusterAuthorizationFailed,
     CredentialNotFound,
@@ -32,6 +31,7 @@ from kqueue.security.errors import (
     UnacceptableCredential,
     UnsupportedSaslMechanism,
 )
+from kqueue.share import errors as share_errors
 from kqueue.wire.error_codes import ErrorCode
 
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {

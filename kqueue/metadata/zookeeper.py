@@ -203,8 +203,7 @@ class ZookeeperStore:
         check_registration(node_id, incarnation, timeout_ms)
         id = _new_id()
         with self._calling() as deadline:
-            client = ZookeeperClient(self._servers, _asked_timeout_ms(timeout_ms))
-            client = ZookeeperClient(self._servers, timeout_ms, credentials=self._credentials)
+            client = ZookeeperClient(self._servers, _asked_timeout_ms(timeout_ms), credentials=self._credentials)
 
             epochs: list[int] = []
 

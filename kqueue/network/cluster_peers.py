@@ -18,11 +18,14 @@ from kqueue.network.peer_connections import (
     peer_client_id,
     response_bytes_max,
 )
+from kqueue.network.peer_security import PeerSecurity
 
 
-def connect_peers(broker: Broker, loop: asyncio.AbstractEventLoop) -> tuple[PeerConnections, ReplicaFetchers]:
+def connect_peers(
+    broker: Broker, loop: asyncio.AbstractEventLoop, security: PeerSecurity | None
+) -> tuple[PeerConnections, ReplicaFetchers]:
     """Let the broker reach the others of its cluster, and copy what they lead; the caller closes
-    both, the second first.
+    both, the second first. `security` None: connections are plain.
     """
     cluster = broker.cluster
     assert isinstance(cluster, ClusterBrokers)
@@ -36,6 +39,7 @@ def connect_peers(broker: Broker, loop: asyncio.AbstractEventLoop) -> tuple[Peer
         response_bytes_max=response_bytes_max(broker.config),
         rng=random.Random(),
     )
+    peers.security = security
     peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
     cluster.observe(lambda node_id: peers.refresh())
     connect_coordinators(broker, peers)

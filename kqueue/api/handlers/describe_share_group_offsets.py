@@ -119,6 +119,8 @@ def _end_of(key: SharePartitionKey, found: Promise[ShareState | None], context: 
     if topic is None or not 0 <= key.partition < len(topic.partitions):
         return None
     return context.broker.share.end_of(topic.partitions[key.partition])
+
+
 def _denied(name: str, indexes: Iterable[int]) -> DescribeShareGroupOffsetsResponseTopic:
     error = TopicAuthorizationFailed("the client may not describe this topic")
     partitions = [

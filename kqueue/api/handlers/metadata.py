@@ -18,12 +18,8 @@ Versions 0 to 13:
     13      an error of the whole response (KIP-1102)
 
 Brokers are those that are not fenced, without one this broker, at the address of the client's own
-listener. The controller
-is the elected one, or without one this broker: each can do what is asked of a controller. All
-operations are authorized. Not emulated: REBOOTSTRAP_REQUIRED.
-Brokers are those that are not fenced, at the address of the client's own listener. The controller
-is the elected one, or without one this broker: each can do what is asked of a controller. Not
-emulated: REBOOTSTRAP_REQUIRED.
+listener. The controller is the elected one, or without one this broker: each can do what is asked
+of a controller. Not emulated: REBOOTSTRAP_REQUIRED.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.share.errors import InvalidShareSessionEpoch
 from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.share.errors import InvalidShareSessionEpoch
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
 from kqueue.wire.messages import share_acknowledge as messages
 from kqueue.wire.messages.share_acknowledge import (

@@ -11,8 +11,8 @@ from typing import Any
 
 from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.groups.errors import InvalidRegularExpression
 from kqueue.groups.consumer.member import TopicFilter, every_topic
+from kqueue.groups.errors import InvalidRegularExpression
 
 PATTERN_LENGTH_MAX = 1000
 MEMORY_BYTES_MAX = 1024 * 1024
