@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,13 +12,11 @@ from confluent_kafka import KafkaException, Producer
 from cluster_tests import checkers
 from cluster_tests.checkers import Entry, GroupEvent, Place
 from cluster_tests.cluster import now_s
-from cluster_tests.workloads.workload import PARTITIONS, PRODUCER, Workload, WorkloadFailed
+from cluster_tests.workloads.workload import FLUSH_S, PARTITIONS, Workload, WorkloadFailed
 from kqueue.demo.cluster_demo import Confirmations
 
 PRODUCERS, MEMBERS = 2, 2
-PAUSE_S = 0.01
 COMMIT_S = 0.2
-FLUSH_S = 90.0
 
 
 class LogWorkload(Workload):
@@ -74,20 +71,13 @@ class LogWorkload(Workload):
         ]
 
     def _produce(self, number: int) -> None:
-        producer = Producer({**PRODUCER, "bootstrap.servers": self.bootstrap})
-        sent = 0
-        while not self.ended.is_set():
+        def send(producer: Producer, sent: int) -> None:
             for partition in range(PARTITIONS):
                 value = f"{number}.{partition}:{sent}"
                 producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
                 self._sent += 1
-            sent += 1
-            producer.poll(0)
-            while len(producer) > 2000:
-                producer.poll(0.05)
-            time.sleep(PAUSE_S)
-        if left := producer.flush(FLUSH_S):
-            raise WorkloadFailed(f"{left} records were neither confirmed nor refused")
+
+        self.produce(send)
 
     def _delivered(self, error: Any, message: Any) -> None:
         with self._confirming:

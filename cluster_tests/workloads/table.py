@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -12,11 +11,9 @@ from confluent_kafka import Producer
 
 from cluster_tests import checkers
 from cluster_tests.checkers import Entry
-from cluster_tests.workloads.workload import PARTITIONS, PRODUCER, Workload, WorkloadFailed
+from cluster_tests.workloads.workload import PARTITIONS, Workload
 
 KEYS = 20
-PAUSE_S = 0.01
-FLUSH_S = 90.0
 FILL = "x" * 400
 """Makes segments roll, so that there is something to clean."""
 
@@ -66,20 +63,13 @@ class TableWorkload(Workload):
         ]
 
     def _produce(self, number: int) -> None:
-        producer = Producer({**PRODUCER, "bootstrap.servers": self.bootstrap})
-        sent = 0
-        while not self.ended.is_set():
+        def send(producer: Producer, sent: int) -> None:
             key = f"key{sent % KEYS}"
             producer.produce(
                 self.topic, f"{key}:{sent}{FILL}", key, partition=sent % KEYS % PARTITIONS, on_delivery=self._delivered
             )
-            sent += 1
-            producer.poll(0)
-            while len(producer) > 2000:
-                producer.poll(0.05)
-            time.sleep(PAUSE_S)
-        if left := producer.flush(FLUSH_S):
-            raise WorkloadFailed(f"{left} records were neither confirmed nor refused")
+
+        self.produce(send)
 
     def _delivered(self, error: Any, message: Any) -> None:
         with self._lock:

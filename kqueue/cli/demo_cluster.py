@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from kqueue.cli.connect import explain, require
-from kqueue.cli.demo import NEEDED, temporary
+from kqueue.cli.connect import require
+from kqueue.cli.demo import NEEDED, play, temporary
 from kqueue.cli.signals import interrupt_on_signal
 
 INTERRUPTED = 130  # what a shell shows after Ctrl-C
@@ -53,25 +53,8 @@ def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
 
 
 def _play(folder: Path, limit: int | None) -> None:
-    """Run the demo and print its result. Raises: ClickException: one sentence on the failure."""
-    from kafka.errors import KafkaError
-    from rich.console import Console
-
-    from kqueue.base.errors import KqueueError
-    from kqueue.demo.clients import DemoFailed
     from kqueue.demo.cluster_demo import run
-    from kqueue.demo.progress_display import ProgressDisplay
 
-    display = ProgressDisplay(Console())
-    try:
-        with display:
-            result = run(folder, display, limit=limit)
-    except KafkaError as error:
-        raise click.ClickException(f"the demo failed: {explain(error)}.") from None
-    except (DemoFailed, KqueueError, OSError) as error:
-        raise click.ClickException(f"the demo failed: {error}.") from None
-    display.table("Flights through three brokers, two of which failed", result.rows())
-    differences = result.differences()
-    if differences:
-        raise click.ClickException(f"this is not what should come out: {'; '.join(differences)}.")
+    title = "Flights through three brokers, two of which failed"
+    result = play(lambda display: run(folder, display, limit=limit), title)
     click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order, and three logs are equal.")

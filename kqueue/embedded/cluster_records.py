@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from kqueue.base.errors import UnknownTopicOrPartition
-from kqueue.embedded.inspection.broker_calls import NoSuchName, poll_until_true, poll_until_true_async
-from kqueue.embedded.inspection.mixin import WAIT_S, Expectation
+from kqueue.embedded.inspection.broker_calls import NoSuchName
+from kqueue.embedded.inspection.mixin import ProducedAssertions
 
 if TYPE_CHECKING:
     from kqueue.embedded.cluster_broker import ClusterBroker
-    from kqueue.embedded.inspection.produced_check import ProducedCheck
     from kqueue.embedded.inspection.records import Record
     from kqueue.embedded.inspection.topics import Topic
 
@@ -42,12 +40,13 @@ class LedTopic:
         ]
 
 
-class ClusterRecordsMixin(ABC):
+class ClusterRecordsMixin(ProducedAssertions):
     """Asserts which records the topics of a cluster have.
 
     Thread: every method may be called from any thread but the brokers' own.
     """
 
+    _NAME = "cluster"
     brokers: tuple[ClusterBroker, ...]
 
     @abstractmethod
@@ -62,50 +61,9 @@ class ClusterRecordsMixin(ABC):
 
         Raises: NoSuchName (a KeyError): there is no such topic, or a partition has no leader.
         """
-        return self._led(topic).records(partition, read_committed=read_committed)
+        return self._topic_to_read(topic).records(partition, read_committed=read_committed)
 
-    def assert_produced(
-        self,
-        topic: str,
-        values: Iterable[Any] | None = None,
-        *,
-        within_s: float = 0.0,
-        **expected: Unpack[Expectation],
-    ) -> list[Record]:
-        """Assert which records a topic has, by its leaders; see `kqueue.Broker.assert_produced`."""
-        __tracebackhide__ = True
-        check = self._produced_check(topic, values, **expected)
-        poll_until_true(check.look, within_s, "await cluster.wait_produced(...)")
-        return check.found
-
-    async def wait_produced(
-        self,
-        topic: str,
-        values: Iterable[Any] | None = None,
-        *,
-        within_s: float = WAIT_S,
-        **expected: Unpack[Expectation],
-    ) -> list[Record]:
-        """`assert_produced` for coroutines, see `kqueue.Broker.wait_produced`."""
-        __tracebackhide__ = True
-        check = self._produced_check(topic, values, **expected)
-        await poll_until_true_async(check.look, within_s)
-        return check.found
-
-    def _produced_check(
-        self,
-        topic: str,
-        values: Iterable[Any] | None,
-        partition: int | None = None,
-        read_committed: bool = False,
-        **expected: Any,
-    ) -> ProducedCheck:
-        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
-
-        records = ExpectedRecords.of(values, **expected)
-        return ProducedCheck(lambda: self._led(topic), records, partition, read_committed=read_committed)
-
-    def _led(self, name: str) -> LedTopic:
+    def _topic_to_read(self, name: str) -> LedTopic:
         try:
             leaders = self._leaders_of(name)
         except UnknownTopicOrPartition as error:

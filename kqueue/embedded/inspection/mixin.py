@@ -6,13 +6,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 
 if TYPE_CHECKING:
     from kqueue.app import Server
     from kqueue.broker.client_metrics import ClientMetricsPush
     from kqueue.embedded.inspection.groups import Groups
-    from kqueue.embedded.inspection.produced_check import ProducedCheck
+    from kqueue.embedded.inspection.produced_check import CheckedTopic, ProducedCheck
     from kqueue.embedded.inspection.records import Record
     from kqueue.embedded.inspection.topics import Topics
 
@@ -22,7 +22,7 @@ WAIT_S = 10.0
 
 
 class Expectation(TypedDict, total=False):
-    """Keyword arguments of `InspectionMixin.assert_produced` and `wait_produced`."""
+    """Keyword arguments of `ProducedAssertions.assert_produced` and `wait_produced`."""
 
     keys: Iterable[bytes | str | None] | None
     count: int | None
@@ -33,16 +33,102 @@ class Expectation(TypedDict, total=False):
     read_committed: bool
 
 
-class InspectionMixin(ABC):
+class ProducedAssertions(ABC):
+    """Asserts which records the topics of a broker, or of a cluster, have."""
+
+    _NAME: ClassVar[str]
+    """What examples call it."""
+
+    @abstractmethod
+    def _topic_to_read(self, name: str) -> CheckedTopic:
+        """Return a topic as consumers read it. Raises: NoSuchName (a KeyError)."""
+
+    def assert_produced(
+        self,
+        topic: str,
+        values: Iterable[Any] | None = None,
+        *,
+        within_s: float = 0.0,
+        **expected: Unpack[Expectation],
+    ) -> list[Record]:
+        """Assert which records a topic has: ``broker.assert_produced("orders", [b"two coffees",
+        b"one tea"])``.
+
+        Args:
+            values: the expected values; text counts as UTF-8, None is a null value (a tombstone).
+                With `decode`, what it returns for a value: ``assert_produced("orders", [{"id":
+                1}], decode=json.loads)``.
+            keys: the expected keys: alone, or one for each of `values`.
+            count: only the expected number of records, in place of both.
+            partition: check this one alone; None: all of them.
+            ordered: whether the order counts. None: yes, except for a topic of several partitions,
+                whose records have no common order.
+            exactly: False: other records may precede, follow, or be in between. Default True.
+            decode: called with each value (bytes) before the comparison.
+            read_committed: leave out what no committed transaction contains. Default False.
+            within_s: seconds to wait for the assertion to hold; 0 checks once.
+        Returns: all records that were read, for more assertions.
+        Raises:
+            AssertionError: the message shows what is missing and what was found instead.
+            ValueError: the arguments are empty or contradict each other.
+            RuntimeError: `within_s` on a thread that runs an event loop; use `wait_produced`.
+        """
+        __tracebackhide__ = True
+        from kqueue.embedded.inspection.broker_calls import poll_until_true
+
+        check = self._produced_check(topic, values, **expected)
+        poll_until_true(check.look, within_s, f"await {self._NAME}.wait_produced(...)")
+        return check.found
+
+    async def wait_produced(
+        self,
+        topic: str,
+        values: Iterable[Any] | None = None,
+        *,
+        within_s: float = WAIT_S,
+        **expected: Unpack[Expectation],
+    ) -> list[Record]:
+        """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two
+        coffees"])``.
+
+        Clients on the same event loop are not blocked. Arguments, result and errors are those of
+        `assert_produced`; only the default of `within_s` differs.
+        """
+        __tracebackhide__ = True
+        from kqueue.embedded.inspection.broker_calls import poll_until_true_async
+
+        check = self._produced_check(topic, values, **expected)
+        await poll_until_true_async(check.look, within_s)
+        return check.found
+
+    def _produced_check(
+        self,
+        topic: str,
+        values: Iterable[Any] | None,
+        partition: int | None = None,
+        read_committed: bool = False,
+        **expected: Any,
+    ) -> ProducedCheck:
+        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
+
+        records = ExpectedRecords.of(values, **expected)
+        return ProducedCheck(lambda: self._topic_to_read(topic), records, partition, read_committed=read_committed)
+
+
+class InspectionMixin(ProducedAssertions):
     """Reads the state of a broker in this process, and asserts it.
 
     Thread: every method may be called from any thread, and waits for the broker's own.
     """
 
+    _NAME = "broker"
     _server: Server
 
     @abstractmethod
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
+
+    def _topic_to_read(self, name: str) -> CheckedTopic:
+        return self.topics[name]
 
     def _ask(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
         return self._call(lambda: work(self._server))
@@ -85,77 +171,6 @@ class InspectionMixin(ABC):
             return receiver.pushes
 
         return self._ask(look)
-
-    def assert_produced(
-        self,
-        topic: str,
-        values: Iterable[Any] | None = None,
-        *,
-        within_s: float = 0.0,
-        **expected: Unpack[Expectation],
-    ) -> list[Record]:
-        """Assert which records a topic has: ``broker.assert_produced("orders", [b"two coffees",
-        b"one tea"])``.
-
-        Args:
-            values: the expected values; text counts as UTF-8, None is a null value (a tombstone).
-                With `decode`, what it returns for a value: ``assert_produced("orders", [{"id":
-                1}], decode=json.loads)``.
-            keys: the expected keys: alone, or one for each of `values`.
-            count: only the expected number of records, in place of both.
-            partition: check this one alone; None: all of them.
-            ordered: whether the order counts. None: yes, except for a topic of several partitions,
-                whose records have no common order.
-            exactly: False: other records may precede, follow, or be in between. Default True.
-            decode: called with each value (bytes) before the comparison.
-            read_committed: leave out what no committed transaction contains. Default False.
-            within_s: seconds to wait for the assertion to hold; 0 checks once.
-        Returns: all records that were read, for more assertions.
-        Raises:
-            AssertionError: the message shows what is missing and what was found instead.
-            ValueError: the arguments are empty or contradict each other.
-            RuntimeError: `within_s` on a thread that runs an event loop; use `wait_produced`.
-        """
-        __tracebackhide__ = True
-        from kqueue.embedded.inspection.broker_calls import poll_until_true
-
-        check = self._produced_check(topic, values, **expected)
-        poll_until_true(check.look, within_s, "await broker.wait_produced(...)")
-        return check.found
-
-    async def wait_produced(
-        self,
-        topic: str,
-        values: Iterable[Any] | None = None,
-        *,
-        within_s: float = WAIT_S,
-        **expected: Unpack[Expectation],
-    ) -> list[Record]:
-        """`assert_produced` for coroutines: ``await broker.wait_produced("orders", [b"two
-        coffees"])``.
-
-        Clients on the same event loop are not blocked. Arguments, result and errors are those of
-        `assert_produced`; only the default of `within_s` differs.
-        """
-        __tracebackhide__ = True
-        from kqueue.embedded.inspection.broker_calls import poll_until_true_async
-
-        check = self._produced_check(topic, values, **expected)
-        await poll_until_true_async(check.look, within_s)
-        return check.found
-
-    def _produced_check(
-        self,
-        topic: str,
-        values: Iterable[Any] | None,
-        partition: int | None = None,
-        read_committed: bool = False,
-        **expected: Any,
-    ) -> ProducedCheck:
-        from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
-
-        records = ExpectedRecords.of(values, **expected)
-        return ProducedCheck(lambda: self.topics[topic], records, partition, read_committed=read_committed)
 
     def assert_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0

@@ -4,7 +4,6 @@ something is missing.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,22 +15,15 @@ from kafka.errors import NotEnoughReplicasError
 
 import kqueue
 from kqueue.cli.app import kqueue as root
-from kqueue.tests.cli.test_serve import ANY_PORT
+from kqueue.tests.cli.test_serve import ANY_PORT, refused
 from kqueue.tests.served_cluster import wait_until_unfenced
 
 
-def refused(*pairs: str) -> str:
+def error_of(*pairs: str) -> str:
     """Return the error of a broker that must not start."""
-    sets = [text for pair in (ANY_PORT, *pairs) for text in ("--set", pair)]
-    root_logger = logging.getLogger()
-    level, handlers = root_logger.level, root_logger.handlers[:]
-    try:
-        result = CliRunner().invoke(root, ["serve", *sets])
-    finally:  # the command sets up the log of its process
-        root_logger.setLevel(level)
-        root_logger.handlers[:] = handlers
-    assert result.exit_code == 1, result.output
-    return result.stderr
+    status, error = refused(*(text for pair in (ANY_PORT, *pairs) for text in ("--set", pair)))
+    assert status == 1, error
+    return error
 
 
 def member(folder: Path, node_id: int, store: str) -> kqueue.Broker:
@@ -54,24 +46,23 @@ def first(tmp_path: Path, store: str) -> Iterator[kqueue.Broker]:
 
 def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
     where = tmp_path / "none" / "cluster.db"
-    error = refused(f"kqueue.cluster.store=sqlite:{where}", f"log.dirs={tmp_path / 'data'}")
+    error = error_of(f"kqueue.cluster.store=sqlite:{where}", f"log.dirs={tmp_path / 'data'}")
     assert (
         f"Error: kqueue.cluster.store=sqlite:{where} can't be used: could not open the metadata store {where}" in error
     )
     assert error.endswith("check the path, and that its folder exists and may be written\n")
 
 
-def test_servers_that_can_not_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    zookeeper = pytest.importorskip("kqueue.metadata.zookeeper")
-    monkeypatch.setattr(zookeeper.ZookeeperStore.__init__, "__kwdefaults__", {"timeout_s": 0.2})
-    error = refused("kqueue.cluster.store=zookeeper:127.0.0.1:1/kq", f"log.dirs={tmp_path / 'data'}")
+def test_servers_that_can_not_be_reached(tmp_path: Path) -> None:
+    pytest.importorskip("kqueue.metadata.zookeeper")
+    error = error_of("kqueue.cluster.store=zookeeper:127.0.0.1:1/kq", f"log.dirs={tmp_path / 'data'}")
     assert "Error: kqueue.cluster.store=zookeeper:127.0.0.1:1/kq can't be used: can't reach ZooKeeper at" in error
     assert "check that the addresses and ports are right" in error
     assert error.count("check") == 1
 
 
 def test_a_second_broker_of_one_node_id(first: kqueue.Broker, tmp_path: Path, store: str) -> None:
-    error = refused("node.id=1", f"kqueue.cluster.store={store}", f"log.dirs={tmp_path / 'second'}")
+    error = error_of("node.id=1", f"kqueue.cluster.store={store}", f"log.dirs={tmp_path / 'second'}")
     assert "Error: node id 1 is in use: the broker with incarnation" in error
     assert "give each broker of the cluster its own node.id" in error
 
@@ -79,7 +70,7 @@ def test_a_second_broker_of_one_node_id(first: kqueue.Broker, tmp_path: Path, st
 def test_a_folder_of_another_cluster(first: kqueue.Broker, tmp_path: Path, store: str) -> None:
     with member(tmp_path, 2, f"sqlite:{tmp_path / 'other.db'}"):
         pass
-    error = refused("node.id=2", f"kqueue.cluster.store={store}", f"log.dirs={tmp_path / 'data-2'}")
+    error = error_of("node.id=2", f"kqueue.cluster.store={store}", f"log.dirs={tmp_path / 'data-2'}")
     assert f"Error: data folder {tmp_path / 'data-2'} belongs to cluster" in error
     assert error.endswith(": name the right store, or a new folder\n")
 
@@ -88,7 +79,7 @@ def test_a_new_store_for_a_folder_that_is_not(first: kqueue.Broker, tmp_path: Pa
     first.create_topic("orders")
     first.stop()
     folder = tmp_path / "data-1"
-    error = refused("node.id=1", f"kqueue.cluster.store=sqlite:{tmp_path / 'new.db'}", f"log.dirs={folder}")
+    error = error_of("node.id=1", f"kqueue.cluster.store=sqlite:{tmp_path / 'new.db'}", f"log.dirs={folder}")
     assert "the metadata store has no topics, and the data folders have 1 partition (orders-0, ...)" in error
     assert (folder / "orders-0").exists()
 
