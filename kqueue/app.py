@@ -29,7 +29,6 @@ from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import parse_listeners
-from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -44,9 +43,6 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listeners import Listeners
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
-from kqueue.network.peer_connections import (
-    PeerConnections,
-)
 from kqueue.network.quota_gate import QuotaGate
 from kqueue.replication.registrations import Endpoint
 from kqueue.security.audit import AuditLog

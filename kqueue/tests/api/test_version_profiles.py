@@ -45,7 +45,9 @@ def test_what_each_kafka_is_known_for() -> None:
     assert ranges("4.3")["Produce"] == (0, 13)
     assert "DescribeQuorum" not in ranges("2.8")
     assert ranges("3.9")["DescribeQuorum"] == (0, 2)
-    assert "DescribeClientQuotas" not in ranges("3.9")  # not served at all, so not told
+    assert ranges("2.8")["DescribeClientQuotas"] == (0, 1)  # KIP-546, Kafka 2.6
+    assert "ShareFetch" not in ranges("3.9")
+    assert "AlterPartition" not in ranges("2.8")  # not served at all, so not told
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import click
 import pytest
@@ -9,18 +8,6 @@ from click.testing import CliRunner
 
 from kqueue import __version__
 from kqueue.cli.app import COMMANDS, _set_up_logging, kqueue
-
-
-@pytest.fixture
-def _loggers() -> Iterator[None]:
-    """Put the loggers of the client libraries, and the root's, back as they were."""
-    loggers = [logging.getLogger(name) for name in ("kafka", "aiokafka", None)]
-    before = [(logger, logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
-    yield
-    for logger, level, propagate, handlers in before:
-        logger.setLevel(level)
-        logger.propagate = propagate
-        logger.handlers[:] = handlers
 
 
 def test_version_option() -> None:
@@ -45,7 +32,6 @@ def test_every_command_loads_and_teaches(name: str) -> None:
         assert f"    kqueue {name}" in result.output, "an example"
 
 
-@pytest.mark.usefixtures("_loggers")
 def test_client_libraries_are_quiet_unless_asked() -> None:
     _set_up_logging(0)
     assert not logging.getLogger("kafka").propagate

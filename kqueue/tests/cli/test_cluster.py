@@ -47,4 +47,4 @@ def test_the_apis_are_those_of_the_code(kq: Kq) -> None:
     shown = [line.split() for line in kq("cluster", "apis").stdout.splitlines()]
     assert shown[0][:3] == ["Key", "API", "kqueue"]
     assert ["0", "Produce", "0-13", "0-13"] in shown
-    assert ["29", "DescribeAcls", "-", "1-3", "comes", "with", "security"] in shown
+    assert ["80", "AddRaftVoter", "-", "0-1", "between", "brokers", "and", "controllers"] in shown

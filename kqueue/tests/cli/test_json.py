@@ -24,7 +24,7 @@ TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
 WITHOUT = {
     *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),
     *("cluster reassign run", "cluster reassign cancel", "log-dirs move", "users add", "users remove"),
-    "transactions abort",
+    *("quotas set", "quotas remove", "transactions abort"),
 }
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
 

@@ -21,8 +21,13 @@ from kqueue.tests.embedded.clients import KINDS, clients, until
 
 
 @pytest.fixture(params=["memory", "disk"])
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[kqueue.Broker]:
-    with kqueue.Broker(tmp_path / "data" if request.param == "disk" else None) as broker:
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path / "data" if request.param == "disk" else None
+
+
+@pytest.fixture
+def broker(folder: Path | None) -> Iterator[kqueue.Broker]:
+    with kqueue.Broker(folder) as broker:
         yield broker
 
 
@@ -121,22 +126,23 @@ def test_librdkafka_stays_open_too(broker: kqueue.Broker) -> None:
         broker.reset()
 
 
-def test_a_member_joins_its_group_again(broker: kqueue.Broker) -> None:
-    broker.create_topic("orders")
+def test_a_member_joins_its_group_again(folder: Path | None) -> None:
     options = {"group_id": "mail", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 100}
-    options["allow_auto_create_topics"] = False  # its metadata request may come before `create_topic`
     options["enable_auto_commit"] = False  # kafka-python raises what a commit in between is answered
-    with closing(KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, **options)) as consumer:
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=500)
-        broker.reset()
+    # kafka-python 3 asks for the creation of its topics, whatever allow_auto_create_topics is
+    with kqueue.Broker(folder, settings={"auto.create.topics.enable": False}) as broker:
         broker.create_topic("orders")
-        broker.topics["orders"].produce("two coffees")
-        until(
-            lambda: (
-                consumer.poll(timeout_ms=200) is not None and "mail" in broker.groups and broker.groups["mail"].members
-            )
-        )
+        with closing(KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, **options)) as consumer:
+            while not consumer.assignment():
+                consumer.poll(timeout_ms=500)
+            broker.reset()
+            broker.create_topic("orders")
+            broker.topics["orders"].produce("two coffees")
+            until(lambda: consumer.poll(timeout_ms=200) is not None and _has_members(broker, "mail"))
+
+
+def _has_members(broker: kqueue.Broker, group: str) -> bool:
+    return group in broker.groups and bool(broker.groups[group].members)
 
 
 def test_producer_ids_are_not_reused(broker: kqueue.Broker) -> None:
