@@ -16,10 +16,13 @@ NAME_LENGTH_MAX = 2000
 """A longer distinguished name matches no rule."""
 _STATES_MAX = 5000
 _RULE = re.compile(
-    r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
-    r"\s*(?P<end>,|\Z)\s*"
+    r"[\s,]*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
+    r"\s*(?:,[\s,]*|\Z)"
 )
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|(.)", re.DOTALL)
+_DOT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\.", re.DOTALL)
+_ANY = "[^\n\r\u0085\u2028\u2029]"
+"""What ``.`` is in Java."""
 
 
 class _Rule(NamedTuple):
@@ -36,8 +39,17 @@ class _Rule(NamedTuple):
         # `re` may take exponential time to find that nothing matches
         if not self.filter.fullmatch(name) or self.pattern.fullmatch(name) is None:
             return None
-        result = self.pattern.sub(self._expanded, name)
+        result = self._replaced(self.pattern, name)
         return result.lower() if self.case == "L" else result.upper() if self.case == "U" else result
+
+    def _replaced(self, pattern: re.Pattern[str], name: str) -> str:
+        """Replace every match; after an empty one the next begins a character later, as in Java."""
+        parts, copied, position = [], 0, 0
+        while position <= len(name) and (match := pattern.search(name, position)):
+            parts += [name[copied : match.start()], self._expanded(match)]
+            copied = match.end()
+            position = copied + (match.start() == copied)
+        return "".join([*parts, name[copied:]])
 
     def _expanded(self, match: re.Match[str]) -> str:
         return "".join(
@@ -59,8 +71,8 @@ class PrincipalMapper:
     def __init__(self, rules: str) -> None:
         """Raises SettingError: a rule is malformed, or its pattern is not supported."""
         self._rules: list[_Rule] = []
-        position, text, more = 0, rules.strip() or "DEFAULT", True
-        while more:
+        position, text = 0, rules.strip() or "DEFAULT"
+        while position < len(text):
             match = _RULE.match(text, position)
             if match is None:
                 raise SettingError(
@@ -68,7 +80,7 @@ class PrincipalMapper:
                     f"it, comma separated, found {text[position:]!r}"
                 )
             self._rules.append(_Rule() if match["default"] else _parsed(match["pattern"], match))
-            position, more = match.end(), match["end"] == ","
+            position = match.end()
 
     def name_of(self, distinguished_name: str) -> str | None:
         """Return the user's name, without its type; None: no rule matches."""
@@ -90,8 +102,10 @@ def _check_references(replacement: str, groups: int) -> None:
 
 def _parsed(pattern: str, match: re.Match[str]) -> _Rule:
     try:
-        rule = _Rule(re.compile(pattern), LinearRegex(pattern, _STATES_MAX), match["replacement"], match["case"])
-        _check_references(rule.replacement, re.compile(pattern).groups)
+        own = _DOT.sub(lambda found: found[1] or _ANY, pattern)
+        compiled = re.compile(own, re.ASCII)
+        rule = _Rule(compiled, LinearRegex(own, _STATES_MAX), match["replacement"], match["case"])
+        _check_references(rule.replacement, compiled.groups)
         return rule
     except (PatternError, re.error) as error:
         raise SettingError(f"ssl.principal.mapping.rules: pattern {pattern!r}: {error}") from None

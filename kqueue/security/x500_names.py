@@ -22,7 +22,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _ALTERNATIVE_NAMES = "2.5.29.17"
-_TEXT_TAGS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E})
+_TEXT_TAGS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _SPECIAL = frozenset(',=+<>#;"\\')
 _VERSION, _EXTENSIONS, _IDENTIFIER = 0xA0, 0xA3, 0x06
 

@@ -28,6 +28,16 @@ DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
         ("RULE:CN=(.*)/\\$1/", "CN=x", "$1"),
         ("RULE:CN=(a)|CN=(b)/[$1$2]/", "CN=b", "[b]"),
         ("RULE:a/b/", "aa", None),
+        ("RULE:a/b/,, RULE:b/c/,", "b", "c"),
+        (",DEFAULT", "b", "b"),
+        # letters and digits are ASCII's, a line's end is no character of `.`, and an empty match is
+        # followed by one of the next character: as in Java
+        ("RULE:(\\w+).*/$1/", "größe", "gr"),
+        ("RULE:(?i)(Ä).*/$1/", "äb", None),
+        ("RULE:CN=.*/x/", "CN=a\u2028b", None),
+        ("RULE:CN=[.]*/x/", "CN=..", "x"),
+        ("RULE:(.*?)/<$1>/", "ab", "<>a<>b<>"),
+        ("RULE:.*?([^,]*)/$1@x/", "O=a,O=b", "O=a@x@x,O=b@x@x"),
     ],
 )
 def test_first_matching_rule_names_the_user(rules: str, name: str, user: str | None) -> None:
@@ -42,7 +52,7 @@ def test_first_matching_rule_names_the_user(rules: str, name: str, user: str | N
         "RULE:a/b",
         "RULE:a/b/X",
         "DEFAULT DEFAULT",
-        "DEFAULT,",
+        ",",
         "RULE:(/x/",
         "RULE:(?=a)/x/",
         "RULE:(a)/$/",

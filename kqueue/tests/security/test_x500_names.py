@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,11 @@ def name(*parts: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
             ),
             "CN=a+UID=b",
         ),
+        (
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ab", _ASN1Type.UniversalString)]),
+            "CN=#1c080000006100000062",
+        ),
+        (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a", _ASN1Type.BMPString)]), "CN=\\00a"),
         (x509.Name([]), ""),
     ],
 )
