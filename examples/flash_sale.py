@@ -39,7 +39,8 @@ def shop(bootstrap: str, opened: threading.Event, closing: threading.Event, hand
         max_poll_records=ORDERS_PER_STEP,
     )
     while True:
-        orders = consumer.poll(timeout_ms=200).get(PARTITION, [])
+        # not shorter: a poll of kafka-python 3.0 that ends in a join loses its partitions
+        orders = consumer.poll(timeout_ms=2000).get(PARTITION, [])
         if consumer.assignment():
             opened.set()
         if not orders and closing.is_set():

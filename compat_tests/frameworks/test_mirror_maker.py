@@ -80,7 +80,7 @@ def read(bootstrap: str, topic: str) -> Pairs:
         ends = consumer.end_offsets(known)
         found: Pairs = []
         while any(consumer.position(one) < ends[one] for one in known):
-            for batch in consumer.poll(timeout_ms=500).values():
+            for batch in consumer.poll(timeout_ms=2000).values():
                 found += [(one.key, one.value) for one in batch]
         return found
 
@@ -90,7 +90,7 @@ def commit_all(bootstrap: str, topic: str) -> None:
     with KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=GROUP, auto_offset_reset="earliest") as consumer:
         count = 0
         while count < RECORDS:
-            count += sum(map(len, consumer.poll(timeout_ms=500).values()))
+            count += sum(map(len, consumer.poll(timeout_ms=2000).values()))
         consumer.commit()
 
 
