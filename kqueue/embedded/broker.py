@@ -24,6 +24,7 @@ from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.loop_thread import LoopThread, unless
 from kqueue.embedded.node import Node
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
+from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import setting_values, with_bound_ports
 from kqueue.groups.assignors import AssignorFactory
 from kqueue.log.policies import CleanupPolicy
@@ -32,10 +33,8 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.config import CLUSTER_STORE
-from kqueue.security.acl_text import parse_acls
 from kqueue.security.acls import AclBinding
-from kqueue.security.authorizers import SETTING as AUTHORIZER
-from kqueue.security.authorizers import STANDARD, AuthorizerFactory
+from kqueue.security.authorizers import AuthorizerFactory
 from kqueue.storage import MemoryStorage
 
 T = TypeVar("T")
@@ -97,18 +96,15 @@ class Broker(Node):
         users: Mapping[str, str] | None = None,
         **keywords: object,
     ) -> None:
-        super().__init__(OffsetClock())
+        super().__init__(OffsetClock(), SecurityArguments(tls=tls, users=users, acls=acls))
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version
         self._plugins = PluginArguments(
             storage, metadata, codecs, partitioners, cleanup_policies, assignors, cluster, authorizer
         )
-        self._acls = parse_acls(acls)
-        if self._acls and authorizer is None and AUTHORIZER not in (settings or {}):
-            keywords.setdefault(AUTHORIZER.replace(".", "_"), STANDARD)
-        given, port = self._secured(settings or {}, port, users or {}, tls=tls)
-        keywords = self._plugins.keywords(keywords, given, path)
-        self._config = make_config(setting_values(path, port, given, keywords), self._plugins.objects)
+        keywords = self._plugins.keywords(keywords, settings or {}, path)
+        values = setting_values(path, port, settings or {}, keywords, protocol=self._security.protocol.name)
+        self._config = make_config(self._security.complete(values), self._plugins.objects)
         self._snapshot = None if snapshot is None else Snapshot(snapshot)
         self._memory: tuple[MemoryStorage, MemoryStore] | None = None
         self.clock = BrokerClock(self._time, self._advance)
@@ -272,7 +268,7 @@ class Broker(Node):
             sockets=sockets,
         )
         await self._server.start()
-        entries = {key: value for binding in self._acls for key, value in stored_form(binding).items()}
+        entries = {key: value for binding in self._security.acls for key, value in stored_form(binding).items()}
         await self._server.result(self._server.broker.security.acls.store(entries))
         await unless(stopping, self._server.ready())
 

@@ -16,6 +16,8 @@ from kqueue.base.clock import OffsetClock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.broker import producer_ids
+from kqueue.broker.acls import PREFIX as ACL_PREFIX
+from kqueue.broker.acls import stored_form
 from kqueue.broker.registration import CLUSTER_KEY
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
@@ -25,11 +27,13 @@ from kqueue.embedded.cluster_records import ClusterRecordsMixin
 from kqueue.embedded.cluster_store import TICK_S, SessionClock, StoreAccess
 from kqueue.embedded.cluster_topics import POLL_S, ClusterTopicsMixin
 from kqueue.embedded.loop_thread import LoopThread, unless
+from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import DEFAULTS, setting_values, with_values
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import ClusterStore
 from kqueue.network.advance import advance_time
 from kqueue.replication.config import CLUSTER_STORE, GIVEN_STORE
+from kqueue.security.acls import AclBinding
 from kqueue.workers.watchdog import Watchdog
 
 T = TypeVar("T")
@@ -49,6 +53,7 @@ FACTOR_MAX = 3
 STORE_FILE = "cluster.db"
 OWN_SETTINGS = ("node.id", "broker.id", "broker.rack", CLUSTER_STORE)
 WATCHDOG = "kqueue.watchdog.ms"
+KEY_STORE = "ssl.keystore.location"
 SETTLE_S = 5.0
 KEPT_KEYS = (CLUSTER_KEY, producer_ids.KEY)
 """What a reset leaves in the metadata store."""
@@ -77,6 +82,9 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         settings: of all brokers, by their names; the same as keywords:
             ``log_segment_bytes=1_048_576``.
         as_version: serve what that release of Kafka does, see `kqueue.Broker`.
+        tls, users, acls: as those of `kqueue.Broker`. Brokers secure what they send each other in
+            the same way, as super users of their own. With `acls` alone they can't be told from
+            clients: everybody may do what brokers ask each other for then.
     Raises: SettingError: an unknown setting or a bad value. ValueError: another number of racks
         than of brokers.
     """
@@ -90,6 +98,9 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         storages: GivenStorages | None = None,
         settings: Mapping[str, object] | None = None,
         as_version: str | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[str | AclBinding] = (),
         **keywords: object,
     ) -> None:
         if brokers < 1:
@@ -105,8 +116,9 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
                     f"{name} can't be set: the cluster gives each broker its own; see its argument racks"
                 )
         defaults = {**CLUSTER_DEFAULTS, "default.replication.factor": min(brokers, FACTOR_MAX)}
-        values = setting_values(path, 0, settings or {}, keywords, defaults)
-        config = make_config(values)
+        self._security = SecurityArguments(tls=tls, users=users, acls=acls, is_cluster=True)
+        values = setting_values(path, 0, settings or {}, keywords, defaults, self._security.protocol.name)
+        config = make_config(self._security.complete(values))
         if storages is not None:
             config = with_values(config, {"kqueue.storage": "local"})  # flushed, as memory is not
         self._resets = storages is None
@@ -126,7 +138,8 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         killed, times out within the advance.
         """
         self.brokers: tuple[ClusterBroker, ...] = tuple(
-            ClusterBroker(self, id, self._config_of(config, id, racks), self._time, storages) for id in range(brokers)
+            ClusterBroker(self, id, self._config_of(config, id, racks), self._time, storages, self._security)
+            for id in range(brokers)
         )
 
     def __repr__(self) -> str:
@@ -148,6 +161,12 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         """
         self._check_running()
         return ",".join(broker._address() for broker in self.brokers)
+
+    def client_config(
+        self, client: str, *, user: str | None = None, password: str | None = None, mechanism: str = "PLAIN"
+    ) -> dict[str, Any]:
+        """Return what a client needs that may ask any broker; see `kqueue.Broker.client_config`."""
+        return self.brokers[0]._client_config(client, self.bootstrap, user, password, mechanism)
 
     # --- start and stop
 
@@ -294,6 +313,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
 
     async def _begin(self, stopping: asyncio.Event) -> None:
         self._store = self._open_store()
+        self._store_acls()
         loop = asyncio.get_running_loop()
         self._watchdog = Watchdog(loop, self._watchdog_ms, plugins.plugin_sources)
         self._watchdog.start()
@@ -316,6 +336,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
             broker._drop_data()
         self._session_time.skip(self._session_ms + 1.0)  # nobody waits for the sessions of the killed
         await asyncio.to_thread(self._erase)
+        await asyncio.to_thread(self._store_acls)
         self._time.reset()
         for broker in self.brokers:
             await broker._begin()
@@ -327,6 +348,10 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         self._store.commit({}, {}, erased)
         for broker in self.brokers if self._path is not None else ():
             shutil.rmtree(self._folder_of(broker.id))
+
+    def _store_acls(self) -> None:
+        entries = {key: value for binding in self._security.acls for key, value in stored_form(binding).items()}
+        self._store.commit({}, {f"{ACL_PREFIX}{key}": value for key, value in entries.items()}, [])
 
     async def _end(self) -> None:
         self._part((), frozenset())  # what is cut off could not stop in order
@@ -422,6 +447,9 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
             own["broker.rack"] = racks[id]
         if self._path is not None:
             own["log.dirs"] = [str(self._folder_of(id))]
+        certificates = self._security.certificates
+        if certificates is not None and config[KEY_STORE] == certificates.broker_file():
+            own[KEY_STORE] = certificates.broker_file(id)
         return with_values(config, own)
 
     def _folder_of(self, id: int) -> Path:

@@ -20,6 +20,7 @@ from kqueue.embedded.cluster_store import StoreAccess
 from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.embedded.loop_thread import LoopThread
 from kqueue.embedded.node import Node
+from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.server_loop import ServerLoop
 from kqueue.embedded.settings import with_bound_ports
 from kqueue.network.interception import BrokerHooks, InterceptedRequest, RequestObserver
@@ -62,8 +63,16 @@ class ClusterBroker(Node):
     id, and its index. Thread: any but the brokers' own.
     """
 
-    def __init__(self, host: Host, id: int, config: Config, time: OffsetClock, storages: GivenStorages | None) -> None:
-        super().__init__(time)
+    def __init__(
+        self,
+        host: Host,
+        id: int,
+        config: Config,
+        time: OffsetClock,
+        storages: GivenStorages | None,
+        security: SecurityArguments,
+    ) -> None:
+        super().__init__(time, security, id)
         self.id = id
         self._host = host
         self._config = config

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kqueue.base.clock import OffsetClock
 from kqueue.base.settings import format_value
 from kqueue.broker.topics import NewTopic
-from kqueue.config.catalog import CATALOG
-from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection.mixin import InspectionMixin
 from kqueue.embedded.request_log import RequestLog
+from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.network.interception import BrokerHooks
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.embedded.development_certificates import DevelopmentCertificates
 
 T = TypeVar("T")
 FACTOR_DEFAULT = -1
@@ -33,14 +31,15 @@ class Node(InspectionMixin):
 
     _server: Server
 
-    def __init__(self, time: OffsetClock) -> None:
+    def __init__(self, time: OffsetClock, security: SecurityArguments, number: int = 0) -> None:
+        """Args: number: among the brokers that share `security`."""
         self._lock = threading.RLock()
         self._time = time
         self.requests = RequestLog(time, lambda: self._server.broker if hasattr(self, "_server") else None)
         """The requests of clients: ``broker.requests(api="Produce", topic="orders")``."""
         self._hooks = BrokerHooks(self.requests.record)
-        self._certificates: DevelopmentCertificates | None = None
-        self._users: Mapping[str, str] = {}
+        self._security = security
+        self._number = number
 
     @property
     @abstractmethod
@@ -73,15 +72,7 @@ class Node(InspectionMixin):
             password, mechanism: of listeners with SASL; None: the user's own password.
         Raises: ValueError: another client. RuntimeError: it is not running.
         """
-        from kqueue.embedded.client_configs import ClientAccess, client_config
-
-        protocol = self._server.protocol(self._server.listener_names[0])
-        if protocol.uses_sasl:
-            user = user if user is not None else next(iter(self._users), None)
-            password = password if password is not None or user is None else self._users.get(user)
-        return client_config(
-            client, ClientAccess(self.bootstrap, protocol, self._certificates, user, password, mechanism)
-        )
+        return self._client_config(client, self.bootstrap, user, password, mechanism)
 
     def create_topic(
         self,
@@ -137,30 +128,14 @@ class Node(InspectionMixin):
 
         self._call(alter)
 
-    def _secured(
-        self, settings: Mapping[str, object], port: int, users: Mapping[str, str], *, tls: bool
-    ) -> tuple[Mapping[str, object], int]:
-        """Return the settings and the port of a broker, with certificates of its own if `tls`, and
-        with users that authenticate if there are any.
-        """
-        self._users = users
-        if not tls and not users:
-            return settings, port
-        from kqueue.embedded.users import default_protocol, user_settings
-
-        own: dict[str, object] = {}
-        if "listeners" not in settings:
-            own["listeners"] = f"{default_protocol(tls=tls, users=bool(users)).name}://127.0.0.1:{port}"
-            port = 0
-        if tls:
-            from kqueue.embedded.development_certificates import DevelopmentCertificates
-
-            self._certificates = DevelopmentCertificates()
-            own.update(self._certificates.settings)
-        if users:
-            listeners = CATALOG.broker["listeners"].parse({**own, **settings}["listeners"])
-            own.update(user_settings(users, (parse_listener_address(one, "listeners").name for one in listeners)))
-        return {**own, **settings}, port
+    def _client_config(
+        self, client: str, bootstrap: str, user: str | None, password: str | None, mechanism: str
+    ) -> dict[str, Any]:
+        """Return what a client needs that connects to `bootstrap` as to this broker."""
+        protocol = self._server.protocol(self._server.listener_names[0])
+        return self._security.client_config(
+            client, bootstrap, protocol, user=user, password=password, mechanism=mechanism
+        )
 
     def _address(self) -> str:
         """`bootstrap`, also after it was stopped."""

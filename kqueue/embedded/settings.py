@@ -29,8 +29,11 @@ def setting_values(
     settings: Mapping[str, object],
     keywords: Mapping[str, object],
     defaults: Mapping[str, object] = DEFAULTS,
+    protocol: str = "PLAINTEXT",
 ) -> dict[str, SourcedValue]:
     """Return the settings that these arguments ask for, over `defaults`.
+
+    Args: protocol: of the default listener.
 
     Raises: SettingError: two arguments set the same thing.
     """
@@ -42,7 +45,7 @@ def setting_values(
         given[name] = SourcedValue(value, f"keyword {keyword}")
     own = {name: SourcedValue(value, "defaults") for name, value in defaults.items()}
     own.update(_data_folder(path, given))
-    own.update(_listener(port, given))
+    own.update(_listener(port, given, protocol))
     return own | given
 
 
@@ -67,11 +70,11 @@ def _data_folder(path: str | os.PathLike[str] | None, given: Mapping[str, Source
     return {"log.dirs": SourcedValue([os.fspath(path)], "path")}
 
 
-def _listener(port: int, given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
+def _listener(port: int, given: Mapping[str, SourcedValue], protocol: str) -> dict[str, SourcedValue]:
     if not 0 <= port <= 65535:
         raise SettingError(f"port={port}: expected a number from 0 to 65535")
     if "listeners" not in given:
-        return {"listeners": SourcedValue([f"PLAINTEXT://127.0.0.1:{port}"], "port")}
+        return {"listeners": SourcedValue([f"{protocol}://127.0.0.1:{port}"], "port")}
     if port:
         raise SettingError("the port is given twice: as port and in listeners")
     return {}

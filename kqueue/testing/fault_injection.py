@@ -283,12 +283,12 @@ class Faults:
         Existing connections stay. `cancel` gives it a valid certificate again.
         Raises: ValueError: the broker was not made with ``tls=True``.
         """
-        certificates = self._broker._certificates
+        certificates = self._broker._security.certificates
         if certificates is None:
-            raise ValueError("the broker has no certificate of its own making: expected kqueue.Broker(tls=True)")
+            raise ValueError("the broker has no certificate of its own making: expected tls=True")
 
         def renew(days: float) -> None:
-            certificates.renew_broker(days)
+            certificates.renew_broker(days, self._broker._number)
             self._on_owner(self._broker._server.reload_certificates)
 
         fault = self._add(CertificateFault(renew, self._rng, self._changed))

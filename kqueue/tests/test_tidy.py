@@ -36,7 +36,7 @@ EXEMPTIONS: dict[str, dict[str, str]] = {
         "kqueue/records/record.py:_decode": HOT_LOOP,
     },
     "parameters": {
-        "kqueue/embedded/broker.py:Broker.__init__": "the public API, all by keyword",
+        "kqueue/embedded/": "Broker and Cluster, the public API, all by keyword",
         "kqueue/log/compaction/kernels.py:": KERNEL,
         "kqueue/log/manager.py:LogManager.__init__": "ids and limits of a whole broker, all by keyword",
         "kqueue/records/arrow/decode_kernels.py:": KERNEL,

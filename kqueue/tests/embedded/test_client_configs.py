@@ -125,8 +125,8 @@ def test_client_with_a_certificate_of_another_authority_is_refused(
         foreign = other.client_config(client, user="ann") | _addresses(broker.client_config(client))
         own = broker.client_config(client, user="ann")
         if client == "aiokafka":
-            assert broker._certificates is not None
-            foreign["ssl_context"].load_verify_locations(broker._certificates.authority_file)
+            assert broker._security.certificates is not None
+            foreign["ssl_context"].load_verify_locations(broker._security.certificates.authority_file)
         else:
             name = "ssl_cafile" if client == "kafka-python" else "ssl.ca.location"
             foreign[name] = own[name]

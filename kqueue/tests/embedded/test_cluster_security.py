@@ -18,7 +18,6 @@ from kqueue.client.calls.acls import AclEntry
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
 from kqueue.config.client_security import ClientSecurity
-from kqueue.embedded.development_certificates import BROKER, DevelopmentCertificates
 from kqueue.security.acl_text import parse_acls
 from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
@@ -29,7 +28,7 @@ from kqueue.wire.error_codes import ErrorCode
 LISTENER = "listener.name.sasl_ssl"
 
 
-def secured_by(authority: str | Path, keys: str | Path, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
+def secured_by(authority: str | Path, keys: str | Path, mechanism: str) -> dict[str, Any]:
     """Settings of a cluster that speaks nothing but SASL_SSL."""
     module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     return {
@@ -47,45 +46,28 @@ def secured_by(authority: str | Path, keys: str | Path, mechanism: str = "SCRAM-
         ),
         "authorizer.class.name": "standard",
         "super.users": "User:broker;User:ann",
+    }
+
+
+def client(cluster: kqueue.Cluster) -> dict[str, Any]:
+    return cluster.client_config("confluent-kafka", mechanism="SCRAM-SHA-512")
+
+
+def security_of(user: str, cluster: kqueue.Cluster) -> ClientSecurity:
+    config = cluster.client_config("confluent-kafka", user=user, mechanism="SCRAM-SHA-512")
+    authority = {"ssl.truststore.type": "PEM", "ssl.truststore.location": config.pop("ssl.ca.location")}
+    return ClientSecurity.of({**config, **authority})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[kqueue.Cluster]:
+    settings = {
+        "authorizer.class.name": "standard",
+        "super.users": "User:ann;User:broker",
         "connections.max.reauth.ms": 3_000,  # so that brokers authenticate again while tests run
     }
-
-
-def client(cluster: kqueue.Cluster, certificates: DevelopmentCertificates, **more: object) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": cluster.bootstrap,
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": certificates.authority_file,
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "ann",
-        "sasl.password": "ann-secret",
-        **more,
-    }
-
-
-def security_of(user: str, certificates: DevelopmentCertificates) -> ClientSecurity:
-    return ClientSecurity.of(
-        {
-            "security.protocol": "SASL_SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": certificates.authority_file,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": user,
-            "sasl.password": f"{user}-secret",
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def certificates() -> DevelopmentCertificates:
-    return DevelopmentCertificates()
-
-
-@pytest.fixture(scope="module")
-def cluster(certificates: DevelopmentCertificates) -> Iterator[kqueue.Cluster]:
-    with kqueue.Cluster(
-        brokers=3, settings=secured_by(certificates.authority_file, certificates.folder / BROKER)
-    ) as cluster:
+    users = {"ann": "ann-secret", "bob": "bob-secret", "broker": "broker-secret"}
+    with kqueue.Cluster(brokers=3, tls=True, users=users, settings=settings) as cluster:
         yield cluster
 
 
@@ -111,9 +93,9 @@ def consume(config: dict[str, Any], topic: str, count: int, **more: object) -> l
     return values
 
 
-def test_records_outlive_their_leader(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+def test_records_outlive_their_leader(cluster: kqueue.Cluster) -> None:
     cluster.create_topic("kept", partitions=1)
-    config = client(cluster, certificates)
+    config = client(cluster)
     produce(config, "kept", [b"1", b"2"])
     leader = cluster.leader("kept", 0)
     cluster.kill(leader)
@@ -123,9 +105,9 @@ def test_records_outlive_their_leader(cluster: kqueue.Cluster, certificates: Dev
     cluster.wait_in_sync()
 
 
-def test_transactions_span_brokers(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+def test_transactions_span_brokers(cluster: kqueue.Cluster) -> None:
     cluster.create_topic("bank", partitions=6)
-    config = client(cluster, certificates)
+    config = client(cluster)
     producer = Producer({**config, "transactional.id": "transfers"})
     producer.init_transactions(30)
     commit, abort = producer.commit_transaction, producer.abort_transaction
@@ -197,14 +179,14 @@ OF_BROKERS = [
 """What only brokers ask each other for: module of the request, version, and values of fields."""
 
 
-def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster) -> None:
     cluster.create_topic("t", partitions=1)
 
     def connect(user: str) -> Callable[[str, int, dict[str, object]], set[int]]:
         options = ClientOptions(
             bootstrap=cluster[0].bootstrap,
             client_id="kqueue-broker-1-requests",
-            security=security_of(user, certificates),
+            security=security_of(user, cluster),
         )
         deadline = Deadline(30_000)
         connection = Connection(options.addresses[0], options, deadline)
@@ -220,7 +202,7 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certifi
     with contextlib.ExitStack() as stack:
         with Client(
             cluster.bootstrap,
-            security=security_of("ann", certificates),
+            security=security_of("ann", cluster),
         ) as client:
             bindings = parse_acls([f"User:bob allow all {kind}:*" for kind in ("topic", "group", "transactional_id")])
             client.create_acls([AclEntry(*binding) for binding in bindings])
@@ -231,7 +213,7 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certifi
             assert codes & refused, (module, codes)
             assert codes <= {*refused, ErrorCode.NONE}, (module, codes)
             assert not broker(module, version, values) & refused, module
-        with Client(cluster.bootstrap, security=security_of("ann", certificates)) as client:
+        with Client(cluster.bootstrap, security=security_of("ann", cluster)) as client:
             acls = parse_acls(["User:bob allow cluster_action cluster"])
             client.create_acls([AclEntry(*binding) for binding in acls])
         deadline_s = time.monotonic() + 10
@@ -241,9 +223,9 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, certifi
             assert not bob(module, version, values) & refused, module
 
 
-def test_share_groups_share_records(cluster: kqueue.Cluster, certificates: DevelopmentCertificates) -> None:
+def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
     cluster.create_topic("shared", partitions=3)
-    config = client(cluster, certificates)
+    config = client(cluster)
     consumer = ShareConsumer({**config, "group.id": "sharers"})
     consumer.subscribe(["shared"])
     values: set[bytes] = set()

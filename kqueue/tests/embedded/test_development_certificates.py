@@ -24,7 +24,7 @@ def test_renewed_certificate_has_the_same_names() -> None:
     found = []
     for days in (-1, 1):
         certificates.renew_broker(days)
-        found.append(x509.load_pem_x509_certificate((certificates.folder / "broker.pem").read_bytes()))
+        found.append(x509.load_pem_x509_certificate((certificates.folder / "broker-0.pem").read_bytes()))
     old, new = found
     assert old.serial_number != new.serial_number
     assert old.subject == new.subject

@@ -19,8 +19,7 @@ from kafka import KafkaProducer
 
 import kqueue
 from kqueue.embedded.client_configs import CLIENTS
-from kqueue.embedded.users import MODULES, default_protocol
-from kqueue.security.protocols import SecurityProtocol
+from kqueue.embedded.users import MODULES
 from kqueue.tests.embedded.test_client_configs import FAILURES, ROUND_TRIPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -156,9 +155,7 @@ with kqueue.Broker() as broker:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_protocols_follow_from_the_arguments() -> None:
-    assert default_protocol(tls=False, users=False) is SecurityProtocol.PLAINTEXT
-    assert default_protocol(tls=True, users=True) is SecurityProtocol.SASL_SSL
+def test_listeners_of_their_own_names_have_the_users() -> None:
     settings = {
         "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
         "listener.security.protocol.map": "A:SASL_PLAINTEXT,B:SASL_PLAINTEXT",

@@ -252,6 +252,32 @@ def test_each_test_finds_a_cluster_that_is_new(run) -> None:
     run(tests, conftest=conftest).assert_outcomes(passed=3)
 
 
+def test_the_shared_cluster_can_be_secured(run) -> None:
+    tests = """
+        import pytest
+        from kafka import KafkaProducer
+        from kafka.errors import TopicAuthorizationFailedError
+
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_it(kafka_cluster, turn):
+            kafka_cluster.create_topic("orders")
+            with KafkaProducer(**kafka_cluster.client_config("kafka-python", user="ann")) as producer:
+                producer.send("orders", b"two coffees").get(10)
+                with pytest.raises(TopicAuthorizationFailedError):
+                    producer.send("secrets", b"sugar").get(10)
+            kafka_cluster.assert_produced("orders", [b"two coffees"])
+    """
+    conftest = """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_cluster_options():
+            acls = ["User:ann allow all topic:orders", "User:ann allow idempotent_write cluster"]
+            return {"tls": True, "users": {"ann": "secret"}, "acls": acls}
+    """
+    run(tests, conftest=conftest).assert_outcomes(passed=2)
+
+
 def test_clusters_of_one_test_and_their_requests_in_a_report(run) -> None:
     tests = """
         from client import send
