@@ -78,7 +78,7 @@ def client(pytestconfig: pytest.Config) -> Client:
     return adapters.load(pytestconfig.getoption("client"))
 
 
-def _external(config: pytest.Config) -> RunningBroker:
+def external(config: pytest.Config) -> RunningBroker:
     return RunningBroker(EXTERNAL, config.getoption("bootstrap"), config.getoption("session_ms") or EXTERNAL_SESSION_MS)
 
 
@@ -88,7 +88,7 @@ def broker(
 ) -> Iterator[RunningBroker]:
     """One broker for all tests of a storage; tests use distinct topic and group names."""
     if storage == EXTERNAL:
-        yield _external(pytestconfig)
+        yield external(pytestconfig)
         return
     with serving(storage, tmp_path_factory.mktemp("broker"), SESSION_MS) as running:
         yield running

@@ -1,26 +1,40 @@
-"""Every public call of the clients is served that needs no security."""
+"""Every public call of the clients is served."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from compat_tests.clients import calls
 from compat_tests.clients.adapters.contract import Client
-from compat_tests.clients.brokers import RunningBroker
+from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
+from compat_tests.clients.conftest import SESSION_MS, external
 
 END_TXN, TXN_OFFSET_COMMIT = 26, 28
 KINDS = ("Producer", "Consumer", "Admin", "AdminClient")
+AUTHORIZER = {"authorizer.class.name": "standard", "allow.everyone.if.no.acl.found": True}
 Name = Callable[[str], str]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "table_name" in metafunc.fixturenames:
         metafunc.parametrize("table_name", calls.TABLES[metafunc.config.getoption("client")])
+
+
+@pytest.fixture(scope="module")
+def broker(
+    storage: str, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningBroker]:
+    """A broker with an authorizer, without which there are no ACLs."""
+    if storage == EXTERNAL:
+        yield external(pytestconfig)
+        return
+    with serving(storage, tmp_path_factory.mktemp("broker"), SESSION_MS, AUTHORIZER) as running:
+        yield running
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.aio
+import pytest
 from confluent_kafka import (
     AcknowledgeType,
     ConsumerGroupState,
@@ -16,10 +17,15 @@ from confluent_kafka import (
     ElectionType,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -27,13 +33,18 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.confluent_errors import QUIET
 from compat_tests.clients.calls.blocking import Blocking
-from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
+from compat_tests.clients.calls.contract import NO_REQUEST, Calls
 from compat_tests.clients.group_members import eventually
 
 VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
@@ -55,7 +66,6 @@ def only(futures: Any) -> Any:
 
 class Producer(Calls):
     CLIENT = confluent_kafka.Producer
-    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
 
     def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
         super().__init__(bootstrap, name)
@@ -67,6 +77,9 @@ class Producer(Calls):
 
     def _make(self, settings: dict[str, Any]) -> Any:
         return self.CLIENT(settings)
+
+    def call_set_sasl_credentials(self) -> None:
+        self.producer.set_sasl_credentials("ann", "secret")
 
     def call_cluster_id(self) -> None:
         self.producer.cluster_id(timeout=WAIT_S)
@@ -121,7 +134,6 @@ class Producer(Calls):
 
 class Consumer(Calls):
     CLIENT = confluent_kafka.Consumer
-    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
 
     def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
         super().__init__(bootstrap, name)
@@ -146,6 +158,9 @@ class Consumer(Calls):
 
     def _partition(self, offset: int = -1001) -> TopicPartition:
         return TopicPartition(self.topic, 0, offset)
+
+    def call_set_sasl_credentials(self) -> None:
+        self.consumer.set_sasl_credentials("ann", "secret")
 
     def call_cluster_id(self) -> None:
         self.consumer.cluster_id(timeout=WAIT_S)
@@ -233,7 +248,7 @@ class SerializingProducer(Producer):
 
 class DeserializingConsumer(Consumer):
     CLIENT = confluent_kafka.DeserializingConsumer
-    LEFT_OUT: ClassVar[dict[str, str]] = {**Consumer.LEFT_OUT, "consume": "not implemented by the client"}
+    LEFT_OUT: ClassVar[dict[str, str]] = {"consume": "not implemented by the client"}
     call_consume = None
 
     def call_poll(self) -> None:
@@ -244,7 +259,6 @@ class DeserializingConsumer(Consumer):
 
 class ShareConsumer(Calls):
     CLIENT = confluent_kafka.ShareConsumer
-    LEFT_OUT: ClassVar[dict[str, str]] = {"set_sasl_credentials": SECURITY}
 
     def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
         super().__init__(bootstrap, name)
@@ -271,6 +285,9 @@ class ShareConsumer(Calls):
             if done(messages):
                 return messages
         raise AssertionError("nothing came in time")
+
+    def call_set_sasl_credentials(self) -> None:
+        self.consumer.set_sasl_credentials("ann", "secret")
 
     def call_set_acknowledgement_commit_callback(self) -> None:
         self.consumer.set_acknowledgement_commit_callback(
@@ -359,12 +376,6 @@ class AIOConsumer(Consumer):
 class Admin(Calls):
     CLIENT = AdminClient
     LEFT_OUT: ClassVar[dict[str, str]] = {
-        "alter_user_scram_credentials": SECURITY,
-        "create_acls": SECURITY,
-        "delete_acls": SECURITY,
-        "describe_acls": SECURITY,
-        "describe_user_scram_credentials": SECURITY,
-        "set_sasl_credentials": SECURITY,
         "poll": NO_REQUEST,
     }
 
@@ -373,9 +384,15 @@ class Admin(Calls):
         self.topic, self.group = name("topic"), name("group")
         self.admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         self.resource = ConfigResource(ResourceType.TOPIC, self.topic)
+        self.user = name("user")
+        self.acl = (ResourceType.TOPIC, name("secret"), ResourcePatternType.LITERAL)
+        self.acl += (f"User:{self.user}", "*", AclOperation.READ, AclPermissionType.DENY)
 
     def _partition(self, offset: int = -1001) -> TopicPartition:
         return TopicPartition(self.topic, 0, offset)
+
+    def call_set_sasl_credentials(self) -> None:
+        self.admin.set_sasl_credentials("ann", "secret")
 
     def call_cluster_id(self) -> None:
         self.admin.cluster_id(timeout=WAIT_S)
@@ -404,11 +421,8 @@ class Admin(Calls):
 
     def call_incremental_alter_configs(self) -> None:
         entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND)
-        only(
-            self.admin.incremental_alter_configs(
-                [ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])]
-            )
-        )
+        wanted = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
+        only(self.admin.incremental_alter_configs([wanted]))
 
     def call_alter_configs(self) -> None:
         wanted = ConfigResource(ResourceType.TOPIC, self.topic, set_config={"retention.ms": "86400000"})
@@ -438,10 +452,8 @@ class Admin(Calls):
         consumer = confluent_kafka.Consumer(settings)
         consumer.commit(offsets=[self._partition(3)], asynchronous=False)
         consumer.close()
-        found = self.admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}, request_timeout=WAIT_S).result(
-            WAIT_S
-        )
-        assert self.group in {one.group_id for one in found.valid}
+        listed = self.admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}, request_timeout=WAIT_S)
+        assert self.group in {one.group_id for one in listed.result(WAIT_S).valid}
 
     def call_list_groups(self) -> None:
         assert self.group in {one.id for one in self.admin.list_groups(timeout=WAIT_S)}
@@ -459,6 +471,29 @@ class Admin(Calls):
 
     def call_delete_consumer_groups(self) -> None:
         only(self.admin.delete_consumer_groups([self.group], request_timeout=WAIT_S))
+
+    def call_create_acls(self) -> None:
+        only(self.admin.create_acls([AclBinding(*self.acl)]))
+
+    def call_describe_acls(self) -> None:
+        assert self.admin.describe_acls(AclBindingFilter(*self.acl)).result(WAIT_S) == [AclBinding(*self.acl)]
+
+    def call_delete_acls(self) -> None:
+        assert only(self.admin.delete_acls([AclBindingFilter(*self.acl)])) == [AclBinding(*self.acl)]
+        assert self.admin.describe_acls(AclBindingFilter(*self.acl)).result(WAIT_S) == []
+
+    def call_alter_user_scram_credentials(self) -> None:
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        only(self.admin.alter_user_scram_credentials([UserScramCredentialUpsertion(self.user, info, b"secret")]))
+
+    def call_describe_user_scram_credentials(self) -> None:
+        (found,) = only(self.admin.describe_user_scram_credentials([self.user])).scram_credential_infos
+        assert (found.mechanism, found.iterations) == (ScramMechanism.SCRAM_SHA_256, 4096)
+        gone = UserScramCredentialDeletion(self.user, ScramMechanism.SCRAM_SHA_256)
+        only(self.admin.alter_user_scram_credentials([gone]))
+        with pytest.raises(KafkaException) as refusal:
+            only(self.admin.describe_user_scram_credentials([self.user]))
+        assert refusal.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
 
     def call_delete_topics(self) -> None:
         only(self.admin.delete_topics([self.topic]))

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from kqueue.base.addresses import parse_addresses
 
 CALL = "call_"
-SECURITY = "needs security, which is not served yet"
 NO_REQUEST = "sends no request"
 
 

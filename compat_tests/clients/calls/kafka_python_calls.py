@@ -8,11 +8,25 @@ from typing import Any, ClassVar
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition, TopicPartitionReplica
-from kafka.admin import AbortTransactionSpec, ConfigResource, ConfigResourceType, MemberToRemove, OffsetSpec
+from kafka.admin import (
+    ACL,
+    AbortTransactionSpec,
+    ACLOperation,
+    ACLPermissionType,
+    ConfigResource,
+    ConfigResourceType,
+    MemberToRemove,
+    OffsetSpec,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients import protocol_client
-from compat_tests.clients.calls.contract import NO_REQUEST, SECURITY, Calls
+from compat_tests.clients.calls.contract import NO_REQUEST, Calls
 
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 TESTED_VERSION = (3, 0, 12)
@@ -190,17 +204,13 @@ class Consumer(Calls):
 
 class Admin(Calls):
     CLIENT = KafkaAdminClient
-    LEFT_OUT: ClassVar[dict[str, str]] = {
-        "alter_user_scram_credentials": SECURITY,
-        "create_acls": SECURITY,
-        "delete_acls": SECURITY,
-        "describe_acls": SECURITY,
-        "describe_user_scram_credentials": SECURITY,
-    }
 
     def __init__(self, bootstrap: str, name: Callable[[str], str]) -> None:
         super().__init__(bootstrap, name)
         self.topic, self.group, self.transactional_id = name("topic"), name("group"), name("txn")
+        self.user = name("user")
+        pattern = ResourcePattern(ResourceType.TOPIC, name("secret"))
+        self.acl = ACL(f"User:{self.user}", "*", ACLOperation.READ, ACLPermissionType.DENY, pattern)
         self.first = TopicPartition(self.topic, 0)
         self.admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         self.consumer: KafkaConsumer | None = None
@@ -366,6 +376,30 @@ class Admin(Calls):
         self.admin.abort_transaction(AbortTransactionSpec(partition, self.open.producer_id, self.open.producer_epoch))
         (found,) = self.admin.describe_producers([partition])[partition].active_producers
         assert found.current_transaction_start_offset == -1
+
+    def call_create_acls(self) -> None:
+        assert self.admin.create_acls([self.acl]) == {"succeeded": [self.acl], "failed": []}
+
+    def call_describe_acls(self) -> None:
+        found, error = self.admin.describe_acls(self.acl)
+        assert (found, error.errno) == ([self.acl], 0)
+
+    def call_delete_acls(self) -> None:
+        ((_, deleted, error),) = self.admin.delete_acls([self.acl])
+        assert (deleted, error.errno) == ([self.acl], 0)
+        assert self.admin.describe_acls(self.acl)[0] == []
+
+    def call_alter_user_scram_credentials(self) -> None:
+        wanted = UserScramCredentialUpsertion(self.user, ScramMechanism.SCRAM_SHA_256, "secret", iterations=4096)
+        assert self.admin.alter_user_scram_credentials([wanted]) == {self.user: None}
+
+    def call_describe_user_scram_credentials(self) -> None:
+        found = self.admin.describe_user_scram_credentials([self.user])[self.user]
+        mechanism = {"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}
+        assert found == {"error": None, "credential_infos": [mechanism]}
+        gone = UserScramCredentialDeletion(self.user, ScramMechanism.SCRAM_SHA_256)
+        assert self.admin.alter_user_scram_credentials([gone]) == {self.user: None}
+        assert self.admin.describe_user_scram_credentials([self.user])[self.user]["error"]
 
     def call_delete_topics(self) -> None:
         self.admin.delete_topics([self.topic])
