@@ -34,7 +34,14 @@ def run(spark: SparkSession, bootstrap: str, folder: Path, job: str, *, finish: 
     if job == "archive":
         archive(spark, source, str(folder / "kept"), batch_bytes=15_000, tell=say)
     elif job == "replay":
-        replay(spark, str(folder / "kept"), bootstrap, topic=TARGET, exactly_once=True, tell=say)
+        replay(
+            spark,
+            str(folder / "kept"),
+            {"kafka.bootstrap.servers": bootstrap},
+            topic=TARGET,
+            exactly_once=True,
+            tell=say,
+        )
     else:
         ingest(spark, {**source, "maxOffsetsPerTrigger": "75"}, str(folder / "tables"), finish=finish, tell=say)
 

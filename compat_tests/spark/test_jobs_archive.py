@@ -78,7 +78,15 @@ def test_restarted_replay_sends_no_duplicates(
     archive(spark, source(broker, topic), folder)
 
     def send(run: str = "1") -> tuple[int, int]:
-        done = replay(spark, folder, broker.bootstrap, topic=f"{topic}-again", create=True, exactly_once=True, run=run)
+        done = replay(
+            spark,
+            folder,
+            {"kafka.bootstrap.servers": broker.bootstrap},
+            topic=f"{topic}-again",
+            create=True,
+            exactly_once=True,
+            run=run,
+        )
         return done.rows, done.before
 
     assert send() == (10, 0)
@@ -89,7 +97,7 @@ def test_restarted_replay_sends_no_duplicates(
     for partition in (0, 1):
         assert broker_records(broker, topic, partition) == broker_records(broker, f"{topic}-again", partition)
     with pytest.raises(PipelineFailed, match=r"has 1 partition, and the archive's records come from 2"):
-        replay(spark, folder, broker.bootstrap, topic=new_topic(1))
+        replay(spark, folder, {"kafka.bootstrap.servers": broker.bootstrap}, topic=new_topic(1))
 
 
 def test_kill_at_any_step_loses_and_duplicates_nothing(
@@ -134,7 +142,7 @@ def test_errors_of_unarchivable_topics(
     with pytest.raises(
         PipelineFailed, match=r"is no archive: expected a folder that `kqueue pipeline archive` has written"
     ):
-        replay(spark, folder, broker.bootstrap)
+        replay(spark, folder, {"kafka.bootstrap.servers": broker.bootstrap})
     for number in range(4):
         broker.topics[topic].produce(str(number), timestamp=1_000 * number)
     assert archive(spark, source(broker, topic), folder, since_ms=1_000, until_ms=2_000).rows == 1

@@ -8,10 +8,11 @@ import importlib.util
 import os
 import re
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 CLIENT_ID = "kqueue-cli"
-SECURITY = "kqueue.client_security"
-"""Where a command's context keeps how it connects."""
+ACCESS = "kqueue.client_access"
+"""Where a command's context keeps its `ClientAccess`."""
 BOOTSTRAP_TIMEOUT_MS = 10_000
 PROBE_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
@@ -60,25 +61,54 @@ class BrokerNotFound(click.ClickException):
     """No server listens at any of the addresses, or it is not a broker."""
 
 
-def _keep_security(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    """Have `client_security` return what the file of --command-config and variables say."""
+class ClientAccess(NamedTuple):
+    """How a command connects.
+
+    `security`: None: without TLS and SASL. `properties`: Kafka's client properties that say so.
+    """
+
+    security: ClientSecurity | None = None
+    properties: Mapping[str, str] = {}
+
+
+_access_of_process = ClientAccess()
+"""That of the last command: threads have no context of click, and a process runs one command."""
+
+
+def _keep_access(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    """Have `client_access` return what the file of --command-config and variables say."""
+    global _access_of_process
+    _access_of_process = context.meta[ACCESS] = _read_access(context, parameter, path)
+
+
+def _read_access(context: click.Context, parameter: click.Parameter, path: Path | None) -> ClientAccess:
     if path is None and not any(name.startswith("KQUEUE_CLIENT_") for name in os.environ):
-        return
-    from kqueue.config.client_properties import read_client_security
+        return ClientAccess()
+    from kqueue.config.client_properties import read_client_properties, security_of
     from kqueue.security.protocols import SecurityProtocol
 
     try:
-        security = read_client_security(path, os.environ)
+        properties = read_client_properties(path, os.environ)
+        security = security_of(properties, path)
     except SettingError as error:
         raise click.BadParameter(str(error), context, parameter) from None
-    if security.protocol is not SecurityProtocol.PLAINTEXT:
-        context.meta[SECURITY] = security
+    plain = security.protocol is SecurityProtocol.PLAINTEXT
+    return ClientAccess() if plain else ClientAccess(security, properties)
+
+
+def client_access() -> ClientAccess:
+    """Return how the running command connects, in each of its threads."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        is_main = threading.current_thread() is threading.main_thread()
+        return ClientAccess() if is_main else _access_of_process
+    found: ClientAccess = context.meta.get(ACCESS, ClientAccess())
+    return found
 
 
 def client_security() -> ClientSecurity | None:
     """Return how the running command connects; None: without TLS and SASL."""
-    context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(SECURITY)
+    return client_access().security
 
 
 def client_arguments() -> dict[str, Any]:
@@ -96,7 +126,7 @@ def client_arguments() -> dict[str, Any]:
 
 def bootstrap_option(command: F) -> F:
     """Add ``-b/--bootstrap-server`` to a command, as its argument `bootstrap`, and
-    ``--command-config``, which `client_security` returns.
+    ``--command-config``, which `client_access` returns.
     """
     command = click.option(
         "--command-config",
@@ -104,7 +134,7 @@ def bootstrap_option(command: F) -> F:
         envvar="KQUEUE_COMMAND_CONFIG",
         show_envvar=True,
         expose_value=False,
-        callback=_keep_security,
+        callback=_keep_access,
         help="File with Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*. "
         "KQUEUE_CLIENT_SECURITY_PROTOCOL and so on set single ones.",
     )(command)

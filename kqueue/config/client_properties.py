@@ -13,7 +13,7 @@ from kqueue.config.properties import read_file
 VARIABLE_PREFIX = "KQUEUE_CLIENT_"
 
 
-def read_client_security(path: Path | None, environment: Mapping[str, str]) -> ClientSecurity:
+def read_client_properties(path: Path | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return what a properties file says, and over it the variables: ``KQUEUE_CLIENT_`` and the
     name of a property in upper case, as in ``KQUEUE_CLIENT_SECURITY_PROTOCOL=SSL``.
 
@@ -26,7 +26,12 @@ def read_client_security(path: Path | None, environment: Mapping[str, str]) -> C
             if variable not in names:
                 raise SettingError(f"no client property belongs to {variable}{did_you_mean(variable, names)}")
             given[names[variable]] = value
+    return given
+
+
+def security_of(properties: Mapping[str, str], path: Path | None) -> ClientSecurity:
+    """Return what properties say. `path`: of their file, for messages. Raises: SettingError."""
     try:
-        return ClientSecurity.of(given)
+        return ClientSecurity.of(properties)
     except SettingError as error:
         raise SettingError(f"{path}: {error}" if path is not None else str(error)) from None

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
 from kqueue.spark.errors import OptionError
 
-_SECURE = ("kafka.sasl.", "kafka.ssl.")
-_PROTOCOL = "kafka.security.protocol"
+if TYPE_CHECKING:
+    from kqueue.config.client_security import ClientSecurity
+
+KAFKA = "kafka."
+SECURE = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
+"""How the options of TLS and SASL begin: Kafka's client properties after ``kafka.``."""
+_JAVA = "there is no Java that could run it"
+_KERBEROS = "Kerberos is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
+_OAUTH = "OAUTHBEARER is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
+SECURITY_REFUSED = {
+    "kafka.sasl.client.callback.handler.class": _JAVA,
+    "kafka.sasl.login.callback.handler.class": _JAVA,
+    "kafka.sasl.login.class": _JAVA,
+    "kafka.ssl.engine.factory.class": _JAVA,
+    "kafka.sasl.kerberos.": _KERBEROS,
+    "kafka.sasl.oauthbearer.": _OAUTH,
+}
+"""Options of Kafka's clients that are refused, with the reason; a last dot: all that begin so."""
+SECURITY_IGNORED = ("kafka.sasl.login.",)
+"""How options of logins that Java repeats begin; the logins here end with their connection."""
+_SECURITY_NAME = re.compile(r"(?<![\w./])(?=(?:security|ssl|sasl)\.[a-z])")
 
 
 class Option(NamedTuple):
@@ -50,7 +70,6 @@ class OptionTable:
     Args:
         ignored: options of Spark's Kafka connector that are accepted without effect.
         refused: options that are refused, with the advice for each.
-        who: "readers" or "writers", for messages.
         prefix: further options with this lower-case prefix are ignored.
     """
 
@@ -60,7 +79,6 @@ class OptionTable:
         ignored: Sequence[str],
         refused: Mapping[str, str],
         *,
-        who: str,
         prefix: str | None = None,
     ) -> None:
         self.by_name = {option.name.lower(): option for option in options}
@@ -68,7 +86,6 @@ class OptionTable:
         self._known = {option.name.lower(): option.name for option in options} | {
             name.lower(): name for name in ignored
         }
-        self._who = who
         self._prefix = prefix
 
     def values(
@@ -83,24 +100,53 @@ class OptionTable:
         """
         values = {option.name: option.default for option in self.by_name.values()}
         for name, value in given.items():
-            option = self._find(name, str(value))
+            option = self._find(name)
             if option is not None:
                 if option.of not in ("both", "stream" if streaming else "batch"):
                     raise OptionError(misplaced(option))
                 values[option.name] = option.parse(str(value), option.name)
         return values
 
-    def _find(self, name: str, value: str) -> Option | None:
+    def _find(self, name: str) -> Option | None:
         """The option of this name, None: it has no meaning here. Raises OptionError."""
         lower = name.lower()
         if lower in self.by_name:
             return self.by_name[lower]
         if lower in self._refused:
             raise OptionError(f"{lower} is not supported: {self._refused[lower]}")
-        if lower.startswith(_SECURE) or (lower == _PROTOCOL and value.strip().upper() != "PLAINTEXT"):
-            raise OptionError(f"{lower}: TLS and SASL are not supported yet; {self._who} connect in plain text")
-        if lower == _PROTOCOL or lower in self._known or (self._prefix is not None and lower.startswith(self._prefix)):
+        if lower.startswith(SECURE) or lower in self._known:
+            return None
+        if self._prefix is not None and lower.startswith(self._prefix):
             return None
         # with the letters large and small as the docs have them
         offered = re.sub(r"'(.*)'", lambda match: repr(self._known[match[1]]), did_you_mean(lower, self._known))
         raise OptionError(f"there is no option {name!r}{offered}")
+
+
+def security_of(given: Mapping[str, str]) -> ClientSecurity | None:
+    """Return what the options of TLS and SASL say; None: neither is used.
+
+    Args:
+        given: all options, with names in any case.
+    Raises: OptionError: an unknown or unsupported one, or a wrong value; no value is shown that
+        may be secret.
+    """
+    properties = {}
+    for name, value in given.items():
+        lower = name.lower()
+        if not lower.startswith(SECURE):
+            continue
+        for refused, reason in SECURITY_REFUSED.items():
+            if lower == refused or (refused.endswith(".") and lower.startswith(refused)):
+                raise OptionError(f"{lower} is not supported: {reason}")
+        if not lower.startswith(SECURITY_IGNORED):
+            properties[lower.removeprefix(KAFKA)] = str(value)
+    if not properties:
+        return None
+    from kqueue.config.client_security import ClientSecurity
+
+    try:
+        security = ClientSecurity.of(properties)
+    except SettingError as error:
+        raise OptionError(_SECURITY_NAME.sub(KAFKA, str(error))) from None
+    return None if security.protocol.name == "PLAINTEXT" else security

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
@@ -31,12 +31,16 @@ STREAM_ENVIRONMENT = {
 WORDS_MAX = 1000
 _OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
+SECRETS = "(?i)secret|password|token|access[.]?key|jaas|ssl[.]keystore[.](key|certificate)|url"
+"""Options whose values Spark replaces where it shows them: its own two lists, and Kafka's names."""
 CALM: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": SECRETS,
+    "spark.sql.redaction.options.regex": SECRETS,
 }
 
 
@@ -57,10 +61,7 @@ def session(
         quiet: Spark logs errors only.
     Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
     """
-    try:
-        sql = importlib.import_module("pyspark.sql")
-    except ImportError as error:
-        raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): {install_hint('spark')}") from None
+    sql = import_pyspark()
     if not _is_running():
         java = find_java()
         if java.origin != "JAVA_HOME":
@@ -73,6 +74,14 @@ def session(
     made: SparkSession = builder.getOrCreate()
     prepare(made)
     return made
+
+
+def import_pyspark() -> Any:
+    """Return the module `pyspark.sql`. Raises: ExtraNeeded."""
+    try:
+        return importlib.import_module("pyspark.sql")
+    except ImportError as error:
+        raise ExtraNeeded(f"jobs on Spark need pyspark ({error}): {install_hint('spark')}") from None
 
 
 def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -9,6 +9,7 @@ from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
 from kqueue.cli.pipeline.spark_command import (
     absolute,
+    broker_options,
     master_option,
     path_option,
     pattern_option,
@@ -88,7 +89,7 @@ def archive(
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
     source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
-    with session(master) as spark:
+    with session(master, bootstrap=bootstrap if path is None else None) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(
@@ -137,14 +138,14 @@ def replay(folder: str, topic: str | None, create: bool, delivery: str, name: st
     With exactly-once, a replay that was interrupted and is started again sends nothing twice, and a
     finished one sends only records that are new to the archive.
     """
-    with session(master) as spark:
+    with session(master, bootstrap=bootstrap) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         exactly_once = delivery == "exactly-once"
         done = run(
             spark,
             absolute(folder),
-            bootstrap,
+            broker_options(bootstrap),
             topic=topic,
             create=create,
             exactly_once=exactly_once,

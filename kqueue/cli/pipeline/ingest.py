@@ -100,7 +100,7 @@ def ingest(
     written. Another run adds newer records; no record counts twice.
     """
     schema = _schema(events, lateness)
-    with session(master) as spark, _shown() as tell:
+    with session(master, bootstrap=bootstrap if path is None else None) as spark, _shown() as tell:
         from kqueue.spark.jobs.ingest import ingest as run
 
         done = run(

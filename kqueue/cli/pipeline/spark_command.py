@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import client_access, find_broker
 from kqueue.cli.signals import interrupt_on_signal
+from kqueue.spark.options import KAFKA, SECURE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +33,16 @@ some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
 
 
+def broker_options(bootstrap: str) -> dict[str, str]:
+    """Return the options of source and sink that name the brokers, and how to connect to them."""
+    security = {KAFKA + name: value for name, value in client_access().properties.items()}
+    secure = {name: value for name, value in security.items() if name.startswith(SECURE)}
+    return {"kafka.bootstrap.servers": bootstrap, **secure}
+
+
 def location_options(path: str | None, bootstrap: str) -> dict[str, str]:
-    """Return the options that name the broker or the data folder."""
-    return {"kafka.bootstrap.servers": bootstrap} if path is None else {"path": absolute(path)}
+    """Return the options that name the brokers or the data folder."""
+    return broker_options(bootstrap) if path is None else {"path": absolute(path)}
 
 
 def source_options(
@@ -125,15 +134,22 @@ def hide_progress() -> None:
 
 
 @contextlib.contextmanager
-def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
+def session(master: str, *, bootstrap: str | None = None, exit_code: int = 1) -> Iterator[SparkSession]:
     """Yield a Spark session for one command, with progress.
 
     Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130.
+
+    Args:
+        bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, and to
+            accept how the command connects; None: the job needs none.
     """
     global _progress_line
-    from kqueue.spark.session import job_session
+    from kqueue.spark.session import import_pyspark, job_session
 
     try:
+        import_pyspark()
+        if bootstrap is not None:
+            _check_broker(bootstrap, exit_code)
         with (
             interrupt_on_signal() as reinstall_signal_handlers,
             ProgressLine() as progress_line,
@@ -157,6 +173,14 @@ def session(master: str, *, exit_code: int = 1) -> Iterator[SparkSession]:
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         _progress_line = None
+
+
+def _check_broker(bootstrap: str, exit_code: int) -> None:
+    try:
+        find_broker(bootstrap)
+    except click.ClickException as error:
+        error.show()
+        raise click.exceptions.Exit(exit_code) from None
 
 
 @contextlib.contextmanager

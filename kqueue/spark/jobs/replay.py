@@ -17,6 +17,7 @@ from kqueue.spark.jobs.archive_layout import RECORDS, ArchivedBatch, ArchiveLayo
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
+from kqueue.spark.sink.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ class ReplayResult(NamedTuple):
 def replay(
     spark: SparkSession,
     folder: str,
-    bootstrap: str,
+    target: Mapping[str, str],
     *,
     topic: str | None = None,
     create: bool = False,
@@ -53,6 +54,7 @@ def replay(
     Records without a timestamp get the time of sending.
 
     Args:
+        target: options of the kqueue sink that name the brokers, and how to connect to them.
         create: create missing topics, with unlimited retention.
         exactly_once: send each batch of the archive once; an interrupted replay continues, and a
             finished one sends only batches archived since.
@@ -63,7 +65,7 @@ def replay(
     """
     layout = ArchiveLayout(spark, folder)
     batches = _batches(layout)
-    with Client(bootstrap) as client:
+    with Client(parse_options(target, streaming=False).client) as client:
         wanted = _wanted(batches[-1], topic)
         made = _prepare(client, wanted, create=create)
         app = _app(batches[-1].id, topic, run) if exactly_once else None
@@ -78,7 +80,7 @@ def replay(
         if some:
             size = sum(batch.rows for batch in some)
             with watched(spark, "replay", rows, size, total, tell):
-                _send(_read(spark, layout, some), bootstrap, topic, options)
+                _send(_read(spark, layout, some), {**target, **options}, topic)
             rows += size
     return ReplayResult(rows, before, tuple(wanted), made)
 
@@ -150,10 +152,8 @@ def _read(spark: SparkSession, layout: ArchiveLayout, batches: Sequence[Archived
     return records.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
 
-def _send(records: DataFrame, bootstrap: str, topic: str | None, options: Mapping[str, str]) -> None:
+def _send(records: DataFrame, options: Mapping[str, str], topic: str | None) -> None:
     frame = records.select("key", "value", "headers", "timestamp", "topic", "partition")
-    target = {} if topic is None else {"topic": topic}
     activate(frame.sparkSession)
-    frame.write.format("kqueue").mode("append").options(
-        **{"kafka.bootstrap.servers": bootstrap, **target, **options}
-    ).save()
+    to_topic = {} if topic is None else {"topic": topic}
+    frame.write.format("kqueue").mode("append").options(**options, **to_topic).save()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import InvalidTopic, PluginError
 from kqueue.base.names import check_topic
@@ -14,7 +14,10 @@ from kqueue.records.arrow.engine import ENGINES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
 from kqueue.spark.errors import OptionError
-from kqueue.spark.options import Option, OptionTable, nonempty, one_of
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
+
+if TYPE_CHECKING:
+    from kqueue.config.client_security import ClientSecurity
 
 ALL_IN_SYNC = -1
 ACKS = {"all": ALL_IN_SYNC, "-1": ALL_IN_SYNC, "1": 1, "0": 0}
@@ -154,15 +157,19 @@ REFUSED = {
     "kafka.transactional.id": "use delivery=exactly-once",
 }
 _ASYNC = "asyncprogresstrackingenabled"
-TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, who="writers", prefix="asyncprogresstracking")
+TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, prefix="asyncprogresstracking")
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """The validated options. Can be pickled. `values`: by the options' own names."""
+    """The validated options. Can be pickled. `values`: by the options' own names.
+
+    `security`: TLS and SASL; None: neither. `repr` shows no secret.
+    """
 
     streaming: bool
     values: Mapping[str, Any]
+    security: ClientSecurity | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -191,6 +198,7 @@ class SinkOptions:
             client_id=self["kafka.client.id"],
             timeout_ms=self["kafka.delivery.timeout.ms"],
             request_timeout_ms=self["kafka.request.timeout.ms"],
+            security=self.security,
         )
 
 
@@ -208,7 +216,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     )
     if values["kafka.bootstrap.servers"] is None:
         raise OptionError("say where the broker is: kafka.bootstrap.servers=host:port")
-    found = SinkOptions(streaming, values)
+    found = SinkOptions(streaming, values, security_of(given))
     try:
         _ = found.client
     except ValueError as error:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
 from kqueue.spark.errors import OptionError
-from kqueue.spark.options import Option, OptionTable, nonempty, one_of
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
 from kqueue.spark.source.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
+
+if TYPE_CHECKING:
+    from kqueue.config.client_security import ClientSecurity
 
 logger = logging.getLogger("kqueue.spark")
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -192,7 +195,7 @@ REFUSED = {
 }
 TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Batch queries ignore these with a log message, as Spark's Kafka source does."""
-TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, who="readers")
+TABLE = OptionTable(OPTIONS, IGNORED, REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +214,17 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The validated options. Can be pickled. `values`: by the options' own names."""
+    """The validated options. Can be pickled. `values`: by the options' own names.
+
+    `security`: TLS and SASL; None: neither. `repr` shows no secret.
+    """
 
     topics: TopicSelection
     starting: OffsetBound
     ending: OffsetBound
     streaming: bool
     values: Mapping[str, Any]
+    security: ClientSecurity | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -245,6 +252,7 @@ class SourceOptions:
             client_id=self["kafka.client.id"],
             timeout_ms=self["kafka.default.api.timeout.ms"],
             request_timeout_ms=self["kafka.request.timeout.ms"],
+            security=self.security,
         )
 
 
@@ -274,7 +282,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     if _has(ending, EARLIEST):
         raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
     _check_client(values)
-    return SourceOptions(topics, starting, ending, streaming, values)
+    return SourceOptions(topics, starting, ending, streaming, values, security_of(given))
 
 
 def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, streaming: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from click.testing import CliRunner, Result
 
 import kqueue
 from kqueue.cli.app import kqueue as root
+from kqueue.cli.connect import client_security
+from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.development_certificates import DevelopmentCertificates
 from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
@@ -71,6 +74,17 @@ def test_commands_of_both_clients_connect(run: Run, properties: dict[str, str]) 
     consumed = run(properties, "consume", "orders", "--from-beginning", "-n", "2", "--timeout-ms", "20000")
     assert consumed.stdout.split() == ["one", "two"]
     assert run(properties, "groups", "list").exit_code == 0
+
+
+def test_threads_of_a_command_connect_as_it_does(run: Run, properties: dict[str, str], broker: kqueue.Broker) -> None:
+    found: list[ClientSecurity | None] = []
+    assert run(properties, "topics", "list").exit_code == 0
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: found.append(client_security()))
+        thread.start()
+        thread.join()
+        CliRunner().invoke(root, ["topics", "list", "--bootstrap-server", "127.0.0.1:1"])
+    assert [security is not None and security.protocol.name for security in found] == ["SASL_SSL", False]
 
 
 def test_variables_come_before_the_file(run: Run, properties: dict[str, str], broker: kqueue.Broker) -> None:

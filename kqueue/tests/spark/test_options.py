@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.options import Option, OptionTable, nonempty, one_of
+from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
 
 TABLE = OptionTable(
     (
@@ -13,7 +15,6 @@ TABLE = OptionTable(
     ),
     ("pollTimeoutMs",),
     {"kafka.interceptor.classes": "there is no Java"},
-    who="readers",
     prefix="asyncprogress",
 )
 
@@ -41,8 +42,6 @@ def test_what_has_no_meaning_changes_nothing() -> None:
         ({"decoder": "fast"}, "^decoder is misplaced$"),
         ({"grupId": "x"}, "^there is no option 'grupId'; did you mean 'groupId'"),
         ({"kafka_interceptor_classes": "x"}, "^kafka.interceptor.classes is not supported: there is no Java$"),
-        ({"kafka_security_protocol": "SSL"}, "TLS and SASL are not supported yet; readers connect in plain text"),
-        ({"kafka_sasl_mechanism": "PLAIN"}, "TLS and SASL are not supported yet"),
     ],
 )
 def test_what_can_not_be_is_told(given: dict[str, str], message: str) -> None:
@@ -53,3 +52,58 @@ def test_what_can_not_be_is_told(given: dict[str, str], message: str) -> None:
 def test_one_of_tells_which() -> None:
     with pytest.raises(OptionError, match="^decoder: expected auto or fast, found 'slow'$"):
         values(streaming=False, decoder="slow")
+
+
+JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="hunter2word";'
+SCRAM = {
+    "kafka.security.protocol": "sasl_ssl",
+    "kafka.ssl.truststore.type": "PEM",
+    "Kafka.SSL.Truststore.Location": "ca.pem",
+    "kafka.ssl.keystore.type": "PEM",
+    "kafka.ssl.keystore.key": "hunter2key",
+    "kafka.ssl.keystore.certificate.chain": "hunter2chain",
+    "kafka.ssl.endpoint.identification.algorithm": "",
+    "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config": JAAS,
+    "kafka.sasl.login.refresh.window.factor": "0.8",
+    "kafka.ssl.protocol": "TLSv1.3",
+    "subscribe": "orders",
+}
+
+
+def test_tls_and_sasl_go_by_the_names_of_sparks_source_and_show_no_secret() -> None:
+    found = security_of(SCRAM)
+    assert found is not None
+    assert found.protocol.name == "SASL_SSL"
+    assert found.login is not None
+    assert (found.login.mechanism, found.login.user, found.login.password) == ("SCRAM-SHA-512", "ann", "hunter2word")
+    assert found.tls is not None
+    assert found.tls.trusted.location == "ca.pem"
+    assert found.tls.keys.key == "hunter2key"
+    assert not found.tls.check_host
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "hunter2" not in repr(found)
+
+
+def test_plain_text_needs_no_security() -> None:
+    assert security_of({"subscribe": "orders"}) is None
+    assert security_of({"kafka.security.protocol": "plaintext", "kafka.sasl.mechanism": "PLAIN"}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kafka.security.protocol": "TLS"}, "^kafka.security.protocol=TLS: expected one of PLAINTEXT, SSL"),
+        ({"kafka.ssl.trustore.location": "x"}, "called 'kafka.ssl.trustore.location'; .* 'kafka.ssl.truststore.loc"),
+        ({"kafka.sasl.mechanism": "GSSAPI"}, "^kafka.sasl.mechanism=GSSAPI: expected one of PLAIN, SCRAM-SHA-256"),
+        ({"kafka.sasl.jaas.config": "hunter2word"}, "kafka.sasl.jaas.config"),
+        ({"kafka.sasl.kerberos.service.name": "kafka"}, "^kafka.sasl.kerberos.service.name is not supported: Kerberos"),
+        ({"kafka.sasl.login.class": "x.Y"}, "^kafka.sasl.login.class is not supported: there is no Java"),
+        ({"kafka.sasl.oauthbearer.scope.claim.name": "x"}, "OAUTHBEARER is not supported"),
+    ],
+)
+def test_wrong_security_is_named_without_a_secret(given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message) as raised:
+        security_of(SCRAM | given)
+    assert "hunter2" not in str(raised.value)
+    assert raised.value.__cause__ is None

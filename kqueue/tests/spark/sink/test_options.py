@@ -32,8 +32,11 @@ def test_defaults_and_names_in_any_case() -> None:
         ({"delivery": "twice"}, "delivery: expected at-least-once or exactly-once, found 'twice'"),
         ({"path": "x"}, "path is not supported: rows go to a broker"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported: use delivery=exactly-once"),
-        ({"kafka.security.protocol": "SSL"}, "TLS and SASL are not supported yet"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "TLS and SASL are not supported yet"),
+        ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol=TLS: expected one of"),
+        (
+            {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"},
+            "PLAIN needs kafka.sasl.jaas.config",
+        ),
         ({"kafka.bootstrap.servers": "host:port"}, "kafka.bootstrap.servers: "),
         ({"delivery": "exactly-once", "kafka.acks": "1", "txnAppId": "a", "txnVersion": "1"}, "needs kafka.acks=all"),
         ({"delivery": "exactly-once", "txnAppId": "a"}, "needs txnAppId and txnVersion"),
