@@ -252,7 +252,9 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise broker_not_found(
-                bootstrap, "a server listens there, but it does not answer in Kafka's protocol in time"
+                bootstrap,
+                "a server listens there, but it does not answer in Kafka's protocol in time; if it needs TLS or a "
+                "password, give them by --command-config FILE",
             ) from None
         raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
     except KafkaConnectionError as error:

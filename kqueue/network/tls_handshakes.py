@@ -245,7 +245,7 @@ class TlsHandshakes:
 def _protocol_hint(first: bytes, listener: str) -> str:
     if first[:4] in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
         return f"it speaks HTTP, and listener {listener} needs TLS"
-    return f"it does not speak TLS, which listener {listener} needs: clients connect with security.protocol=SSL"
+    return f"it does not speak TLS, which listener {listener} needs (client setting security.protocol)"
 
 
 def _reason(error: BaseException) -> str:
