@@ -40,7 +40,7 @@ class ClusterMetadata(MetadataCache):
         self._shared = store
         self._timers = timers
         self._clock = clock
-        self._refreshing = self._refresh_again = self._is_away = False
+        self._refreshing = self._refresh_again = self._is_away = self._is_stopped = False
         self._unshown: list[Done] = []  # of own commits that the next refresh shows
         self._on_refreshed: list[Callable[[], None]] = []
         self._stop_watch: Callable[[], None] | None = None
@@ -57,6 +57,7 @@ class ClusterMetadata(MetadataCache):
         self.refresh()
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._stop_watch is not None:
             self._stop_watch()
             self._stop_watch = None
@@ -66,6 +67,8 @@ class ClusterMetadata(MetadataCache):
 
     def refresh(self) -> None:
         # calls during a refresh start one more after it; while the store is away it is repeated
+        if self._is_stopped:
+            return
         if self._refreshing:
             self._refresh_again = True
             return

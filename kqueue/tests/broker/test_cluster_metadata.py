@@ -120,6 +120,17 @@ def test_the_watch_refreshes_on_the_owner_thread_until_it_is_stopped(
     assert second.calls == []
 
 
+def test_after_a_stop_no_other_refresh_begins(store: UnreliableStore, clock: ManualClock) -> None:
+    member = Member(store, clock)
+    member.metadata.refresh()
+    member.metadata.refresh()  # one more, after the first
+    member.metadata.stop()
+    assert (member.jobs.step(), member.jobs.step()) == (True, False)
+    store.away = True
+    member.metadata.refresh()
+    assert not member.jobs.step()
+
+
 def test_a_commit_is_done_after_the_observers_have_seen_it_with_what_others_did_before(
     store: UnreliableStore, clock: ManualClock
 ) -> None:
