@@ -14,6 +14,7 @@ from kqueue.client.errors import ConnectionLost, NotAuthenticated
 from kqueue.config.client_security import ClientSecurity
 from kqueue.config.tls_client import client_context, handshake_error
 from kqueue.security.errors import SaslAuthenticationFailed
+from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 from kqueue.wire.apis import BY_KEY, Api
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -21,6 +22,7 @@ from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 HANDSHAKE, AUTHENTICATE = BY_KEY[17], BY_KEY[36]
 REMEDY = "check sasl.mechanism and sasl.jaas.config, or sasl.username and sasl.password"
+TOKEN_REMEDY = "check issuer, audience, scope and times of the token of sasl.oauthbearer.token.endpoint.url"
 
 
 def encrypted(plain: socket.socket, address: Address, security: ClientSecurity) -> socket.socket:
@@ -59,6 +61,7 @@ def authenticate(call: Callable[[Api, object], Any], address: Address, security:
     login = security.login
     assert login is not None
     broker = str(address)
+    remedy = TOKEN_REMEDY if login.mechanism == OAUTHBEARER else REMEDY
     try:
         offer = call(HANDSHAKE, SaslHandshakeRequest(mechanism=login.mechanism))
         if offer.error_code:
@@ -75,12 +78,12 @@ def authenticate(call: Callable[[Api, object], Any], address: Address, security:
             if answer.error_code:
                 reason = answer.error_message or ErrorCode(answer.error_code).name
                 raise NotAuthenticated(
-                    f"{broker}: user {login.user} is not authenticated: {reason}; {REMEDY}", broker=broker
+                    f"{broker}: user {login.user} is not authenticated: {reason}; {remedy}", broker=broker
                 )
             lifetime_ms = answer.session_lifetime_ms
             token = mechanism.respond(bytes(answer.auth_bytes))
     except ConnectionLost as error:
-        raise NotAuthenticated(f"{broker} ended the authentication: {error}; {REMEDY}", broker=broker) from error
+        raise NotAuthenticated(f"{broker} ended the authentication: {error}; {remedy}", broker=broker) from error
     except SaslAuthenticationFailed as error:
         raise NotAuthenticated(f"{broker}: {error}", broker=broker) from None
     return int(lifetime_ms)

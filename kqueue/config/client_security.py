@@ -4,44 +4,33 @@ SslConfigs, SaslConfigs), with the names of librdkafka for user and password.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kqueue.base.errors import SettingError
-from kqueue.base.key_stores import StoreSettings
 from kqueue.base.names import did_you_mean
 from kqueue.config.tls_client import TlsClientSettings, client_context
-from kqueue.security import tls_config
+from kqueue.config.tls_properties import TLS_PROPERTIES, TLS_WITHOUT_EFFECT, tls_client_settings
+from kqueue.config.token_login import TOKEN_PROPERTIES, TOKEN_WITHOUT_EFFECT, TokenLogin, token_login
 from kqueue.security.jaas import parse_jaas
 from kqueue.security.protocols import SecurityProtocol
-from kqueue.security.sasl.login import SaslLogin, checked_mechanism, login_of
-from kqueue.security.tls_config import TLS_1_2, TLS_1_3
+from kqueue.security.sasl.login import MODULES, SaslLogin, checked_mechanism, login_of
+from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 
 PROTOCOL, MECHANISM, JAAS_CONFIG = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 USER, PASSWORD = "sasl.username", "sasl.password"
 PROPERTIES: Mapping[str, str | None] = {
     PROTOCOL: "PLAINTEXT",
-    "ssl.truststore.type": "JKS",
-    "ssl.truststore.location": None,
-    "ssl.truststore.password": None,
-    "ssl.truststore.certificates": None,
-    "ssl.keystore.type": "JKS",
-    "ssl.keystore.location": None,
-    "ssl.keystore.password": None,
-    "ssl.keystore.certificate.chain": None,
-    "ssl.keystore.key": None,
-    "ssl.key.password": None,
-    "ssl.enabled.protocols": f"{TLS_1_2},{TLS_1_3}",
-    "ssl.cipher.suites": "",
-    "ssl.endpoint.identification.algorithm": "https",
+    **TLS_PROPERTIES,
     MECHANISM: None,
     JAAS_CONFIG: None,
     USER: None,
     PASSWORD: None,
+    **TOKEN_PROPERTIES,
 }
 """The properties with their defaults. Kafka has no default for users; its mechanism is GSSAPI."""
-WITHOUT_EFFECT = ("security.providers", *(row.name for row in tls_config.SETTINGS if row.without_effect))
+WITHOUT_EFFECT = ("security.providers", *TLS_WITHOUT_EFFECT, *TOKEN_WITHOUT_EFFECT)
 """Java's own, which are accepted."""
 
 
@@ -51,7 +40,7 @@ class ClientSecurity:
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsClientSettings | None = field(default=None, repr=False)
-    login: SaslLogin | None = None
+    login: SaslLogin | TokenLogin | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> ClientSecurity:
@@ -69,49 +58,22 @@ class ClientSecurity:
         protocol = SecurityProtocol[name]
         return cls(
             protocol,
-            _tls(values) if protocol.uses_tls else None,
+            tls_client_settings(values) if protocol.uses_tls else None,
             _login(values) if protocol.uses_sasl else None,
         )
 
 
-def _tls(values: Mapping[str, str | None]) -> TlsClientSettings:
-    algorithm = values["ssl.endpoint.identification.algorithm"] or ""
-    if algorithm.lower() not in ("https", ""):
-        raise SettingError(f"ssl.endpoint.identification.algorithm={algorithm}: expected https, or nothing")
-    protocols = _listed(values["ssl.enabled.protocols"])
-    if not protocols or not {*protocols} <= {TLS_1_2, TLS_1_3}:
-        raise SettingError(f"ssl.enabled.protocols={','.join(protocols)}: expected {TLS_1_2}, {TLS_1_3}, or both")
-    keys = StoreSettings(
-        "ssl.keystore",
-        values["ssl.keystore.type"] or "",
-        values["ssl.keystore.location"],
-        values["ssl.keystore.password"],
-        values["ssl.keystore.certificate.chain"],
-        values["ssl.keystore.key"],
-        values["ssl.key.password"],
-    )
-    trusted = StoreSettings(
-        "ssl.truststore",
-        values["ssl.truststore.type"] or "",
-        values["ssl.truststore.location"],
-        values["ssl.truststore.password"],
-        values["ssl.truststore.certificates"],
-    )
-    return TlsClientSettings(keys, trusted, protocols, _listed(values["ssl.cipher.suites"]), bool(algorithm))
-
-
-def _login(values: Mapping[str, str | None]) -> SaslLogin:
-    mechanism = checked_mechanism((values[MECHANISM] or "GSSAPI").strip(), MECHANISM)
+def _login(values: Mapping[str, str | None]) -> SaslLogin | TokenLogin:
+    mechanism = checked_mechanism((values[MECHANISM] or "GSSAPI").strip(), MECHANISM, (*MODULES, OAUTHBEARER))
     jaas, user, password = values[JAAS_CONFIG], values[USER], values[PASSWORD]
-    if jaas is not None:
-        return login_of(mechanism, parse_jaas(jaas, JAAS_CONFIG), JAAS_CONFIG)
+    module = None if jaas is None else parse_jaas(jaas, JAAS_CONFIG)
+    if mechanism == OAUTHBEARER:
+        return token_login(values, module, JAAS_CONFIG)
+    if module is not None:
+        return login_of(mechanism, module, JAAS_CONFIG)
     if not user or not password:
         raise SettingError(f"{mechanism} needs {JAAS_CONFIG}, or {USER} and {PASSWORD}")
     return SaslLogin(mechanism, user, password)
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def kafka_python_arguments(security: ClientSecurity) -> dict[str, Any]:
@@ -122,6 +84,11 @@ def kafka_python_arguments(security: ClientSecurity) -> dict[str, Any]:
     if security.tls is not None:
         arguments["ssl_context"] = client_context(security.tls)
     login = security.login
+    if isinstance(login, TokenLogin):
+        return arguments | {
+            "sasl_mechanism": OAUTHBEARER,
+            "sasl_oauth_token_provider": kafka_python_tokens(login.token),
+        }
     if login is not None:
         if login.by_token:
             raise SettingError(f"{JAAS_CONFIG}: this command can't authenticate by a delegation token")
@@ -131,3 +98,14 @@ def kafka_python_arguments(security: ClientSecurity) -> dict[str, Any]:
             "sasl_plain_password": login.password,
         }
     return arguments
+
+
+def kafka_python_tokens(token: Callable[[], str]) -> Any:
+    """Return what kafka-python asks for a token at each authentication. `token` may block."""
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return token()
+
+    return Tokens()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kqueue.base.names import did_you_mean
 from kqueue.embedded.development_certificates import DevelopmentCertificates
 from kqueue.security.protocols import SecurityProtocol
+from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 
 
 class ClientAccess(NamedTuple):
@@ -17,6 +20,7 @@ class ClientAccess(NamedTuple):
         certificates: of the broker; None: it has none that this module knows.
         user: whom the client is; None: nobody in particular.
         password, mechanism: of listeners with SASL.
+        token: returns a token, for OAUTHBEARER; it may block.
     """
 
     bootstrap: str
@@ -25,6 +29,7 @@ class ClientAccess(NamedTuple):
     user: str | None = None
     password: str | None = None
     mechanism: str = "PLAIN"
+    token: Callable[[], str] | None = None
 
     @property
     def authority_file(self) -> str | None:
@@ -54,6 +59,10 @@ def _kafka_python(access: ClientAccess) -> dict[str, Any]:
         config["ssl_cafile"] = access.authority_file
     if access.user_file is not None:
         config |= {"ssl_certfile": access.user_file, "ssl_keyfile": access.user_file}
+    if access.token is not None:
+        from kqueue.config.client_security import kafka_python_tokens
+
+        return config | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": kafka_python_tokens(access.token)}
     return config | _sasl(access)
 
 
@@ -66,7 +75,21 @@ def _aiokafka(access: ClientAccess) -> dict[str, Any]:
         if access.user_file is not None:
             context.load_cert_chain(access.user_file)
         config["ssl_context"] = context
+    if access.token is not None:
+        return config | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": _aiokafka_tokens(access.token)}
     return config | _sasl(access)
+
+
+def _aiokafka_tokens(token: Callable[[], str]) -> Any:
+    import asyncio
+
+    from aiokafka.abc import AbstractTokenProvider
+
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return await asyncio.to_thread(token)
+
+    return Tokens()
 
 
 def _sasl(access: ClientAccess) -> dict[str, Any]:
@@ -87,10 +110,19 @@ def _confluent_kafka(access: ClientAccess) -> dict[str, Any]:
         "ssl.certificate.location": access.user_file,
         "ssl.key.location": access.user_file,
     }
-    if access.protocol.uses_sasl:
+    if access.token is not None:
+        token = access.token
+        values = {**values, "sasl.mechanism": OAUTHBEARER, "oauth_cb": lambda config: _with_end(token())}
+    elif access.protocol.uses_sasl:
         sasl = {"sasl.mechanism": access.mechanism, "sasl.username": access.user, "sasl.password": access.password}
         values = {**values, **sasl}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _with_end(token: str) -> tuple[str, float]:
+    """Return a token and when it ends, in seconds since 1970, which librdkafka has to know."""
+    claims = token.split(".")[1]
+    return token, float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
 
 
 CLIENTS: Mapping[str, Callable[[ClientAccess], dict[str, Any]]] = {

@@ -163,10 +163,16 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         return ",".join(broker._address() for broker in self.brokers)
 
     def client_config(
-        self, client: str, *, user: str | None = None, password: str | None = None, mechanism: str = "PLAIN"
+        self,
+        client: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        mechanism: str = "PLAIN",
+        token: Callable[[], str] | None = None,
     ) -> dict[str, Any]:
         """Return what a client needs that may ask any broker; see `kqueue.Broker.client_config`."""
-        return self.brokers[0]._client_config(client, self.bootstrap, user, password, mechanism)
+        return self.brokers[0]._client_config(client, self.bootstrap, user, password, mechanism, token)
 
     # --- start and stop
 

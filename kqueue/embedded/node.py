@@ -59,7 +59,13 @@ class Node(InspectionMixin):
         return self._endpoint()[1]
 
     def client_config(
-        self, client: str, *, user: str | None = None, password: str | None = None, mechanism: str = "PLAIN"
+        self,
+        client: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        mechanism: str = "PLAIN",
+        token: Callable[[], str] | None = None,
     ) -> dict[str, Any]:
         """Return what a client needs to connect: the keyword arguments of "kafka-python" and
         "aiokafka", or the dict of "confluent-kafka".
@@ -70,9 +76,11 @@ class Node(InspectionMixin):
             user: whom the client is. With ``tls=True`` and without ``users`` it gets a certificate
                 of this name; with ``users``, None is the first of them.
             password, mechanism: of listeners with SASL; None: the user's own password.
+            token: returns a JSON Web Token, in place of user and password; the client authenticates
+                by OAUTHBEARER.
         Raises: ValueError: another client. RuntimeError: it is not running.
         """
-        return self._client_config(client, self.bootstrap, user, password, mechanism)
+        return self._client_config(client, self.bootstrap, user, password, mechanism, token)
 
     def create_topic(
         self,
@@ -129,12 +137,18 @@ class Node(InspectionMixin):
         self._call(alter)
 
     def _client_config(
-        self, client: str, bootstrap: str, user: str | None, password: str | None, mechanism: str
+        self,
+        client: str,
+        bootstrap: str,
+        user: str | None,
+        password: str | None,
+        mechanism: str,
+        token: Callable[[], str] | None,
     ) -> dict[str, Any]:
         """Return what a client needs that connects to `bootstrap` as to this broker."""
         protocol = self._server.protocol(self._server.listener_names[0])
         return self._security.client_config(
-            client, bootstrap, protocol, user=user, password=password, mechanism=mechanism
+            client, bootstrap, protocol, user=user, password=password, mechanism=mechanism, token=token
         )
 
     def _address(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kqueue.config.catalog import CATALOG
@@ -106,6 +106,7 @@ class SecurityArguments:
         user: str | None,
         password: str | None,
         mechanism: str,
+        token: Callable[[], str] | None,
     ) -> dict[str, Any]:
         """Return what a client needs to connect; see `Node.client_config`."""
         from kqueue.embedded.client_configs import ClientAccess, client_config
@@ -113,7 +114,8 @@ class SecurityArguments:
         if protocol.uses_sasl:
             user = user if user is not None else next(iter(self.users), None)
             password = password if password is not None or user is None else self.users.get(user)
-        return client_config(client, ClientAccess(bootstrap, protocol, self.certificates, user, password, mechanism))
+        access = ClientAccess(bootstrap, protocol, self.certificates, user, password, mechanism, token)
+        return client_config(client, access)
 
 
 def _added(given: SourcedValue, peer: str) -> SourcedValue:

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request
 
 from kqueue.base.errors import SettingError
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timer
+from kqueue.config.http_client import HttpOptions, read_url
+from kqueue.config.tls_client import TlsClientSettings, client_context
+from kqueue.config.tls_properties import tls_options
 from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import load_joserfc
 
@@ -28,8 +31,8 @@ class JwksKeys:
 
     Args:
         call_later: calls a function after so many milliseconds.
-        fetch: reads a URL; runs in a job.
-    Raises: SettingError: not a URL, or joserfc is not installed.
+        fetch: reads a URL; runs in a job. None: `fetch_text`, with TLS as the configuration says.
+    Raises: SettingError: not a URL, its TLS can't be used, or joserfc is not installed.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class JwksKeys:
         self._read = load_joserfc()
         self._jobs = jobs
         self._call_later = call_later
-        self._fetch = fetch or fetch_text
+        self._fetch = fetch or _fetch_by(config, scheme)
         self._failures = 0
         self._under_way = self._is_early = False
         self._timer: Timer | None = None
@@ -124,25 +127,26 @@ def reason_of(error: BaseException) -> str:
     return str(getattr(error, "reason", None) or error) or type(error).__name__
 
 
-def fetch_text(url: str) -> str:
-    """Return what a URL has. Blocks; for a job. Raises: OSError, ValueError."""
+def fetch_text(url: str, tls: TlsClientSettings | None = None) -> str:
+    """Return what a URL has. Blocks; for a job. Raises: OSError, ValueError, SettingError."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         with Path(unquote(parts.path)).open("rb") as file:
             data = file.read(KEYS_BYTES_MAX + 1)
+        if len(data) > KEYS_BYTES_MAX:
+            raise ValueError(f"expected at most {KEYS_BYTES_MAX} bytes")
     else:
         request = Request(url, headers={"Accept": "application/json"})
-        with build_opener(_SameScheme).open(request, timeout=TIMEOUT_S) as response:
-            data = response.read(KEYS_BYTES_MAX + 1)
-    if len(data) > KEYS_BYTES_MAX:
-        raise ValueError(f"expected at most {KEYS_BYTES_MAX} bytes")
+        data = read_url(request, HttpOptions(KEYS_BYTES_MAX, TIMEOUT_S, tls, follows=True))
     return str(data, "utf-8")
 
 
-class _SameScheme(HTTPRedirectHandler):
-    """Follows no redirect to another scheme: from https to http, or to a file."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if urlsplit(newurl).scheme != req.type:
-            raise ValueError(f"a redirect to {urlsplit(newurl).scheme} is not followed")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+def _fetch_by(config: JwksConfig, scheme: str) -> Callable[[str], str]:
+    if scheme != "https":
+        return fetch_text
+    tls = tls_options(config.options, config.setting)
+    try:
+        client_context(tls)  # what can't be used ends the start, not only each attempt to read
+    except SettingError as error:
+        raise SettingError(f"{config.setting}: {error}") from None
+    return lambda url: fetch_text(url, tls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import SettingError
@@ -35,10 +35,10 @@ class SaslLogin:
         return ScramClient(SCRAM_MECHANISMS[self.mechanism], self.user, self.password, by_token=self.by_token)
 
 
-def checked_mechanism(name: str, setting: str) -> str:
-    """Return the name of a mechanism that clients may use here. Raises SettingError."""
-    if name.upper() not in MODULES:
-        raise SettingError(f"{setting}={name}: expected one of {', '.join(MODULES)}")
+def checked_mechanism(name: str, setting: str, names: Collection[str] = MODULES) -> str:
+    """Return the name of a mechanism, which must be one of `names`. Raises SettingError."""
+    if name.upper() not in names:
+        raise SettingError(f"{setting}={name}: expected one of {', '.join(names)}")
     return name.upper()
 
 

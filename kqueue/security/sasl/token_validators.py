@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
@@ -15,6 +15,7 @@ from kqueue.security.sasl.config import (
     CLOCK_SKEW_S,
     HANDLER_CLASS,
     ISSUER,
+    JAAS_CONFIG,
     JWKS_REFRESH_MS,
     JWKS_RETRY_MS,
     JWKS_RETRY_MS_MAX,
@@ -35,13 +36,20 @@ UNSECURED_HANDLER = f"{_PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidato
 logger = logging.getLogger("kqueue.security")
 
 
-class JwksConfig(NamedTuple):
-    """Where the keys of an identity provider are, and when they are read again, in milliseconds."""
+@dataclass(frozen=True, slots=True)
+class JwksConfig:
+    """Where the keys of an identity provider are, and when they are read again, in milliseconds.
 
-    url: str
+    `options`: of the login module `setting`; those that begin with ``ssl.`` say whom an https URL
+    is trusted by, as in Kafka.
+    """
+
+    url: str = field(repr=False)
     refresh_ms: float
     retry_ms: float
     retry_ms_max: float
+    setting: str = JAAS_CONFIG
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 OpenKeys = Callable[[JwksConfig], SigningKeys]
@@ -53,7 +61,8 @@ def token_validator(
 ) -> TokenValidator:
     """Return what checks the tokens of a listener.
 
-    Args: module: its login module, whose options are those of unsecured tokens; None: none is set.
+    Args: module: its login module, whose options are those of unsecured tokens, and of TLS with the
+        identity provider; None: none is set.
     Raises: SettingError.
     """
 
@@ -85,6 +94,8 @@ def token_validator(
         of(listener, JWKS_REFRESH_MS, OAUTHBEARER),
         of(listener, JWKS_RETRY_MS, OAUTHBEARER),
         of(listener, JWKS_RETRY_MS_MAX, OAUTHBEARER),
+        f"{where}.{JAAS_CONFIG}",
+        module.options if module is not None else {},
     )
     return SignedTokens(rules, open_keys(keys), clock)
 

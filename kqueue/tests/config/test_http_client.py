@@ -1,0 +1,46 @@
+"""Requests to identity providers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.request import Request
+
+import pytest
+
+from kqueue.config.http_client import HttpOptions, read_url
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Serve one answer whose end never comes; yields its URL."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                while not stop.wait(0.01):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_an_answer_that_never_ends_is_given_up() -> None:
+    with dripping() as url, pytest.raises(TimeoutError):
+        read_url(Request(url), HttpOptions(1_000_000, 0.1))
+
+
+def test_an_answer_that_is_too_long_is_refused() -> None:
+    with dripping() as url, pytest.raises(ValueError, match="at most 3 bytes"):
+        read_url(Request(url), HttpOptions(3, 5))
