@@ -4,6 +4,7 @@ beside kqueue.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import re
@@ -87,6 +88,15 @@ class Jars(NamedTuple):
         if self.are_there:
             return folder
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # one at a time: runs beside this one may want the same jars, and Maven keeps all in one
+        # folder
+        with (folder.parent / ".fetching").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self.are_there:
+                self._fetch_into(folder)
+        return folder
+
+    def _fetch_into(self, folder: Path) -> None:
         # fetched beside it and then renamed, so that a fetch that was cut short is not taken for a
         # whole one
         fetched = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
@@ -107,4 +117,3 @@ class Jars(NamedTuple):
             fetched.rename(folder)
         finally:
             shutil.rmtree(fetched, ignore_errors=True)
-        return folder

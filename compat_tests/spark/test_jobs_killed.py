@@ -1,6 +1,7 @@
 """Kills a process with jobs at random times; after restarts each record is present once.
 
-`KQUEUE_KILLS` (default 1): the number of kills. `KQUEUE_SEED`: the random seed.
+`KQUEUE_KILLS` (default 1): the number of kills; more than 5 need `-o faulthandler_timeout=0`.
+`KQUEUE_SEED`: the random seed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 All produced records are in the output, exactly once where the query promises it.
 
 `KQUEUE_KILLS` (default 1): kills of a process with three queries. `KQUEUE_STOPS` (default 3): kills
-of the broker, or stops of a query, in a running process. `KQUEUE_SEED`: the random seed. Kills at
-each broker call of an exactly-once write are in `kqueue/tests/spark/sink/test_batch_commit.py`.
+of the broker, or stops of a query, in a running process. `KQUEUE_SEED`: the random seed. More than
+5 kills need `-o faulthandler_timeout=0`. Kills at each broker call of an exactly-once write are in
+`kqueue/tests/spark/sink/test_batch_commit.py`.
 """
 
 from __future__ import annotations

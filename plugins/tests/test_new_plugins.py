@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 KINDS = ("codec", "partitioner", "assignor", "cleanup-policy", "storage", "metadata-store", "command")
 BY_DOCUMENT = "by-customer"  # the name in docs/plugins.md
 STRICT = "E,F,W,I,B,UP,SIM,RUF,PT,PIE,C4,ISC,PERF,PTH"
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Environment:

@@ -1,0 +1,111 @@
+# Parts of a check that run one by one or in lanes, each with a bound. Sourced by .ci/run, which sets `work`, a folder.
+lanes=${KQUEUE_CI_LANES:-2} part_seconds=${KQUEUE_CI_PART_SECONDS:-1500}
+passed=() failed=() skipped=()
+names=() started=() pids=() # of the parts in lanes, by number; a part that was told has no pid
+trap cut_short INT TERM
+
+bounded() { # command...
+    local status
+    if command -v timeout > "$work/timeout"; then
+        timeout --kill-after=30 "$part_seconds" "$@"
+        status=$?
+        ((status != 124 && status != 137)) || printf '=== ended, because its %s seconds were over\n' "$part_seconds"
+        return "$status"
+    fi
+    "$@"
+}
+
+note() { # name, seconds, exit status
+    if (($3 == 0)); then
+        passed+=("$1")
+        printf '=== %s: passed in %d s\n' "$1" "$2"
+    else
+        failed+=("$1")
+        printf '=== %s: FAILED after %d s\n' "$1" "$2"
+    fi
+}
+
+run() { # name, command...: now, and alone
+    local name=$1 begin=$SECONDS
+    shift
+    printf '\n=== %s: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
+    bounded "$@" &
+    wait "$!"
+    note "$name" $((SECONDS - begin)) $?
+}
+
+queue() { # name, command...: as soon as a lane is free
+    local number=${#names[@]} name=$1
+    shift
+    until (($(running) < lanes)); do
+        sleep 0.5
+        tell_ended
+    done
+    printf '\n=== %s: begins: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
+    names+=("$name") started+=("$SECONDS")
+    bounded "$@" > "$work/part-$number" 2>&1 &
+    pids+=("$!")
+}
+
+running() { # prints how many lanes are taken
+    local count=0 pid
+    for pid in ${pids[@]+"${pids[@]}"}; do
+        [[ -z $pid ]] || ((count += 1))
+    done
+    echo "$count"
+}
+
+tell_ended() { # prints what each part said that has ended since the last call
+    local number status
+    for number in "${!names[@]}"; do
+        [[ -n ${pids[number]} ]] && ! kill -0 "${pids[number]}" 2> "$work/ended" || continue
+        wait "${pids[number]}"
+        status=$?
+        pids[number]=
+        printf '\n=== %s:\n' "${names[number]}"
+        cat "$work/part-$number"
+        note "${names[number]}" $((SECONDS - started[number])) "$status"
+    done
+}
+
+finish() { # waits for all parts in lanes
+    until (($(running) == 0)); do
+        sleep 0.5
+        tell_ended
+    done
+}
+
+cut_short() { # ends what runs, and tells what the parts in lanes said
+    local number pid
+    for pid in $(jobs -p); do
+        pkill -TERM -P "$pid" # its `timeout`, which ends the rest
+    done
+    for number in "${!names[@]}"; do
+        if [[ -n ${pids[number]} ]]; then
+            printf '\n=== %s, cut short:\n' "${names[number]}"
+            cat "$work/part-$number"
+        fi
+    done
+    exit 2
+}
+
+skip() { # name, reason
+    skipped+=("$1")
+    printf '\n=== %s: skipped, because %s\n' "$1" "$2"
+}
+
+queue_unless() { # reason, name, command...
+    if [[ -n $1 ]]; then
+        skip "$2" "$1"
+    else
+        queue "${@:2}"
+    fi
+}
+
+summary() { # exit status 0 only if all that ran passed
+    printf '\nci: %d passed, %d failed, %d skipped' "${#passed[@]}" "${#failed[@]}" "${#skipped[@]}"
+    ((${#failed[@]})) && printf '; failed: %s' "$(IFS=,; echo "${failed[*]}")"
+    ((${#skipped[@]})) && printf '; skipped: %s' "$(IFS=,; echo "${skipped[*]}")"
+    printf '\n'
+    ((${#failed[@]} == 0))
+}

@@ -1,0 +1,98 @@
+"""Tests of `.ci/lanes.sh`, which runs the parts of `.ci/run`: in order, side by side, and no longer
+than their bound.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kqueue.tests.source_tree import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout(1)")
+HEAD = f'set -uo pipefail\nwork=$1\nsource "{ROOT}/.ci/lanes.sh"\n'
+
+
+def start(folder: Path, parts: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["bash", "-c", HEAD + parts, "ci", str(folder)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def told(folder: Path, parts: str, **environment: str) -> tuple[int, str]:
+    with start(folder, parts, **environment) as process:
+        said, _ = process.communicate(timeout=60)
+        return process.returncode, said
+
+
+def test_two_parts_run_at_a_time_and_each_tells_all_it_said_once_it_has_ended(tmp_path: Path) -> None:
+    # each of the first two waits for what the other does; the third finds both done
+    parts = """
+        until_there() { until [[ -e $1 ]]; do sleep 0.02; done; }
+        one() { echo one begins; echo > from-one; until_there from-two; echo one ends; }
+        two() { echo two begins; until_there from-one; echo > from-two; sleep 0.2; echo two ends; }
+        export -f until_there one two
+        queue one bash -c one
+        queue two bash -c two
+        queue three bash -c 'ls from-one from-two'
+        finish
+        summary
+    """
+    status, said = told(tmp_path, parts)
+    assert status == 0
+    assert "=== one:\none begins\none ends\n=== one: passed" in said
+    assert "=== two:\ntwo begins\ntwo ends\n=== two: passed" in said
+    assert "=== three:\nfrom-one\nfrom-two\n" in said
+    assert said.endswith("ci: 3 passed, 0 failed, 0 skipped\n")
+
+
+def test_one_failure_is_named_and_fails_the_whole(tmp_path: Path) -> None:
+    parts = """
+        run first true
+        queue good true
+        queue bad bash -c 'echo why; exit 3'
+        queue_unless "there is none" third true
+        finish
+        summary
+    """
+    status, said = told(tmp_path, parts)
+    assert status == 1
+    assert "=== bad:\nwhy\n=== bad: FAILED after " in said
+    assert "=== third: skipped, because there is none\n" in said
+    assert said.endswith("ci: 2 passed, 1 failed, 1 skipped; failed: bad; skipped: third\n")
+
+
+@pytest.mark.parametrize("how", ["run", "queue"])
+def test_a_part_that_does_not_end_is_ended_and_told(tmp_path: Path, how: str) -> None:
+    parts = f"{how} stuck bash -c 'echo begun; exec sleep 600'\nfinish\nqueue next true\nfinish\nsummary"
+    status, said = told(tmp_path, parts, KQUEUE_CI_PART_SECONDS="0.3")
+    assert status == 1
+    assert "begun\n=== ended, because its 0.3 seconds were over\n=== stuck: FAILED" in said
+    assert "ci: 1 passed, 1 failed, 0 skipped; failed: stuck\n" in said
+
+
+def test_what_runs_parts_is_ended_with_them_and_tells_what_they_said(tmp_path: Path) -> None:
+    parts = "queue stuck bash -c 'echo begun; echo $$ > pid; exec sleep 600'\nfinish\nsummary"
+    with start(tmp_path, parts) as process:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "=== stuck, cut short:\nbegun\n" in said
+    pid = int((tmp_path / "pid").read_text())
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            break
