@@ -23,7 +23,7 @@ GROUP = "shop"
 QUEUE_MAX = 100
 CUSTOMERS = 1000
 ORDERS_PER_STEP = 10
-STEP_S = 0.05
+STEP_S = 0.2
 CUSTOMER_EVERY_S = 0.001
 PARTITION = TopicPartition(TOPIC, 0)
 
@@ -38,9 +38,11 @@ def shop(bootstrap: str, opened: threading.Event, closing: threading.Event, hand
         enable_auto_commit=False,
         max_poll_records=ORDERS_PER_STEP,
     )
+    # Without knowing the partitions kafka-python 3.0 joins the group twice, and if the second join
+    # outlasts its `poll`, it never reads what it is assigned.
+    consumer.partitions_for_topic(TOPIC)
     while True:
-        # not shorter: a poll of kafka-python 3.0 that ends in a join loses its partitions
-        orders = consumer.poll(timeout_ms=2000).get(PARTITION, [])
+        orders = consumer.poll(timeout_ms=200).get(PARTITION, [])
         if consumer.assignment():
             opened.set()
         if not orders and closing.is_set():
