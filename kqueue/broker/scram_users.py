@@ -19,6 +19,7 @@ from kqueue.base.errors import Conflict, CorruptData, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.security.errors import UnacceptableCredential
+from kqueue.security.made_up_credentials import CredentialForms
 from kqueue.security.scram_credentials import (
     ScramCredential,
     ScramMechanism,
@@ -46,11 +47,12 @@ class ScramAlteration(NamedTuple):
 
 
 class ScramUsers:
-    """The stored credentials, as of the last commit or refresh."""
+    """The stored credentials, as of the last commit or refresh. `forms`: what they look like."""
 
     _metadata: MetadataCache
 
     def __init__(self) -> None:
+        self.forms = CredentialForms()
         self._users: dict[str, Credentials] = {}
         self._unreadable: set[str] = set()
 
@@ -111,12 +113,13 @@ class ScramUsers:
 
     def _apply(self, changed: Mapping[str, bytes | None]) -> None:
         for user, value in changed.items():
-            self._users.pop(user, None)
+            self._count(self._users.pop(user, {}), -1)
             self._unreadable.discard(user)
             if value is None:
                 continue
             try:
-                self._users[user] = decode_user(value)
+                self._users[user] = credentials = decode_user(value)
+                self._count(credentials, 1)
             except CorruptData as error:
                 self._unreadable.add(user)
                 logger.error(
@@ -125,6 +128,10 @@ class ScramUsers:
                     user,
                     error,
                 )
+
+    def _count(self, credentials: Credentials, more: int) -> None:
+        for mechanism, credential in credentials.items():
+            self.forms.add(mechanism, credential, more)
 
 
 def altered_entries(

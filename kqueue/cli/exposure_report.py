@@ -103,8 +103,8 @@ def _check_security_of(listeners: Sequence[ListenerConfig], config: Config) -> N
     """
     from kqueue.base.clock import SystemClock
     from kqueue.network.tls_context import ListenerTls
+    from kqueue.security.made_up_credentials import MadeUpCredentials
     from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms
-    from kqueue.security.scram_credentials import MadeUpCredentials
 
     sources = MechanismSources(
         lambda mechanism, name, is_token: None,

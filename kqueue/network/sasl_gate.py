@@ -24,6 +24,7 @@ from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
 from kqueue.security.audit import AuditEvent, AuditLog, Decision
 from kqueue.security.errors import SaslAuthenticationFailed
+from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX, TIMEOUT_MS
 from kqueue.security.sasl.contract import SlowStep
 from kqueue.security.sasl.exchange import SaslExchange, SaslState
@@ -31,7 +32,6 @@ from kqueue.security.sasl.failures import AuthenticationFailures, delay_ms_of
 from kqueue.security.sasl.mechanisms import MechanismSources, SaslListenerConfig, offered_mechanisms
 from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import SigningKeys
-from kqueue.security.scram_credentials import MadeUpCredentials
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.frame import LENGTH
 
@@ -52,7 +52,7 @@ class SaslAuthentication:
         self.config = config
         self.registry = registry
         self.purgatory: Purgatory = broker.purgatory
-        made_up = MadeUpCredentials(salt_secret(broker.metadata))
+        made_up = MadeUpCredentials(salt_secret(broker.metadata), [broker.security.scram.forms])
         find_scram = broker.security.find_scram_account
         self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)

@@ -120,38 +120,13 @@ def make_credential(
     mechanism: ScramMechanism, password: str, iterations: int = ITERATIONS_MIN, salt: bytes | None = None
 ) -> ScramCredential:
     """Return a credential of `password`. Slow on purpose. `salt` None: a random one."""
-    salt = salt if salt is not None else _salt_of(secrets.randbits(SALT_BITS))
+    salt = salt if salt is not None else number_salt(secrets.randbits(SALT_BITS))
     salted = salted_password(mechanism, password.encode(), salt, iterations)
     return credential_of_salted(mechanism, salted, salt, iterations)
 
 
-class MadeUpCredentials:
-    """Credentials of users that do not exist: always the same for one name, and nothing proves
-    them. Whoever asks for salts can't tell which users there are.
-
-    `secret`: random bytes; with the same ones the salts are the same after a restart.
-    """
-
-    def __init__(self, secret: bytes | None = None) -> None:
-        self._secret = secret or secrets.token_bytes(32)
-
-    def __repr__(self) -> str:
-        return "<MadeUpCredentials>"
-
-    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
-        """Return the credential of a user who does not exist."""
-        name = f"{mechanism.name}\0{user}".encode()
-        salt = _salt_of(int.from_bytes(hmac.digest(self._secret, b"salt\0" + name, "sha256")) >> (256 - SALT_BITS))
-        # random, not derived: no proof matches, even for whoever knows the secret
-        return ScramCredential(
-            salt, secrets.token_bytes(mechanism.key_bytes), secrets.token_bytes(mechanism.key_bytes), ITERATIONS_MIN
-        )
-
-
-def _salt_of(number: int) -> bytes:
-    """Return a salt in the form of those that Kafka's tools make: a number to base 36. A made-up
-    one must look like them.
-    """
+def number_salt(number: int) -> bytes:
+    """Return a salt in the form of those that Kafka's tools make: a number to base 36."""
     digits = []
     while number:
         number, digit = divmod(number, 36)

@@ -10,6 +10,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, LoginModule, parse_jaas
+from kqueue.security.made_up_credentials import CredentialForms, MadeUpCredentials
 from kqueue.security.principals import USER_TYPE, Principal
 from kqueue.security.sasl.config import ENABLED_MECHANISMS, JAAS_CONFIG, REAUTH_MS_MAX, USERS_FILE
 from kqueue.security.sasl.contract import NewServerMechanism
@@ -22,7 +23,6 @@ from kqueue.security.sasl.token_validators import OpenKeys, token_validator
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
     FindScramAccount,
-    MadeUpCredentials,
     ScramAccount,
     ScramCredential,
     ScramMechanism,
@@ -87,8 +87,8 @@ def _mechanism(name: str, settings: SaslListenerConfig, sources: MechanismSource
         return lambda: PlainServer(passwords)
     if name in SCRAM_MECHANISMS:
         mechanism = SCRAM_MECHANISMS[name]
-        find = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), sources)
-        return lambda: ScramServer(mechanism, find, sources.made_up)
+        find, made_up = _with_configured(mechanism, _users(settings, name, SCRAM_MODULE), sources)
+        return lambda: ScramServer(mechanism, find, made_up)
     if name == OAUTHBEARER:
         module = login_module(settings, OAUTHBEARER, OAUTHBEARER_MODULE)
         validator = token_validator(settings.config, settings.listener, module, sources.clock, sources.open_keys)
@@ -109,25 +109,27 @@ def _passwords(settings: SaslListenerConfig) -> Passwords:
 
 def _with_configured(
     mechanism: ScramMechanism, users: Mapping[str, str | ScramCredential], sources: MechanismSources
-) -> FindScramAccount:
-    """Return a look-up that knows these users too; they come before those of `sources`. Their salts
-    are those that they would have if they did not exist, and so the same after each start.
+) -> tuple[FindScramAccount, MadeUpCredentials]:
+    """Return a look-up that knows these users too, and credentials of those who are unknown to it.
+    These users come before those of `sources`. Salts of passwords are those that their users would
+    have if they did not exist, and so the same after each start.
     """
-    find, accounts = sources.find_scram, {}
+    find, accounts, forms = sources.find_scram, {}, CredentialForms()
     for user, known in users.items():
         if isinstance(known, str):
-            known = make_credential(mechanism, known, salt=sources.made_up.credential(mechanism, user).salt)
+            known = make_credential(mechanism, known, salt=sources.made_up.salt(mechanism, user))
         elif mechanism is not HASHED_BY:
             continue
         accounts[user] = ScramAccount(known, Principal(USER_TYPE, user))
+        forms.add(mechanism, known)
     if not accounts:
-        return find
+        return find, sources.made_up
 
     def find_both(name: str, user: str, by_token: bool) -> ScramAccount | None:
         stored = find(name, user, by_token)
         return stored if by_token else accounts.get(user, stored)
 
-    return find_both
+    return find_both, sources.made_up.besides(forms)
 
 
 def _users(settings: SaslListenerConfig, mechanism: str, module_name: str) -> dict[str, str | ScramCredential]:

@@ -6,8 +6,8 @@ extension ``tokenauth=true`` of delegation tokens: KIP-48.
     client: c=biws,r=<nonce+nonce>,p=<proof>          client final
     server: v=<signature>
 
-An unknown user gets the same exchange with a made-up salt, which fails at the proof. The broker
-computes a few hashes; only clients iterate.
+An unknown user gets the same exchange with made-up salt and iterations, which fails at the proof.
+The broker computes a few hashes; only clients iterate.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import re
 import secrets
 
 from kqueue.security.errors import SaslAuthenticationFailed
+from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.sasl.contract import Authenticated, SlowStep, decoded, invalid_credentials, malformed
 from kqueue.security.scram_credentials import (
     ITERATIONS_MIN,
     FindScramAccount,
-    MadeUpCredentials,
     ScramAccount,
     ScramCredential,
     ScramMechanism,
@@ -78,7 +78,7 @@ class ScramServer:
         if first["authzid"] is not None and _unescaped(first["authzid"]) != user:
             raise malformed(self.name, "the authorization id of the user, or none,")
         by_token = _extensions(first["extensions"]).get(TOKEN_EXTENSION, "").lower() == "true"
-        made_up = self._made_up.credential(self._mechanism, user)
+        made_up = self._made_up.credential(self._mechanism, user, by_token=by_token)
         self._account = self._find(self.name, user, by_token)
         credential = self._credential = made_up if self._account is None else self._account.credential
         self._header = first["header"]

@@ -225,3 +225,14 @@ def test_no_key_is_in_any_text() -> None:
     ):
         assert "AAAA" not in text
         assert "QUFB" not in text
+
+
+def test_what_credentials_look_like_is_counted() -> None:
+    sim = Simulation()
+    forms = sim.broker.security.scram.forms
+    more = credential(iterations=8192)
+    alter(sim, setting("ann"), setting("bob"), ScramAlteration("cat", SHA256, more))
+    assert forms.common(SHA256) == {(4096, 4): 2, (8192, 4): 1}
+    alter(sim, ScramAlteration("bob", SHA256, more), deletion("ann"))
+    assert forms.common(SHA256) == {(8192, 4): 2}
+    assert forms.common(SHA512) == {}

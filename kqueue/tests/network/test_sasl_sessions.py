@@ -11,11 +11,13 @@ import pytest
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.oauthbearer import OAuthBearerClient
 from kqueue.security.sasl.token_validators import UNSECURED_HANDLER
+from kqueue.security.scram_credentials import SCRAM_MECHANISMS, encode_credential, make_credential
 from kqueue.tests.network.harness import Client, connect
 from kqueue.tests.network.sasl_clients import authenticate, authenticate_raw, in_loop, is_served, sasl_serving
 from kqueue.tests.security.sasl.token_maker import jwks, signed, unsecured
 from kqueue.wire.error_codes import ErrorCode
 
+SHA_512 = SCRAM_MECHANISMS["SCRAM-SHA-512"]
 FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
@@ -138,9 +140,9 @@ async def test_while_it_authenticates_again_a_client_is_not_served():
         assert await client.closed() == b""
 
 
-async def salt_of(server, user: str) -> str:
+async def salt_of(server, user: str, mechanism: str = "SCRAM-SHA-256") -> str:
     client = await connect(server, "SASL")
-    await client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
+    await client.ask("SaslHandshake", 1, mechanism=mechanism)
     response = await client.ask("SaslAuthenticate", 2, auth_bytes=f"n,,n={user},r=abc".encode())
     return response.auth_bytes.decode().partition("s=")[2]
 
@@ -153,3 +155,16 @@ async def test_salts_of_known_and_unknown_users_outlive_a_restart(tmp_path):
             salts.append([await salt_of(server, user) for user in ("ann", "bob", "eve", "mallory")])
     assert salts[0] == salts[1]
     assert len(set(salts[0])) == 4
+
+
+@in_loop
+async def test_unknown_users_have_the_iterations_that_users_have(tmp_path):
+    file = tmp_path / "users"
+    lines = [f"u{number}={encode_credential(SHA_512, make_credential(SHA_512, 'secret', 9000))}" for number in range(3)]
+    file.write_text("\n".join(lines))
+    own = "listener_name_sasl_scram-sha-512_"
+    async with sasl_serving(**{f"{own}kqueue_sasl_users_file": str(file), f"{own}sasl_jaas_config": None}) as server:
+        asked = {user: await salt_of(server, user, "SCRAM-SHA-512") for user in ("u0", "u1", "eve", "mallory")}
+        assert {answer.rpartition("i=")[2] for answer in asked.values()} == {"9000"}
+        assert len(set(asked.values())) == 4
+        assert {user: await salt_of(server, user, "SCRAM-SHA-512") for user in asked} == asked

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kqueue.base.errors import KqueueError
 from kqueue.security.errors import IllegalSaslState, SaslAuthenticationFailed, UnsupportedSaslMechanism
+from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.contract import Authenticated, SlowStep
 from kqueue.security.sasl.exchange import OfferedMechanism, SaslExchange, SaslState
@@ -17,7 +18,6 @@ from kqueue.security.sasl.plain import PlainClient, PlainServer
 from kqueue.security.sasl.scram import ScramClient, ScramServer
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
-    MadeUpCredentials,
     ScramAccount,
     make_credential,
 )

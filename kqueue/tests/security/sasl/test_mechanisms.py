@@ -9,6 +9,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.contract import ServerMechanism, SlowStep
 from kqueue.security.sasl.exchange import OfferedMechanism
@@ -20,7 +21,6 @@ from kqueue.security.sasl.token_validators import JwksConfig
 from kqueue.security.sasl.tokens import SigningKeys
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
-    MadeUpCredentials,
     ScramAccount,
     encode_credential,
     make_credential,

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kqueue.security.errors import SaslAuthenticationFailed
+from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.scram import ScramClient, ScramServer
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
-    MadeUpCredentials,
     ScramAccount,
     make_credential,
 )
