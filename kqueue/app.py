@@ -15,8 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from kqueue.api import version_profiles
-from kqueue.api.handler_table import guarded_lookup
+from kqueue.api import handler_table
 from kqueue.base.clock import Clock, OffsetClock, SystemClock
 from kqueue.base.config import Config
 from kqueue.base.promise import Promise
@@ -43,7 +42,6 @@ from kqueue.network.interception import BrokerHooks, with_hooks
 from kqueue.network.listeners import Listeners
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.network.open_files import OpenFilesGuard
-from kqueue.network.quota_gate import QuotaGate
 from kqueue.replication.registrations import Endpoint
 from kqueue.security.audit import AuditLog
 from kqueue.security.protocols import SecurityProtocol
@@ -54,6 +52,7 @@ from kqueue.workers.job_steps import run_in_job, run_in_jobs
 from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from kqueue.broker.client_quotas import ClientQuotas
     from kqueue.broker.member import Member
     from kqueue.interbroker.replica_fetchers import ReplicaFetchers
     from kqueue.network.peer_connections import PeerConnections
@@ -296,8 +295,7 @@ class Server:
         self.broker = self._build_broker(cleanup)
         security = self.broker.security
         security.audit = AuditLog(self.clock)
-        security.authorizer = plugins.open_authorizer(config, self._objects, security.acls.index)
-        quotas.clients = security.quotas
+        security.authorizer = plugins.open_authorizer(config, self._objects, lambda: security.acls.index)
         self.connections = self._build_connections(loop, quotas)
         cleanup.callback(self.connections.close)
         guard = OpenFilesGuard(loop, self.connections)
@@ -397,18 +395,25 @@ class Server:
     def _build_connections(self, loop: asyncio.AbstractEventLoop, quotas: ConnectionQuotas) -> ConnectionRegistry:
         broker, config = self.broker, self.config
         client_log = ClientLog(logger, self.clock)
-        lookup = version_profiles.lookup_for(config["kqueue.as.version"])
+        lookup = handler_table.lookup
+        if config["kqueue.as.version"] is not None:
+            from kqueue.api.version_profiles import VersionProfile  # on use: few brokers have one
+
+            lookup = VersionProfile(config["kqueue.as.version"]).lookup
         dispatcher = Dispatcher(
             broker,
             broker.purgatory,
             client_log,
-            lookup if broker.security.authorizer is None else guarded_lookup(lookup),
+            lookup if broker.security.authorizer is None else handler_table.guarded_lookup(lookup),
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )
-        quotas_of_clients = broker.security.quotas
-        gate = QuotaGate(quotas_of_clients)
-        quotas_of_clients.observe(lambda: dispatcher.set_gate(gate if quotas_of_clients.is_active else None))
+
+        def bound_clients(of_clients: ClientQuotas) -> None:
+            quotas.clients = of_clients
+            dispatcher.bound_clients(of_clients)
+
+        broker.security.observe_quotas(bound_clients)
 
         def closed(session: ManagedConnection) -> None:
             quotas.release(session.host)

@@ -16,7 +16,6 @@ from kqueue.base.errors import (
 )
 from kqueue.base.names import uuid_text
 from kqueue.base.promise import Promise
-from kqueue.broker.client_quotas import MutationQuota
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.audit import ADMINISTRATIVE, AuditEvent, Decision
@@ -32,6 +31,7 @@ from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
+    from kqueue.broker.client_quotas import MutationQuota
     from kqueue.broker.topics import Topic
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ than kqueue serves; `missing` lists the difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -28,13 +28,14 @@ from kqueue.api.handlers import api_versions, update_features
 from kqueue.api.handlers.api_versions import Advertised
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import SettingError, UnsupportedVersion
+from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.broker.features import GROUP_VERSION, METADATA_VERSION, Feature, FeatureLevels
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, UPDATE_FEATURES
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kqueue.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 Range = tuple[int, int]
-VERSIONS = ("2.8", "3.9", "4.3")
+VERSIONS = KAFKA_VERSIONS
 """The columns of `KAFKA`."""
 NONE = None
 
@@ -217,14 +218,6 @@ class VersionProfile:
 
 def _refuse(row: handler_table.ApiHandler, reason: str, request: Any, context: RequestContext) -> Any:
     return row.error_response(request, context.api_version, UnsupportedVersion(reason))
-
-
-def lookup_for(version: str | None) -> Callable[[int, int], handler_table.ApiHandler]:
-    """Return the `lookup` of a profile; None: that of kqueue itself.
-
-    Raises: SettingError: no such profile; the message lists all.
-    """
-    return handler_table.lookup if version is None else VersionProfile(version).lookup
 
 
 def missing(version: str) -> list[MissingVersions]:

@@ -15,9 +15,10 @@ from kqueue.base.errors import Conflict, CorruptData, KqueueError, StorageFailed
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.security_keys import ACLS_PREFIX
 from kqueue.security.acls import AclBinding, AclFilter, AclIndex, binding_of_json
 
-PREFIX = "/acls/"
+PREFIX = ACLS_PREFIX
 COMMIT_COUNT = 1000
 """Entries that one commit changes at most."""
 ATTEMPTS_MAX = 20
@@ -68,10 +69,6 @@ class Acls:
         self.index.is_complete = not self._unreadable
         if error is not None:
             raise error
-
-    def keys(self) -> list[str]:
-        """Return the metadata keys of all ACLs."""
-        return [PREFIX + acl_id for acl_id in self._by_id]
 
     def find(self, acl_filter: AclFilter) -> SlicedWork[list[AclBinding]]:
         """Return the ACLs that a filter finds, in the order in which they became known; yields

@@ -27,6 +27,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.settings import INT_MAX
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.security_keys import QUOTAS_PREFIX
 from kqueue.security.quota_rates import SampledRate
 from kqueue.security.quotas import (
     CLIENT_ID_KEPT_MAX,
@@ -44,7 +45,7 @@ from kqueue.security.quotas import (
     to_json,
 )
 
-PREFIX = "/quotas/"
+PREFIX = QUOTAS_PREFIX
 ATTEMPTS_MAX = 20
 """Commits of one change, of which another broker may be the first each time."""
 RATES_MAX = 20_000

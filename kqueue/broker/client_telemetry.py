@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from crc32c import crc32c
 
@@ -29,7 +29,6 @@ from kqueue.base.errors import (
     UnsupportedCodec,
 )
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.base.linear_regex import LinearRegex
 from kqueue.base.names import UUID_ZERO, random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
@@ -37,6 +36,9 @@ from kqueue.broker.client_metrics import SETTING, ClientMetricsPush, Receiver, o
 from kqueue.broker.config import MATCH_STATES_MAX
 from kqueue.broker.otlp_metrics import check_payload
 from kqueue.records.codecs import CODECS
+
+if TYPE_CHECKING:
+    from kqueue.base.linear_regex import LinearRegex
 
 logger = logging.getLogger("kqueue.telemetry")
 ALL_METRICS = "*"
@@ -323,6 +325,8 @@ def identity_of(client_id: str | None, software: tuple[str, str], address: str, 
 
 def _match(item: str) -> tuple[str, LinearRegex]:
     key, _, pattern = item.partition("=")
+    from kqueue.base.linear_regex import LinearRegex  # on use: most brokers have no subscriptions
+
     return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kqueue.base.errors import PluginError, SettingError
-from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.registry import Registry
 from kqueue.base.settings import (
     ANY,
@@ -66,6 +65,8 @@ CLIENT_MATCH_KEYS = (
 
 
 def _are_matches(value: list[str]) -> bool:
+    from kqueue.base.linear_regex import LinearRegex, PatternError  # on use: most brokers have none
+
     for item in value:
         key, equals, pattern = item.partition("=")
         if key.strip() not in CLIENT_MATCH_KEYS or not equals:

@@ -22,6 +22,7 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.security_keys import TOKENS_PREFIX
 from kqueue.security.errors import TokenNotFound, TokensDisabled
 from kqueue.security.principals import Principal
 from kqueue.security.scram_credentials import ScramAccount, ScramCredential
@@ -38,7 +39,7 @@ from kqueue.security.tokens import (
 
 R = TypeVar("R")
 logger = logging.getLogger("kqueue.security")
-PREFIX = "/tokens/"
+PREFIX = TOKENS_PREFIX
 TOKENS_MAX = 100_000
 """Tokens of a cluster; all of them are in the memory of every broker."""
 TOKENS_OF_REQUESTER_MAX = 1_000
@@ -96,10 +97,6 @@ class DelegationTokens:
         self._apply(metadata.with_prefix(PREFIX))
         metadata.observe(PREFIX, self._apply)
         self._around.timers.every(self._around.config[CHECK_INTERVAL_MS], self.remove_expired)
-
-    def keys(self) -> list[str]:
-        """Return the metadata keys of all tokens."""
-        return [f"{PREFIX}{token_id}" for token_id in self._tokens]
 
     def all(self) -> list[DelegationToken]:
         """Return all tokens that have not ended. Raises TokensDisabled."""

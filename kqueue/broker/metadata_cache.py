@@ -164,7 +164,7 @@ class MetadataCache:
             return commit()
 
     def _tell(self, changed: Mapping[str, bytes | None]) -> None:
-        for prefix, observer in self._observers:
+        for prefix, observer in tuple(self._observers):  # an observer may add another one
             part = {key.removeprefix(prefix): value for key, value in changed.items() if key.startswith(prefix)}
             if part:
                 try:

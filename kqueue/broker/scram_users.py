@@ -18,6 +18,7 @@ from typing import NamedTuple
 from kqueue.base.errors import Conflict, CorruptData, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.security_keys import SCRAM_PREFIX
 from kqueue.security.errors import UnacceptableCredential
 from kqueue.security.made_up_credentials import CredentialForms
 from kqueue.security.scram_credentials import (
@@ -29,7 +30,7 @@ from kqueue.security.scram_credentials import (
 from kqueue.security.scram_validation import check_iterations, check_salt
 
 logger = logging.getLogger("kqueue.security")
-PREFIX = "/scram/"
+PREFIX = SCRAM_PREFIX
 USERS_MAX = 100_000
 """Users with credentials; all of them are in the memory of every broker."""
 ATTEMPTS_MAX = 20
@@ -68,10 +69,6 @@ class ScramUsers:
     def users(self) -> list[str]:
         """Return the names of all users with credentials, sorted."""
         return sorted(self._users)
-
-    def keys(self) -> list[str]:
-        """Return the metadata keys of all users, damaged ones too."""
-        return [f"{PREFIX}{user}" for user in (*self._users, *self._unreadable)]
 
     def of_user(self, user: str) -> Credentials:
         """Return a user's credentials; empty for one that is unknown, or can't be read."""

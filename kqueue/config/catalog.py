@@ -5,7 +5,6 @@ All limits are finite by default, so that no client can exhaust the broker.
 
 from __future__ import annotations
 
-from kqueue.api import version_profiles
 from kqueue.base.settings import (
     ANY,
     INT_MAX,
@@ -22,6 +21,7 @@ from kqueue.base.settings import (
     between,
     one_of,
 )
+from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 from kqueue.config.exposure import ALLOW_INSECURE
@@ -276,7 +276,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "kqueue.as.version",
         SettingType.STRING,
         None,
-        one_of(*version_profiles.VERSIONS),
+        one_of(*KAFKA_VERSIONS),
         Scope.BROKER,
         "Serve only the API versions of this Kafka version, to test clients against it. Unset: all that "
         "kqueue supports.",

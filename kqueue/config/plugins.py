@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kqueue.base.config import Config
 from kqueue.base.errors import PluginError, SettingError
@@ -19,12 +19,14 @@ from kqueue.metadata import METADATA_STORES, MetadataStore
 from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import CODECS, Codec
 from kqueue.records.partitioners import PARTITIONERS, PartitionerFactory
-from kqueue.security.acls import AclIndex
-from kqueue.security.authorizer import AuthorizerSetup, FailClosedAuthorizer
 from kqueue.security.authorizers import AUTHORIZERS, AuthorizerFactory, authorizer_name
 from kqueue.security.authorizers import SETTING as AUTHORIZER_SETTING
 from kqueue.security.config import ALLOW_WITHOUT_ACLS, SUPER_USERS, parse_super_users
 from kqueue.storage import STORAGES, Storage
+
+if TYPE_CHECKING:
+    from kqueue.security.acls import AclIndex
+    from kqueue.security.authorizer import FailClosedAuthorizer
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -184,19 +186,23 @@ def metadata_store_name(config: Config) -> str:
     return named or ("memory" if config["kqueue.storage"] == "memory" else "sqlite")
 
 
-def open_authorizer(config: Config, objects: PluginObjects, acls: AclIndex) -> FailClosedAuthorizer | None:
+def open_authorizer(
+    config: Config, objects: PluginObjects, acls: Callable[[], AclIndex]
+) -> FailClosedAuthorizer | None:
     """Return the broker's authorizer; None: every client may do everything.
 
-    Args: acls: the stored ACLs, which change with the store.
+    Args: acls: returns the stored ACLs, which change with the store.
     Raises: SettingError: the authorizer that the setting names can't be used. PluginError: the one
         of `objects`.
     """
     text = config[AUTHORIZER_SETTING]
-    setup = AuthorizerSetup(acls, parse_super_users(config[SUPER_USERS]), config[ALLOW_WITHOUT_ACLS])
+    if objects.authorizer is None and not text:
+        return None
+    from kqueue.security.authorizer import AuthorizerSetup, FailClosedAuthorizer  # on use: most brokers have none
+
+    setup = AuthorizerSetup(acls(), parse_super_users(config[SUPER_USERS]), config[ALLOW_WITHOUT_ACLS])
     if objects.authorizer is not None:
         return FailClosedAuthorizer(_maker(AUTHORIZERS, objects.authorizer, "authorizer")(setup))
-    if not text:
-        return None
     with _naming(AUTHORIZER_SETTING, text):
         return FailClosedAuthorizer(AUTHORIZERS.find(authorizer_name(text))(setup))
 

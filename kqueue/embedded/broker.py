@@ -11,12 +11,11 @@ import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.app import Server
 from kqueue.base.clock import OffsetClock
 from kqueue.base.config import Config
-from kqueue.broker.acls import stored_form
 from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config
@@ -33,9 +32,11 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.records.codecs import Codec
 from kqueue.records.partitioners import PartitionerFactory
 from kqueue.replication.config import CLUSTER_STORE
-from kqueue.security.acls import AclBinding
 from kqueue.security.authorizers import AuthorizerFactory
 from kqueue.storage import MemoryStorage
+
+if TYPE_CHECKING:
+    from kqueue.security.acls import AclBinding
 
 T = TypeVar("T")
 
@@ -268,8 +269,11 @@ class Broker(Node):
             sockets=sockets,
         )
         await self._server.start()
-        entries = {key: value for binding in self._security.acls for key, value in stored_form(binding).items()}
-        await self._server.result(self._server.broker.security.acls.store(entries))
+        if self._security.acls:
+            from kqueue.broker.acls import stored_form
+
+            entries = {key: value for binding in self._security.acls for key, value in stored_form(binding).items()}
+            await self._server.result(self._server.broker.security.acls.store(entries))
         await unless(stopping, self._server.ready())
 
     async def _end(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,6 @@ from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import SourcedValue
 from kqueue.replication.config import INTER_BROKER_MECHANISM
-from kqueue.security.acl_text import parse_acls
-from kqueue.security.acls import AclBinding
 from kqueue.security.authorizers import SETTING as AUTHORIZER
 from kqueue.security.authorizers import STANDARD
 from kqueue.security.config import SUPER_USERS
@@ -19,6 +16,7 @@ from kqueue.security.protocols import SecurityProtocol
 
 if TYPE_CHECKING:
     from kqueue.embedded.development_certificates import DevelopmentCertificates
+    from kqueue.security.acls import AclBinding
 
 PEER_USER = "kqueue-broker"
 """Who the brokers of a cluster are for each other, as in their certificates."""
@@ -50,7 +48,7 @@ class SecurityArguments:
             ValueError: a user has the name of the brokers.
         """
         self.users: Mapping[str, str] = dict(users or {})
-        self.acls = parse_acls(acls)
+        self.acls = _parsed(acls)
         self.certificates: DevelopmentCertificates | None = None
         if tls:
             from kqueue.embedded.development_certificates import DevelopmentCertificates
@@ -60,7 +58,7 @@ class SecurityArguments:
         if is_cluster and PEER_USER in self.users:
             raise ValueError(f"users: {PEER_USER} is the name of the brokers themselves, expected another one")
         if is_cluster and self.acls and self.protocol is SecurityProtocol.PLAINTEXT:
-            self.acls += parse_acls(PEER_ACLS)
+            self.acls += _parsed(PEER_ACLS)
 
     @property
     def protocol(self) -> SecurityProtocol:
@@ -94,6 +92,8 @@ class SecurityArguments:
         listeners = [parse_listener_address(text, "listeners").name for text in texts]
         if not self._is_cluster:
             return user_settings(self.users, listeners)
+        import secrets  # on use: it loads OpenSSL's hashes
+
         own = user_settings(self.users, listeners, (PEER_USER, secrets.token_hex(16)))
         return {INTER_BROKER_MECHANISM: PEER_MECHANISM, **own}
 
@@ -116,6 +116,14 @@ class SecurityArguments:
             password = password if password is not None or user is None else self.users.get(user)
         access = ClientAccess(bootstrap, protocol, self.certificates, user, password, mechanism, token)
         return client_config(client, access)
+
+
+def _parsed(acls: Iterable[str | AclBinding]) -> list[AclBinding]:
+    if not acls:
+        return []
+    from kqueue.security.acl_text import parse_acls  # on use: most brokers have none
+
+    return parse_acls(acls)
 
 
 def _added(given: SourcedValue, peer: str) -> SourcedValue:

@@ -8,11 +8,14 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
-from kqueue.broker.client_quotas import ClientQuotas
+
+if TYPE_CHECKING:
+    from kqueue.broker.client_quotas import ClientQuotas
 
 FILES_RESERVED_MIN = 64
 PER_ADDRESS = "max.connections.per.ip"
@@ -51,7 +54,7 @@ class ConnectionQuotas:
         self.total_max = total_max
         self._per_address_max = per_address_max
         self._overrides = dict(overrides)
-        self.clients: ClientQuotas | None = None  # set before connections are accepted
+        self.clients: ClientQuotas | None = None  # None: no quota was ever set
         self._by_address: Counter[str] = Counter()
         self.total = 0
 

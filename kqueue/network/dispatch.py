@@ -31,6 +31,7 @@ from kqueue.wire.headers import RequestHeader, has_error_code, request_header_ve
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
+    from kqueue.broker.client_quotas import ClientQuotas
     from kqueue.network.quota_gate import QuotaGate
 
 KEY_AND_VERSION = struct.Struct(">hh")
@@ -107,12 +108,17 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
 
-    def set_gate(self, gate: QuotaGate | None) -> None:
-        """Count what clients use, from the next request on; None: no more."""
-        if gate is not self.gate:
-            self.gate = gate
-            self._routes.clear()
-            self._counted_routes.clear()
+    def bound_clients(self, quotas: ClientQuotas) -> None:
+        """Count what clients use, from the next request on, if some quota bounds them; else no
+        more.
+        """
+        if quotas.is_active == (self.gate is not None):
+            return
+        from kqueue.network.quota_gate import QuotaGate  # on use: most brokers have no quotas
+
+        self.gate = QuotaGate(quotas) if quotas.is_active else None
+        self._routes.clear()
+        self._counted_routes.clear()
 
     def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Decode one request and call its handler.

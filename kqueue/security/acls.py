@@ -5,7 +5,6 @@ Source: Kafka's AclBinding, AclBindingFilter (KIP-11, KIP-290), AclControlManage
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import json
 from collections.abc import Iterable, Iterator
@@ -56,6 +55,8 @@ class AclBinding(NamedTuple):
     @property
     def id(self) -> str:
         """32 hexadecimal digits, the same for equal entries, so that none can be stored twice."""
+        import hashlib  # on use: it loads OpenSSL
+
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:ID_LENGTH]
 
     def to_json(self) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kqueue.security.acls import AclIndex
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
+
+if TYPE_CHECKING:
+    from kqueue.security.acls import AclIndex
 
 logger = logging.getLogger("kqueue.security")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kqueue.base.errors import PluginError, SettingError
 from kqueue.base.registry import Registry, RegistryEntry
-from kqueue.security.authorizer import Authorizer, AuthorizerSetup
-from kqueue.security.standard_authorizer import StandardAuthorizer
 
-AuthorizerFactory = Callable[[AuthorizerSetup], Authorizer]
+if TYPE_CHECKING:
+    from kqueue.security.authorizer import Authorizer, AuthorizerSetup
+
+AuthorizerFactory = Callable[["AuthorizerSetup"], "Authorizer"]
 
 SETTING = "authorizer.class.name"
 STANDARD = "standard"
@@ -42,8 +44,14 @@ def _checked(factory: AuthorizerFactory, entry: RegistryEntry[AuthorizerFactory]
     return make
 
 
+def _standard(setup: AuthorizerSetup) -> Authorizer:
+    from kqueue.security.standard_authorizer import StandardAuthorizer  # on use: most brokers have none
+
+    return StandardAuthorizer(setup)
+
+
 AUTHORIZERS: Registry[AuthorizerFactory] = Registry("kqueue.authorizers", "authorizer", guard=_checked)
-AUTHORIZERS.add(STANDARD, StandardAuthorizer)
+AUTHORIZERS.add(STANDARD, _standard)
 
 
 def authorizer_name(value: str) -> str:

@@ -8,7 +8,6 @@ DefaultQuotaCallback (KIP-13, KIP-124, KIP-257, KIP-546, KIP-599, KIP-612).
 from __future__ import annotations
 
 import enum
-import hashlib
 import ipaddress
 import json
 import math
@@ -263,4 +262,6 @@ def kept_client_id(client_id: str) -> str | bytes:
     """Return what stands for a client id where it is kept: itself, or its digest if it is long."""
     if len(client_id) <= CLIENT_ID_KEPT_MAX:
         return client_id
+    import hashlib  # on use: it loads OpenSSL
+
     return hashlib.sha256(client_id.encode(errors="surrogatepass")).digest()

@@ -18,7 +18,6 @@ from kqueue.base.settings import (
     at_least,
     one_of,
 )
-from kqueue.security.principal_mapping import PrincipalMapper
 
 TLS_1_2, TLS_1_3 = "TLSv1.2", "TLSv1.3"
 CLIENT_AUTH = "ssl.client.auth"
@@ -36,6 +35,8 @@ def _are_protocols(value: list[str]) -> bool:
 
 
 def _are_rules(value: str) -> bool:
+    from kqueue.security.principal_mapping import PrincipalMapper  # on use: few have rules
+
     PrincipalMapper(value)
     return True
 

@@ -156,8 +156,8 @@ class DelayedFetch:
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
-        quotas = context.broker.security.quotas
-        if quotas.is_active:  # more would never be sent
+        quotas = context.broker.security.active_quotas
+        if quotas is not None:  # more would never be sent
             max_bytes = min(max_bytes, quotas.fetch_bytes_max(context.principal.name, context.client_id))
         read_committed = is_read_committed(request.isolation_level)
         selector = None
@@ -263,8 +263,8 @@ class DelayedFetch:
         """Count the bytes of the response. Returns the one without records if the client is above
         its quota; the session stays as it was.
         """
-        quotas, context = self.context.broker.security.quotas, self.context
-        if not quotas.is_active:
+        quotas, context = self.context.broker.security.active_quotas, self.context
+        if quotas is None:
             return None
         throttle_ms = quotas.count_fetched(context.principal.name, context.client_id, result.size)
         if not throttle_ms:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.consumer.member import TopicFilter, every_topic
 from kqueue.groups.errors import InvalidRegularExpression
@@ -33,6 +32,8 @@ def compile_pattern(pattern: str) -> Matcher:
         return _re2_matcher(pattern)
     except ImportError:
         pass
+    from kqueue.base.linear_regex import LinearRegex, PatternError  # on use: most groups have none
+
     try:
         return LinearRegex(pattern).fullmatch
     except PatternError as error:

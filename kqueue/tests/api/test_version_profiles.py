@@ -151,10 +151,9 @@ def _update(version: str, feature: str, level: int) -> tuple[int, str]:
 
 
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
-    for make in (VersionProfile, version_profiles.missing, version_profiles.lookup_for):
+    for make in (VersionProfile, version_profiles.missing):
         with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):
             make("2.7")
-    assert version_profiles.lookup_for(None) is handler_table.lookup
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -103,7 +103,7 @@ def test_ended_tokens_are_removed_from_the_store() -> None:
     left = create(sim).token.id
     sim.advance(10_000)
     assert set(sim.store.read(PREFIX)) == {f"{PREFIX}{left}"}
-    assert sim.broker.security.tokens.keys() == [f"{PREFIX}{left}"]
+    assert sim.broker.security.keys() == [f"{PREFIX}{left}"]
 
 
 def test_all_brokers_of_a_cluster_know_a_token() -> None:

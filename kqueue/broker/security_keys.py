@@ -1,0 +1,5 @@
+"""How the keys of the metadata store begin under which access control is kept."""
+
+from __future__ import annotations
+
+ACLS_PREFIX, QUOTAS_PREFIX, SCRAM_PREFIX, TOKENS_PREFIX = "/acls/", "/quotas/", "/scram/", "/tokens/"
