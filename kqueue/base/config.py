@@ -34,12 +34,20 @@ class ResolvedValue(NamedTuple):
     source: ConfigSource
 
 
+SlowCheck = Callable[[], None]
+"""The part of a check that takes too long for the broker's thread: it runs in a job, touches
+nothing that others change, and raises SettingError.
+"""
+ConfigCheck = Callable[["Config"], SlowCheck | None]
+"""Called before a change with the new configuration. Raises SettingError to refuse it."""
+
+
 class ConfigObserver(NamedTuple):
     """One `Config.observe`."""
 
     names: frozenset[str]
     apply: Callable[[], None]
-    check: Callable[[Config], object] | None
+    check: ConfigCheck | None
 
 
 class Config:
@@ -98,24 +106,22 @@ class Config:
         copy._set = dict(self._set)
         return copy
 
-    def observe(
-        self, names: Iterable[str], apply: Callable[[], None], check: Callable[[Config], object] | None = None
-    ) -> None:
-        """Call `apply` after each change of one of these settings at run time.
-
-        Args:
-            check: called before the change with the new configuration; raises SettingError to
-                refuse it.
-        """
+    def observe(self, names: Iterable[str], apply: Callable[[], None], check: ConfigCheck | None = None) -> None:
+        """Call `apply` after each change of one of these settings at run time."""
         self._observers.append(ConfigObserver(frozenset(names), apply, check))
 
-    def check_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> None:
-        """Check the parsed values of a dynamic source as a whole. Raises SettingError."""
+    def check_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> list[SlowCheck]:
+        """Check the parsed values of a dynamic source as a whole; return what a job must check
+        besides. Raises SettingError.
+        """
         changed = self.copy()
         changed_names = changed.set_dynamic(source, values)
-        for observer in self._observers:
-            if observer.check is not None and not observer.names.isdisjoint(changed_names):
-                observer.check(changed)
+        slow = [
+            observer.check(changed)
+            for observer in self._observers
+            if observer.check is not None and not observer.names.isdisjoint(changed_names)
+        ]
+        return [check for check in slow if check is not None]
 
     def set_dynamic(self, source: ConfigSource, values: Mapping[str, Any]) -> set[str]:
         """Replace the values of a dynamic source and call the observers.

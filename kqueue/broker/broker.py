@@ -131,7 +131,7 @@ class Broker:
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
         self.topics = self._new_topics(rng)
         self.partition_changes = PartitionChanges(self.topics, self.metadata, self.cluster, self._slices)
-        self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect)
+        self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect, jobs)
         metrics, wake = self.configs.client_metrics, self.purgatory.wake
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Container, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from kqueue.base.config import Config, ConfigSource
+from kqueue.base.config import Config, ConfigSource, SlowCheck
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
 from kqueue.base.names import check_topic, did_you_mean
 from kqueue.base.settings import Scope, Setting, UpdateMode, format_value
@@ -39,6 +39,13 @@ _OF_LISTENERS = frozenset(row.name for row in KEY_SETTINGS)
 """What changes at run time with the prefix of a listener only, as in Kafka."""
 
 
+class CheckedValues(NamedTuple):
+    """New values of a resource, parsed. `slow`: what a job must check before they are stored."""
+
+    values: dict[str, Any]
+    slow: Sequence[SlowCheck] = ()
+
+
 class ConfigTarget(Protocol):
     """The settings of all resources of one type. `source`: of the resources' own values."""
 
@@ -56,7 +63,7 @@ class ConfigTarget(Protocol):
         """Return the value that a resource without its own value has."""
         ...
 
-    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """Return new values of a resource, parsed. Raises SettingError, RequestRefused."""
         ...
 
@@ -94,9 +101,9 @@ class TopicTarget:
         """See `ConfigTarget`."""
         return self._config.for_topic({})[row.name]
 
-    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """See `ConfigTarget`; the checks are those of a new topic."""
-        return check_configs(self._config, values, self.own(resource)).overrides
+        return CheckedValues(check_configs(self._config, values, self.own(resource)).overrides)
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
@@ -158,7 +165,7 @@ class BrokerTarget:
         """See `ConfigTarget`."""
         return self._config.chain(row.name)[0].value
 
-    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """See `ConfigTarget`. A wrong value is an InvalidRequest, as in Kafka."""
         parsed = {}
         for name, value in values.items():
@@ -178,10 +185,10 @@ class BrokerTarget:
             except SettingError as error:
                 raise InvalidRequest(str(error)) from None
         try:
-            self._config.check_dynamic(_source(resource), parsed)
+            slow = self._config.check_dynamic(_source(resource), parsed)
         except SettingError as error:
             raise InvalidRequest(str(error)) from None
-        return parsed
+        return CheckedValues(parsed, slow)
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
@@ -283,7 +290,7 @@ class NamedTarget:
         """See `ConfigTarget`."""
         return row.default
 
-    def check(self, resource: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """See `ConfigTarget`."""
         if values and resource not in self._values and len(self._values) >= RESOURCES_MAX:
             raise PolicyViolation(f"{RESOURCES_MAX} resources of type {self._what} have settings: remove some first")
@@ -295,7 +302,7 @@ class NamedTarget:
                 as_config = self._config_errors is None or name in self._config_errors
                 raise (InvalidConfig if as_config else InvalidRequest)(str(error)) from None
         self._check_values(parsed)
-        return parsed
+        return CheckedValues(parsed)
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""

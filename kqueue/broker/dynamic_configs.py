@@ -1,8 +1,8 @@
 """Settings changed at run time: alter requests, their storage and their effect.
 
-A change is checked, stored in the metadata store, then made in memory, where targets follow their
-records; clients see it in this order. Changes of one resource run one after another, so each builds
-on the one before. Levels of loggers are not stored.
+A change is checked, what is slow of it in a job, stored in the metadata store, then made in memory,
+where targets follow their records; clients see it in this order. Changes of one resource run one
+after another, so each builds on the one before. Levels of loggers are not stored.
 
 Durability: a change is one guarded commit of one key. After a crash the old values or the new
 ones are in force, never a part.
@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from kqueue.base.config import Config, ConfigSource
 from kqueue.base.config_resources import ConfigChange, ResourceType
-from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation
+from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation, SettingError, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Scope, format_value
 from kqueue.broker.config_changes import changed_values, check_size, replaced_values
@@ -70,11 +71,13 @@ class DynamicConfigs:
         metadata: MetadataCache,
         topics: Topics,
         after_effect: Callable[[Callable[[], None]], None],
+        jobs: Jobs,
     ) -> None:
         """Take the parts. `after_effect(call)`: calls once topics have the values of the broker."""
         rows = config.catalog.rows
         self._metadata = metadata
         self._after_effect = after_effect
+        self._jobs = jobs
         self.topics = TopicTarget(config, topics)
         self.brokers = BrokerTarget(config, node_id, metadata)
         self.groups = NamedTarget(
@@ -206,10 +209,35 @@ class DynamicConfigs:
             own = target.own(resource.name)
             planned = alteration.plan(own)
             check_size(str(resource), planned)
-            values = target.check(resource.name, planned)
-            if alteration.validate_only or values == own:
-                self._settle(alteration, None)
-                return
+            values, slow = target.check(resource.name, planned)
+        except KqueueError as error:
+            self._settle(alteration, error)
+            return
+        if values == own or not slow:
+            self._store(alteration, own, values)
+            return
+
+        def run() -> None:
+            for check in slow:
+                check()
+
+        def finish(_: None, error: BaseException | None) -> None:
+            if error is None:
+                self._store(alteration, own, values)
+            elif isinstance(error, SettingError):
+                self._settle(alteration, InvalidRequest(str(error)))
+            else:
+                logger.error("new settings of %s could not be checked: %r", resource, error)
+                self._settle(alteration, StorageFailed(f"new settings of {resource} could not be checked"))
+
+        self._jobs.submit(IoJob(f"check settings of {resource}", run, finish, "settings"))
+
+    def _store(self, alteration: _Alteration, own: Values, values: Values) -> None:
+        resource, target = alteration.resource, alteration.target
+        if alteration.validate_only or values == own:
+            self._settle(alteration, None)
+            return
+        try:
             key, record = target.record(resource.name, values)
         except KqueueError as error:
             self._settle(alteration, error)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kqueue.base.config import Config
+from kqueue.base.config import Config, SlowCheck
 from kqueue.base.errors import SettingError
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.key_stores import (
@@ -200,9 +200,10 @@ class ListenerTls:
         """Whether the certificate of a client, if it has one, says who it is."""
         return self.current.context.verify_mode != ssl.CERT_NONE and not self.plan.protocol.uses_sasl
 
-    def _check(self, config: Config) -> None:
-        settings = TlsSettings.of(self.plan, config)
-        _check_successor(self.current, build_context(settings), settings)
+    def _check(self, config: Config) -> SlowCheck:
+        """Opening a key store takes hundreds of milliseconds: passwords of PKCS12 are hashed."""
+        settings, current = TlsSettings.of(self.plan, config), self.current
+        return lambda: _check_successor(current, build_context(settings), settings)
 
     def _changed(self) -> None:
         self._settings = TlsSettings.of(self.plan, self._config)

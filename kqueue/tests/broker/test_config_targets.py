@@ -44,8 +44,8 @@ def change(sim: Simulation, target: BrokerTarget, resource: str, **values: int) 
 
 
 def test_the_update_mode_decides_where_a_setting_can_be_set(target: BrokerTarget) -> None:
-    assert target.check("7", {"own": "1", "all": "2"}) == {"own": 1, "all": 2}
-    assert target.check("", {"all": "2"}) == {"all": 2}
+    assert target.check("7", {"own": "1", "all": "2"}).values == {"own": 1, "all": 2}
+    assert target.check("", {"all": "2"}).values == {"all": 2}
     with pytest.raises(InvalidRequest, match="own can be changed for one broker only"):
         target.check("", {"own": "1"})
     for name in ("7", ""):
@@ -72,10 +72,10 @@ def test_a_check_of_an_observer_refuses_values(sim: Simulation, target: BrokerTa
 
     config.observe(["all"], lambda: None, check)
     change(sim, target, "7", own=3)
-    assert target.check("7", {"own": 3, "all": 2})
+    assert target.check("7", {"own": 3, "all": 2}).values
     with pytest.raises(InvalidRequest, match="too much"):
         target.check("7", {"own": 3, "all": 3})
-    assert target.check("7", {"own": 9, "all": 1})  # `all` does not change, so it is not checked
+    assert target.check("7", {"own": 9, "all": 1}).values  # `all` does not change, so it is not checked
 
 
 def test_a_damaged_record_fails_the_start() -> None:

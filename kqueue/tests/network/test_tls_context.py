@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 import ssl
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from kqueue.base.config import Config
 from kqueue.base.errors import InvalidRequest, SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import parse_listeners
-from kqueue.network.tls_context import TlsSettings, build_context
+from kqueue.network import tls_context
+from kqueue.network.tls_context import TlsContext, TlsSettings, build_context
 from kqueue.security.certificates import Authority, Certificate, write_private
 from kqueue.tests.network.harness import serving, until
 from kqueue.tests.network.tls_harness import (
@@ -237,6 +239,31 @@ def test_key_store_changes_at_run_time_for_one_listener(tmp_path: Path) -> None:
         wait_for(broker, new)
         broker.restart()
         wait_for(broker, new)
+
+
+def test_a_key_store_is_never_opened_on_the_brokers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "b.pem"
+    write_private(store, authority().issue("CN=broker", hosts=NAMES).pem)
+    threads: list[int] = []
+
+    def watched(settings: TlsSettings) -> TlsContext:
+        threads.append(threading.get_ident())
+        return build_context(settings)
+
+    with kqueue.Broker(settings={"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", **PAIR}) as broker:
+        monkeypatch.setattr(tls_context, "build_context", watched)
+        name = "listener.name.ssl.ssl.keystore.location"
+        with pytest.raises(InvalidRequest, match="both set"):
+            alter(broker, {name: str(store)})
+        assert threads
+        assert loop_thread(broker) not in threads
+
+
+def loop_thread(broker: kqueue.Broker) -> int | None:
+    async def own() -> int:
+        return threading.get_ident()
+
+    return broker._call(own)
 
 
 def wait_for(broker: kqueue.Broker, pair: Certificate) -> None:
