@@ -84,13 +84,14 @@ class Asker:
 
 
 class Acl(NamedTuple):
-    """An entry for ANONYMOUS, of a literal pattern."""
+    """An entry of a literal pattern."""
 
     operation: int
     resource_type: int
     name: str
     host: str
     permission: AclPermission = AclPermission.ALLOW
+    principal: str = ANONYMOUS
 
 
 class World:
@@ -146,7 +147,7 @@ class World:
                 resource_type=acl.resource_type,
                 resource_name=acl.name,
                 resource_pattern_type=PatternType.LITERAL,
-                principal=ANONYMOUS,
+                principal=acl.principal,
                 host=acl.host,
                 operation=acl.operation,
                 permission_type=acl.permission,

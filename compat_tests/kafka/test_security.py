@@ -1,0 +1,120 @@
+"""Kafka's Java clients and tools with a secured Kafka, and a kqueue of the same settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from compat_tests.kafka import clients
+from compat_tests.kafka.node import Kafka
+from compat_tests.kafka.secured import ADMIN, PASSWORD, SCRAM, Secured, secured_pair
+from compat_tests.kafka.security_scenarios import (
+    BYTES_PER_S,
+    CONSUMER_USER,
+    FETCH_TOPIC,
+    PRODUCE_TOPIC,
+    PRODUCER_USER,
+    TOPIC,
+    scenarios,
+)
+from compat_tests.kafka.test_access import Acl, World
+from compat_tests.kafka.tool_host import ToolHost
+from kqueue.security.operations import WILDCARD, AclOperation, ResourceType
+from kqueue.security.scram_credentials import SCRAM_MECHANISMS, salted_password
+from kqueue.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryDataInRequest,
+    OpData,
+)
+from kqueue.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+
+SALT, ITERATIONS = b"0123456789abcdef", 4096
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Secured, Secured]]:
+    """A Kafka and a kqueue, with users, ACLs and quotas."""
+    with secured_pair(tmp_path_factory.mktemp("security"), formatted) as pair:
+        for broker in pair:
+            prepare(broker, World(broker.bootstrap()))
+        yield pair
+
+
+def prepare(broker: Secured, world: World) -> None:
+    add_scram_users(world)
+    everyone = [ResourceType.TOPIC, ResourceType.GROUP]
+    world.create(
+        *(
+            Acl(AclOperation.ALL, kind, WILDCARD, "*", principal=f"User:{user}")
+            for user in ("ann", PRODUCER_USER, CONSUMER_USER)
+            for kind in everyone
+        )
+    )
+    for topic in (TOPIC, PRODUCE_TOPIC, FETCH_TOPIC):
+        clients.create_topic(broker.bootstrap(), topic)
+    set_quota(world, PRODUCER_USER, "producer_byte_rate", BYTES_PER_S)
+    set_quota(world, CONSUMER_USER, "consumer_byte_rate", BYTES_PER_S)
+
+
+def add_scram_users(world: World) -> None:
+    for name in (ADMIN, "ann"):
+        for mechanism in map(SCRAM_MECHANISMS.__getitem__, SCRAM):
+            salted = salted_password(mechanism, PASSWORD.encode(), SALT, ITERATIONS)
+            upsertion = ScramCredentialUpsertion(
+                name=name, mechanism=mechanism.number, iterations=ITERATIONS, salt=SALT, salted_password=salted
+            )
+            response = world.admin.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion]), 0)
+            assert [result.error_code for result in response.results] == [0], response
+
+
+def set_quota(world: World, user: str, key: str, value: float) -> None:
+    entry = EntryDataInRequest(
+        entity=[EntityData(entity_type="user", entity_name=user)], ops=[OpData(key=key, value=value)]
+    )
+    response = world.admin.ask(AlterClientQuotasRequest(entries=[entry]), 1)
+    assert [result.error_code for result in response.entries] == [0], response
+
+
+# --- clients
+
+
+@pytest.fixture(scope="module")
+def found(
+    brokers: tuple[Secured, Secured], tools: ToolHost, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, str]]:
+    """The results of all scenarios, by broker."""
+    file = tmp_path_factory.mktemp("scenarios") / "scenarios"
+    lines = [scenario.line(broker) for broker in brokers for scenario in scenarios(broker)]
+    file.write_text("".join(f"{line}\n" for line in lines))
+    secrets = brokers[0].secrets
+    urls = ",".join(secrets.url(f"{name}.jwt") for name in ("good", "forged", "for-others"))
+    done = tools.run("SecurityCalls", file, urls, timeout_s=TIMEOUT_S)
+    assert done.status == 0, done.stderr
+    results: dict[str, dict[str, str]] = {}
+    for line in done.stdout.splitlines():
+        name, result = line.split("=", 1)
+        broker, _, scenario = name.partition(" ")
+        results.setdefault(broker, {})[scenario] = result
+    return results
+
+
+def test_clients_authenticate_or_fail_as_with_kafka(
+    brokers: tuple[Secured, Secured], found: dict[str, dict[str, str]]
+) -> None:
+    for broker in brokers:
+        expected = {one.name: one.expected for one in scenarios(broker) if one.expected is not None}
+        results = {name: result for name, result in found[broker.name].items() if name in expected}
+        assert results == expected, broker.name
+
+
+@pytest.mark.parametrize("user", [PRODUCER_USER, CONSUMER_USER])
+def test_a_quota_is_held(found: dict[str, dict[str, str]], user: str) -> None:
+    """Clients ask for 1.4 times of it; a burst is a twelfth. Slow machines get less."""
+    for broker, results in found.items():
+        assert 0.7 * BYTES_PER_S < int(results[user]) < 1.1 * BYTES_PER_S, broker
