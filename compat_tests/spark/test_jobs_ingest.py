@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -21,6 +22,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from pyspark.sql import SparkSession
 
 import kqueue
+from compat_tests.spark import killing
 from kqueue.cli.app import kqueue as command
 from kqueue.demo.events import Event, EventKind, events, replay
 from kqueue.demo.flights import Flights
@@ -284,3 +286,22 @@ def test_unknown_topic_is_reported_in_one_line(
     assert result.stderr.startswith("Error: ")
     assert "nothing" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
+    with kqueue.Broker() as broker:
+        broker.create_topic("orders")
+        broker.topics["orders"].produce("{}")
+        arguments = ["pipeline", "ingest", "tables", "-t", "orders", "--events", "flights", "-b", broker.bootstrap]
+        process = killing.start(tmp_path, "-m", "kqueue.cli", *arguments, "--master", "local[1]")
+        try:
+            begun = (tmp_path / "tables" / "checkpoints" / "tables.json").exists
+            killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job does not begin")
+            (java,) = (one for one in psutil.Process(process.pid).children() if "java" in one.name())
+            java.kill()
+            assert process.wait(60) == 1
+        finally:
+            killing.kill(process)
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert line.startswith("Error: Java, in which Spark runs, ended before the job did")

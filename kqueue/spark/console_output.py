@@ -50,6 +50,21 @@ def py4j_silenced() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def lost_java_silenced() -> Iterator[None]:
+    """Stop the server that pyspark's accumulators have from printing a stack trace when Java ends.
+    Needs a Spark that runs.
+    """
+    from pyspark.accumulators import AccumulatorTCPServer
+
+    shown = AccumulatorTCPServer.handle_error
+    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        AccumulatorTCPServer.handle_error = shown  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
 def query_errors_silenced() -> Iterator[None]:
     """Stop pyspark from printing query errors as JSON besides raising them. Needs pyspark."""
     from pyspark.logger import PySparkLogger

@@ -30,6 +30,10 @@ STREAM_ENVIRONMENT = {
 """The environment variables that each stream sets (Spark's PythonStreamingSourceRunner)."""
 WORDS_MAX = 1000
 _OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
+JAVA_ENDED = (
+    "Java, in which Spark runs, ended before the job did: it was killed, or the machine had no memory left; "
+    "run the job again"
+)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 SECRETS = "(?i)secret|password|token|access[.]?key|jaas|ssl[.]keystore[.](key|certificate)|url"
 """Options whose values Spark replaces where it shows them: its own two lists, and Kafka's names."""
@@ -149,10 +153,14 @@ def job_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
 def _plain_errors() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # those of Spark and of the bridge to its Java have no other parent in common
-        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+    except ConnectionError:  # of the bridge to Java: those to brokers are ClientErrors
+        raise PipelineFailed(JAVA_ENDED) from None
+    except Exception as error:  # those of Spark and of the bridge have no other parent in common
+        package = type(error).__module__.partition(".")[0]
+        if package not in ("pyspark", "py4j"):
             raise
-        raise PipelineFailed(error_summary(error)) from None
+        is_cut = package == "py4j" and type(error).__name__ == "Py4JNetworkError"
+        raise PipelineFailed(JAVA_ENDED if is_cut else error_summary(error)) from None
 
 
 def error_summary(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,22 @@ def source_options(
     if topics and pattern is not None:
         raise click.UsageError("--topic and --pattern contradict each other: give one of them")
     chosen = {"subscribe": ",".join(topics)} if topics else {}
-    return {**location_options(path, bootstrap), **chosen, **({} if pattern is None else {"subscribePattern": pattern})}
+    if pattern is not None:
+        chosen["subscribePattern"] = whole_name(pattern)
+    return {**location_options(path, bootstrap), **chosen}
+
+
+def whole_name(pattern: str) -> str:
+    """Return a pattern that matches whole names only, for the source, which finds it anywhere.
+    Raises UsageError: not a regular expression.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise click.UsageError(f"--pattern: {pattern!r} is no regular expression: {error}") from None
+    flags = re.match(r"(?:\(\?[aiLmsux]+\))*", pattern)
+    assert flags is not None
+    return f"{flags[0]}^(?:{pattern[flags.end() :]})$"
 
 
 def absolute(folder: str) -> str:
@@ -159,9 +175,10 @@ def session(master: str, *, bootstrap: str | None = None, exit_code: int = 1) ->
             progress_line.start("Starting Spark")
             with _java_output_hidden():
                 spark = stack.enter_context(job_session("kqueue pipeline", master))
-            from kqueue.spark.console_output import query_errors_silenced
+            from kqueue.spark.console_output import lost_java_silenced, query_errors_silenced
 
             stack.enter_context(query_errors_silenced())
+            stack.enter_context(lost_java_silenced())
             reinstall_signal_handlers()
             progress_line.clear()
             yield spark

@@ -15,7 +15,7 @@ from kqueue.spark.jobs.archive_layout import ArchivedBatch, ArchiveLayout, final
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.reader_factory import check_topics, open_reader
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler
 from kqueue.spark.source.split_planner import rate_limited
 
@@ -88,6 +88,8 @@ def archive(
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
     layout = ArchiveLayout(spark, folder)
+    if not layout.exists():
+        check_topics(options)
     with layout.held():
         return _archive(spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes), tell)
 

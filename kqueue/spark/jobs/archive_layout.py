@@ -124,6 +124,10 @@ class ArchiveLayout:
         finally:
             lock.release()
 
+    def exists(self) -> bool:
+        """Return whether there is a folder."""
+        return self._exists(self.folder)
+
     def of(self, *parts: str) -> str:
         """Return a path below the folder."""
         return "/".join((self.folder, *parts))

@@ -19,7 +19,9 @@ from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
 from kqueue.spark.event_schema.sql_validation import check, no_records
 from kqueue.spark.jobs.progress import Tell, await_end, silent
 from kqueue.spark.session import isolated_session
-from kqueue.spark.tables import Format, Table, Tables, open_tables
+from kqueue.spark.source.options import parse_options
+from kqueue.spark.source.reader_factory import check_topics
+from kqueue.spark.tables import Format, Table, Tables, has_tables, open_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,9 +81,10 @@ def ingest(
     """
     own = isolated_session(spark, OURS)
     check(own, schema)
-    stream = own.readStream.format("kqueue")
-    stream = stream.options(**{"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source})
-    records = stream.load()
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
+    if not has_tables(folder):
+        check_topics(parse_options(given, streaming=True))
+    records = own.readStream.format("kqueue").options(**given).load()
     with open_tables(folder, schema, format, source) as tables:
         run = _Run(own, tables, schema, tell)
         run.take_in(records)

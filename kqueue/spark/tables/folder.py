@@ -73,6 +73,11 @@ class Tables:
         self.storage.write_atomic(name, json.dumps(value, indent=1).encode())
 
 
+def has_tables(folder: str) -> bool:
+    """Return whether an earlier run has made tables there."""
+    return (Path(folder) / "checkpoints" / _FILE).exists()
+
+
 @contextlib.contextmanager
 def open_tables(folder: str, schema: EventSchema, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
     """Lock a folder of tables during the block; create it if it does not exist.
@@ -104,6 +109,8 @@ def open_tables(folder: str, schema: EventSchema, format: Format, source: Mappin
         shutil.rmtree(tables.checkpoints / "staging", ignore_errors=True)
         (tables.checkpoints / "staging").mkdir()
         yield tables
+    except ConnectionError:  # of the bridge to Spark's Java
+        raise
     except OSError as error:
         raise StorageFailed(f"{folder} can't be written to: {error}") from None
     finally:

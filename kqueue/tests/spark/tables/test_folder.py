@@ -133,3 +133,16 @@ def test_damage_and_other_versions_are_told(tmp_path: Path) -> None:
     file.write_text(json.dumps({**json.loads(text), "version": 2}))
     with pytest.raises(OptionError, match="was made by another version of kqueue"):
         opened(tmp_path)
+
+
+def test_a_java_that_ended_is_no_fault_of_the_folder(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConnectionRefusedError),
+        open_tables(str(tmp_path), FLIGHTS, "parquet", SOURCE),
+    ):
+        raise ConnectionRefusedError(111, "Connection refused")
+    with (
+        pytest.raises(StorageFailed, match="can't be written to"),
+        open_tables(str(tmp_path), FLIGHTS, "parquet", SOURCE),
+    ):
+        raise OSError(28, "No space left on device")
