@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark_connector.stock import Headers, Stock, held, offsets_json
+from kqueue.spark.errors import OptionError
+from kqueue.spark.options import OptionTable, security_of
+from kqueue.spark.sink.options import TABLE as SINK
+from kqueue.spark.source.options import TABLE as SOURCE
 from kqueue.tests import golden
 
 START_MS = 1_700_000_000_000
@@ -99,6 +104,7 @@ def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
     assert by_pattern == held(
         [*stock.broker.topics["orders-eu"].records(), *stock.broker.topics["orders-us"].records()]
     )
+    assert stock.seen({"subscribePattern": "rders.e"}) == held(stock.broker.topics["orders-eu"].records())
     assigned = stock.seen({"assign": '{"mail": [1], "orders-eu": [0]}'})
     assert assigned == held([*stock.broker.topics["mail"].records(1), *stock.broker.topics["orders-eu"].records(0)])
 
@@ -205,3 +211,21 @@ def test_large_records_and_many_fetches(stock: Stock) -> None:
         stock.broker.topics["large"].produce(bytes([number]) * (3_000_000 if number == 5 else 400_000))
     limits = {"kafka.max.partition.fetch.bytes": 500_000, "kafka.fetch.max.bytes": 600_000, "kafka.max.poll.records": 2}
     assert stock.seen({"subscribe": "large", **limits}) == held(stock.broker.topics["large"].records())
+
+
+@pytest.mark.parametrize(("side", "table"), [("consumer", SOURCE), ("producer", SINK)])
+def test_our_format_knows_each_option_of_kafkas_clients(spark: SparkSession, side: str, table: OptionTable) -> None:
+    """It takes, ignores or refuses it with a reason; as unknown it would be taken for a mistake."""
+    assert spark._jvm is not None
+    clients = getattr(spark._jvm.org.apache.kafka.clients, side)
+    names = getattr(clients, f"{side.capitalize()}Config").configNames()
+    assert len(names) > 80
+    unknown = []
+    for name in names:
+        try:
+            table.values({f"kafka.{name}": "1"}, streaming=True, misplaced=lambda option: option.name)
+            security_of({f"kafka.{name}": "1"})
+        except OptionError as error:
+            if "there is no option" in str(error) or "no client property" in str(error):
+                unknown.append(name)
+    assert not unknown

@@ -57,11 +57,11 @@ def lost_java_silenced() -> Iterator[None]:
     from pyspark.accumulators import AccumulatorTCPServer
 
     shown = AccumulatorTCPServer.handle_error
-    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    AccumulatorTCPServer.handle_error = lambda *_: None
     try:
         yield
     finally:
-        AccumulatorTCPServer.handle_error = shown  # type: ignore[method-assign]
+        AccumulatorTCPServer.handle_error = shown
 
 
 @contextlib.contextmanager

@@ -13,9 +13,25 @@ from kqueue.spark.errors import OptionError
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
 
+STAGING_PREFIX = "_kqueue-sink-"
+"""How the names of the sink's own topics begin; patterns of the source leave them out."""
 KAFKA = "kafka."
 SECURE = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
 """How the options of TLS and SASL begin: Kafka's client properties after ``kafka.``."""
+CLIENTS_IGNORED = (
+    "kafka.auto.include.jmx.reporter", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms",
+    "kafka.enable.metrics.push", "kafka.metadata.max.age.ms", "kafka.metadata.recovery.rebootstrap.trigger.ms",
+    "kafka.metadata.recovery.strategy", "kafka.metrics.num.samples", "kafka.metrics.recording.level",
+    "kafka.metrics.sample.window.ms", "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms",
+    "kafka.reconnect.backoff.ms", "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes",
+    "kafka.socket.connection.setup.timeout.max.ms", "kafka.socket.connection.setup.timeout.ms",
+)  # fmt: skip
+"""Options of Kafka's consumers and producers that are accepted without effect."""
+CLIENTS_REFUSED = {
+    "kafka.config.providers": "values are taken as they are",
+    "kafka.interceptor.classes": "there is no Java that could run them",
+    "kafka.metric.reporters": "there is no Java that could run them",
+}
 _JAVA = "there is no Java that could run it"
 _KERBEROS = "Kerberos is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
 _OAUTH = "OAUTHBEARER is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
@@ -44,6 +60,24 @@ class Option(NamedTuple):
     default: Any
     of: str
     doc: str
+
+
+def whole_number(least: int, most: int) -> Callable[[str, str], int]:
+    """Return a parser of whole numbers in a range, both ends included."""
+
+    def parse(text: str, option: str) -> int:
+        if not re.fullmatch(r"\s*-?\d{1,19}\s*", text, re.ASCII) or not least <= int(text) <= most:
+            raise OptionError(f"{option}: expected a whole number from {least} to {most}, found {text!r}")
+        return int(text)
+
+    return parse
+
+
+def truth(text: str, option: str) -> bool:
+    """Parse true or false. Raises: OptionError."""
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"{option}: expected true or false, found {text!r}")
+    return text.strip().lower() == "true"
 
 
 def nonempty(text: str, option: str) -> str:

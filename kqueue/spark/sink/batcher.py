@@ -114,9 +114,12 @@ class Batcher:
     ) -> Iterator[ReadyBatch]:
         import pyarrow as pa
 
+        allowed: int | None = self._options["kafka.max.request.size"]
         most = min(self._options["kafka.batch.size"], max(target.batch_bytes_max - target.batch_bytes_max // 64, 1))
+        most = min(most, allowed or most)
         producer = self._sequences.next_args(topic_partition) if self._sequences is not None else ProducerArgs()
         producer["codec"] = target.codec
+        producer["level"] = self._options.level(target.codec)
         now_ms = time.time_ns() // 1_000_000
         table = pa.Table.from_batches(parts)
         try:
@@ -125,6 +128,11 @@ class Batcher:
             ):
                 if len(batch) > target.batch_bytes_max:
                     raise RowRefused(_too_large(target, topic_partition, len(batch), count))
+                if allowed is not None and len(batch) > allowed:
+                    raise RowRefused(
+                        f"a row for {topic_partition} takes {len(batch)} bytes as a batch, and "
+                        f"kafka.max.request.size is {allowed}"
+                    )
                 if self._sequences is not None:
                     self._sequences.advance(topic_partition, count)
                 yield ReadyBatch(topic_partition, batch, count)

@@ -18,10 +18,11 @@ from kqueue.client.errors import BrokerRefused
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
 from kqueue.spark.errors import StagingLost
+from kqueue.spark.options import STAGING_PREFIX
 from kqueue.wire.error_codes import ErrorCode
 
 VERSION = 1
-PREFIX = "_kqueue-sink-"
+PREFIX = STAGING_PREFIX
 JOURNAL = 0
 NONE = -1
 SETTINGS: Mapping[str, str] = {

@@ -14,13 +14,24 @@ from kqueue.records.arrow.engine import ENGINES
 from kqueue.records.codecs import CODECS
 from kqueue.records.partitioners import PARTITIONERS
 from kqueue.spark.errors import OptionError
-from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
+from kqueue.spark.options import (
+    CLIENTS_IGNORED,
+    CLIENTS_REFUSED,
+    Option,
+    OptionTable,
+    nonempty,
+    one_of,
+    security_of,
+    truth,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
 
 ALL_IN_SYNC = -1
 ACKS = {"all": ALL_IN_SYNC, "-1": ALL_IN_SYNC, "1": 1, "0": 0}
+IGNORES_KEYS = "sticky"
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
 STAGING_PARTITIONS_MAX = 1_000
@@ -30,12 +41,18 @@ _APP_ID = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
 def _number(least: int, most: int = INT_MAX) -> Callable[[str, str], int]:
-    def parse(text: str, option: str) -> int:
-        if not re.fullmatch(r"\s*\d{1,19}\s*", text, re.ASCII) or not least <= int(text) <= most:
-            raise OptionError(f"{option}: expected a whole number from {least} to {most}, found {text!r}")
-        return int(text)
+    return whole_number(least, most)
 
-    return parse
+
+def _level(codec: str) -> Option:
+    levels = CODECS.get(codec).levels
+    assert levels is not None
+
+    def parse(text: str, option: str) -> int:
+        is_default = text.strip() == str(levels.default)
+        return levels.default if is_default else whole_number(levels.lowest, levels.highest)(text, option)
+
+    return Option(f"kafka.compression.{codec}.level", parse, None, "both", f"With {codec}: how hard it tries.")
 
 
 def _topic(text: str, option: str) -> str:
@@ -129,31 +146,44 @@ OPTIONS = (
         "both",
         "Bytes of a batch before compression, if the topic takes as much.",
     ),
+    _level("gzip"),
+    _level("lz4"),
+    _level("zstd"),
+    Option(
+        "kafka.max.request.size",
+        _number(1),
+        None,
+        "both",
+        "Bytes of a batch at most, after compression too; a larger row is refused. Without it: what the topic takes.",
+    ),
+    Option(
+        "kafka.partitioner.ignore.keys",
+        truth,
+        False,
+        "both",
+        "Spread rows without a look at their keys, as the partitioner sticky does.",
+    ),
     Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
 )
 IGNORED = (
+    *CLIENTS_IGNORED,
     "checkpointLocation", "queryName", "includeHeaders",
-    "kafka.buffer.memory", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms",
-    "kafka.enable.idempotence", "kafka.linger.ms",
-    "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.max.request.size",
-    "kafka.metadata.max.age.ms",
-    "kafka.metadata.max.idle.ms", "kafka.metrics.num.samples", "kafka.metrics.recording.level",
-    "kafka.metrics.sample.window.ms",
-    "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms", "kafka.retries",
-    "kafka.retry.backoff.max.ms", "kafka.retry.backoff.ms", "kafka.send.buffer.bytes",
-    "kafka.socket.connection.setup.timeout.max.ms",
-    "kafka.socket.connection.setup.timeout.ms",
+    "kafka.buffer.memory", "kafka.enable.idempotence", "kafka.internal.auto.downgrade.txn.commit", "kafka.linger.ms",
+    "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.metadata.max.idle.ms",
+    "kafka.partitioner.adaptive.partitioning.enable", "kafka.partitioner.availability.timeout.ms", "kafka.retries",
+    "kafka.transaction.timeout.ms",
 )  # fmt: skip
 """Options of Spark and of Kafka's producer that are accepted without effect."""
 REFUSED = {
+    **CLIENTS_REFUSED,
     "path": "rows go to a broker, not to files: name it with kafka.bootstrap.servers, and call save() or "
     "start() without a path",
-    "kafka.interceptor.classes": "there is no Java that could run them",
     "kafka.key.serializer": "keys are bytes or text; make them so with DataFrame operations",
     "kafka.value.serializer": "values are bytes or text; make them so with DataFrame operations",
     "kafka.partitioner.class": "there is no Java that could run it; choose one with the option partitioner",
+    "kafka.transaction.two.phase.commit.enable": "use delivery=exactly-once",
     "kafka.transactional.id": "use delivery=exactly-once",
 }
 _ASYNC = "asyncprogresstrackingenabled"
@@ -191,6 +221,17 @@ class SinkOptions:
         return ACKS[self.values["kafka.acks"]]
 
     @property
+    def partitioner(self) -> str | None:
+        """The partitioner of all topics; None: each topic's own."""
+        named: str | None = self.values["partitioner"]
+        return IGNORES_KEYS if self.values["kafka.partitioner.ignore.keys"] else named
+
+    def level(self, codec: str) -> int | None:
+        """The compression level of a codec; None: its default."""
+        found: int | None = self.values.get(f"kafka.compression.{codec}.level")
+        return found
+
+    @property
     def client(self) -> ClientOptions:
         """The options of a client for `kafka.bootstrap.servers`."""
         return ClientOptions(
@@ -221,6 +262,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         _ = found.client
     except ValueError as error:
         raise OptionError(f"kafka.bootstrap.servers: {error}") from None
+    if values["partitioner"] is not None and values["kafka.partitioner.ignore.keys"]:
+        raise OptionError("partitioner and kafka.partitioner.ignore.keys contradict each other: give one of them")
     _check_delivery(found, given)
     return found
 

@@ -90,7 +90,7 @@ class TargetTopics:
         )
 
     def _partitioner(self, topic: str, of_topic: str | None) -> tuple[str, Partitioner]:
-        asked = self._options["partitioner"]
+        asked = self._options.partitioner
         if asked is not None:
             return asked, PARTITIONERS.find(asked)(self._rng)
         name = of_topic or DEFAULT

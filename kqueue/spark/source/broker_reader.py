@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -48,10 +47,10 @@ class BrokerReader:
 
     def find_partitions(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
         if topics.names is None and topics.assigned is None:
-            pattern = topics.pattern or ".*"
             return sorted(
                 topic_partition
-                for topic in self.client.metadata(pattern=re.compile(pattern)).topics.values()
+                for topic in self.client.metadata().topics.values()
+                if topics.matches(topic.name) and not topic.is_internal
                 for topic_partition in topic.topic_partitions
             )
         wanted = topics.names or tuple(

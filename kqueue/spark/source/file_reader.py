@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -71,11 +70,10 @@ class FileReader:
             return sorted(there & set(topics.assigned))
         if strict and not there:
             raise OptionError(f"path: {self.storage.location} has no folders of partitions, such as orders-0")
-        pattern = re.compile(topics.pattern or ".*")
         return sorted(
             topic_partition
             for topic_partition in there
-            if pattern.fullmatch(topic_partition.topic) and topic_partition.topic not in INTERNAL_TOPICS
+            if topics.matches(topic_partition.topic) and topic_partition.topic not in INTERNAL_TOPICS
         )
 
     def _there(self) -> set[TopicPartition]:

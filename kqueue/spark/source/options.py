@@ -13,7 +13,17 @@ from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
 from kqueue.spark.errors import OptionError
-from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
+from kqueue.spark.options import (
+    CLIENTS_IGNORED,
+    CLIENTS_REFUSED,
+    STAGING_PREFIX,
+    Option,
+    OptionTable,
+    nonempty,
+    one_of,
+    security_of,
+    truth,
+)
 from kqueue.spark.source.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
 
 if TYPE_CHECKING:
@@ -34,12 +44,6 @@ def _number(least: int) -> Callable[[str, str], int]:
         return int(text)
 
     return parse
-
-
-def _truth(text: str, option: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise OptionError(f"{option}: expected true or false, found {text!r}")
-    return text.strip().lower() == "true"
 
 
 def _duration(text: str, option: str) -> int:
@@ -79,7 +83,7 @@ OPTIONS = (
         _pattern,
         None,
         "both",
-        "A regular expression that matches whole names of topics; new ones join a stream.",
+        "A regular expression that is found in names of topics; new ones join a stream.",
     ),
     Option("assign", parse_assigned, None, "both", 'Partitions: {"orders":[0,1]}.'),
     Option(
@@ -133,8 +137,8 @@ OPTIONS = (
         "both",
         "Partitions with less than this share splits of about this size; 1: none do.",
     ),
-    Option("failOnDataLoss", _truth, True, "both", "Fail when records are gone that were to be read, or go on."),
-    Option("includeHeaders", _truth, False, "both", "Have a column of headers."),
+    Option("failOnDataLoss", truth, True, "both", "Fail when records are gone that were to be read, or go on."),
+    Option("includeHeaders", truth, False, "both", "Have a column of headers."),
     Option(
         "groupId",
         nonempty,
@@ -171,25 +175,20 @@ OPTIONS = (
     ),
 )
 IGNORED = (
+    *CLIENTS_IGNORED,
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "kafka.allow.auto.create.topics", "kafka.check.crcs", "kafka.client.dns.lookup", "kafka.client.rack",
-    "kafka.connections.max.idle.ms",
+    "kafka.allow.auto.create.topics", "kafka.auto.commit.interval.ms", "kafka.check.crcs", "kafka.client.rack",
     "kafka.exclude.internal.topics", "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.fetch.min.bytes",
-    "kafka.group.id", "kafka.heartbeat.interval.ms", "kafka.max.poll.interval.ms", "kafka.max.poll.records",
-    "kafka.metadata.max.age.ms",
-    "kafka.metrics.num.samples", "kafka.metrics.recording.level", "kafka.metrics.sample.window.ms",
-    "kafka.partition.assignment.strategy",
-    "kafka.receive.buffer.bytes", "kafka.reconnect.backoff.max.ms", "kafka.reconnect.backoff.ms",
-    "kafka.retry.backoff.max.ms",
-    "kafka.retry.backoff.ms", "kafka.send.buffer.bytes", "kafka.session.timeout.ms",
-    "kafka.socket.connection.setup.timeout.max.ms",
-    "kafka.socket.connection.setup.timeout.ms",
+    "kafka.group.id", "kafka.group.instance.id", "kafka.group.protocol", "kafka.group.remote.assignor",
+    "kafka.heartbeat.interval.ms", "kafka.internal.leave.group.on.close",
+    "kafka.internal.throw.on.fetch.stable.offset.unsupported", "kafka.max.poll.interval.ms", "kafka.max.poll.records",
+    "kafka.partition.assignment.strategy", "kafka.session.timeout.ms", "kafka.share.acknowledgement.mode",
 )  # fmt: skip
 """Options of Spark's Kafka source that are accepted without effect, so queries need no changes."""
 REFUSED = {
+    **CLIENTS_REFUSED,
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "Spark keeps its offsets in its checkpoint; groupId shows them to others",
-    "kafka.interceptor.classes": "there is no Java that could run them",
     "kafka.key.deserializer": "keys are binary; decode them with DataFrame operations",
     "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
 }
@@ -205,6 +204,13 @@ class TopicSelection:
     names: tuple[str, ...] | None = None
     pattern: str | None = None
     assigned: tuple[TopicPartition, ...] | None = None
+
+    def matches(self, topic: str) -> bool:
+        """Return whether the pattern, or one of all topics, is found in a name.
+
+        Topics in which the sink stages batches are left out.
+        """
+        return not topic.startswith(STAGING_PREFIX) and re.search(self.pattern or "", topic) is not None
 
     def __str__(self) -> str:
         if self.assigned is not None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.spark.options import Option
+from kqueue.spark.options import SECURITY_REFUSED, Option
 from kqueue.spark.sink.options import OPTIONS as SINK
+from kqueue.spark.sink.options import REFUSED as SINK_REFUSED
 from kqueue.spark.source.options import OPTIONS as SOURCE
+from kqueue.spark.source.options import REFUSED as SOURCE_REFUSED
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
 MARKS = {"both": "", "stream": " (S)", "batch": " (B)"}
@@ -31,3 +33,17 @@ def row(option: Option) -> str:
 def test_the_options(side: str, options: tuple[Option, ...]) -> None:
     (rows,) = re.findall(rf"### Options of the {side}\n.*?\|---\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT, re.DOTALL)
     assert rows.splitlines() == [row(option) for option in options]
+
+
+def refused_rows() -> list[str]:
+    """The lines that tell of refused options; a last dot is a prefix."""
+    rows = []
+    for name, reason in sorted({**SOURCE_REFUSED, **SINK_REFUSED, **SECURITY_REFUSED}.items()):
+        of = [side for side, table in (("source", SOURCE_REFUSED), ("sink", SINK_REFUSED)) if name in table]
+        rows.append(f"| `{name}{'*' * name.endswith('.')}`{f' ({of[0]})' if len(of) == 1 else ''} | {reason} |")
+    return rows
+
+
+def test_the_refused_options() -> None:
+    (rows,) = re.findall(r"why it is refused \|\n\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT)
+    assert rows.splitlines() == refused_rows()

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from kqueue.spark.jobs.audit.record_scan import DuplicateRecords
 
 __all__ = ["AuditReport", "Gap", "PartitionAudit", "audit"]
-OWN = r"(?!__cluster_metadata$|_kqueue-sink-).*"
-"""All topics except internal ones (the source omits them), controller metadata and staging topics.
-"""
+OWN = r"^(?!__cluster_metadata$)"
+"""All topics except internal and staging ones (the source omits them) and controller metadata."""
 TASK_ROWS, TASKS_MAX = 1_000_000, 2_000
 """Offsets per task: small enough for progress reports and parallelism. Each task returns a summary.
 """

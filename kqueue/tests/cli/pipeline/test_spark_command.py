@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.pipeline.spark_command import ProgressLine, absolute, report_progress, source_options
+from kqueue.cli.pipeline.spark_command import ProgressLine, absolute, report_progress, source_options, whole_name
 
 NO_PYSPARK = """
 import sys
@@ -24,7 +25,7 @@ main()
 def test_source_options() -> None:
     assert source_options(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
     assert source_options(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
-    assert source_options((), None, "h:1", "o.*") == {"kafka.bootstrap.servers": "h:1", "subscribePattern": "o.*"}
+    assert source_options((), None, "h:1", "o.*") == {"kafka.bootstrap.servers": "h:1", "subscribePattern": "^(?:o.*)$"}
     assert absolute("s3://bucket/data") == "s3://bucket/data"
 
 
@@ -59,3 +60,17 @@ def test_without_pyspark_help_works_and_a_job_names_the_extra() -> None:
     assert result.returncode == 2  # the audit failed
     assert result.stderr.startswith("Error: jobs on Spark need pyspark")
     assert "pip install '.[spark]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found", "others"),
+    [("orders", ["orders"], ["my-orders", "orders-2"]), ("a|b.", ["a", "bc"], ["ab", "abc"]), ("(?i)A", ["a"], ["ab"])],
+)
+def test_a_pattern_is_one_of_whole_names(pattern: str, found: list[str], others: list[str]) -> None:
+    compiled = re.compile(whole_name(pattern))
+    assert [name for name in (*found, *others) if compiled.search(name)] == found
+
+
+def test_a_wrong_pattern_is_refused() -> None:
+    with pytest.raises(click.UsageError, match=r"--pattern: '\(' is no regular expression"):
+        whole_name("(")

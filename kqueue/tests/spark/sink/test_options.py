@@ -37,6 +37,10 @@ def test_defaults_and_names_in_any_case() -> None:
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"},
             "PLAIN needs kafka.sasl.jaas.config",
         ),
+        ({"kafka.compression.gzip.level": "10"}, "kafka.compression.gzip.level: expected a whole number from 1 to 9"),
+        ({"kafka.max.request.size": "0"}, "kafka.max.request.size: expected a whole number from 1"),
+        ({"kafka.partitioner.ignore.keys": "yes"}, "kafka.partitioner.ignore.keys: expected true or false"),
+        ({"kafka.partitioner.ignore.keys": "true", "partitioner": "murmur2"}, "contradict each other"),
         ({"kafka.bootstrap.servers": "host:port"}, "kafka.bootstrap.servers: "),
         ({"delivery": "exactly-once", "kafka.acks": "1", "txnAppId": "a", "txnVersion": "1"}, "needs kafka.acks=all"),
         ({"delivery": "exactly-once", "txnAppId": "a"}, "needs txnAppId and txnVersion"),
@@ -55,6 +59,11 @@ def test_a_stream_has_its_querys_id() -> None:
         parse_options(SERVERS | {"delivery": "exactly-once", "txnAppId": "a"}, streaming=True)
     with pytest.raises(OptionError, match="contradict each other"):
         parse_options(SERVERS | {"delivery": "exactly-once", "asyncProgressTrackingEnabled": "true"}, streaming=True)
+
+
+def test_levels_have_kafkas_ranges_and_defaults() -> None:
+    found = parse_options(SERVERS | {"kafka.compression.gzip.level": "-1"}, streaming=True)
+    assert (found.level("gzip"), found.level("zstd"), found.level("none")) == (-1, None, None)
 
 
 def test_the_broker_is_named() -> None:

@@ -48,6 +48,10 @@ def test_what_is_there(broker: kqueue.Broker) -> None:
         assert result.find_partitions(TopicSelection(assigned=(T1,)), strict=True) == [T1]
         assert result.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0, T1]
         assert result.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=False) == [T1]
+        broker.create_topic("_kqueue-sink-q")
+        assert result.find_partitions(TopicSelection(pattern=".*"), strict=True) == [T0, T1, ("tt", 0)]
+        assert result.find_partitions(TopicSelection(pattern="t"), strict=True) == [T0, T1, ("tt", 0)]
+        assert result.find_partitions(TopicSelection(pattern="^.$"), strict=True) == [T0, T1]
         with pytest.raises(OptionError, match="there is no topic 'gone'"):
             result.find_partitions(TopicSelection(names=("t", "gone")), strict=True)
         with pytest.raises(OptionError, match="topic 't' has no partition 5"):

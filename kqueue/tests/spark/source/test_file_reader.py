@@ -26,6 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with kqueue.Broker(result) as broker:
         broker.create_topic("t", 1, segment_bytes=1024)
         broker.create_topic("u", 2)
+        broker.create_topic("_kqueue-sink-u")
         for number in range(12):
             send(broker, "t", 0, 5, time_ms=BEGIN_MS + 100 * number, codec="gzip" if number % 2 else "none")
     return result
@@ -42,6 +43,8 @@ def test_what_is_there(folder: Path) -> None:
     reader = FileReader(options(path=folder))
     assert reader.find_partitions(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
     assert reader.find_partitions(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
+    assert reader.find_partitions(TopicSelection(pattern="[u]"), strict=True) == [("u", 0), ("u", 1)]
+    assert reader.find_partitions(TopicSelection(pattern="t$"), strict=True) == [T0]
     assert reader.find_partitions(TopicSelection(names=("t", "gone")), strict=False) == [T0]
     assert reader.find_partitions(TopicSelection(assigned=(T0, TopicPartition("t", 9))), strict=False) == [T0]
     with pytest.raises(OptionError, match="there is no topic 'tt' in .*; did you mean 't'"):
