@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import kqueue
+from compat_tests.clients import security
 from compat_tests.clients.cluster import MEMBERS, ClusterInProcess, ClusterOfProcesses
 from compat_tests.kafka.node import free_ports
 from compat_tests.kafka.serving import Process
@@ -65,7 +66,10 @@ def serving(
         with ClusterInProcess(folder, {**SETTINGS, **settings}) as cluster:
             yield RunningBroker(storage, cluster.bootstrap, session_ms, cluster)
         return
-    with kqueue.Broker(folder if storage == DISK else None, settings={**SETTINGS, **settings}) as broker:
+    own = {**SETTINGS, **settings, **security.broker_settings()}
+    own["listeners"] = f"{security.protocol().name}://127.0.0.1:0"
+    with kqueue.Broker(folder if storage == DISK else None, settings=own) as broker:
+        security.grant([broker.bootstrap])
         yield RunningBroker(storage, broker.bootstrap, session_ms, broker)
 
 
@@ -80,7 +84,8 @@ def killable(storage: str, folder: Path) -> Iterator[Process | ClusterOfProcesse
         with ClusterOfProcesses(folder, SETTINGS) as cluster:
             yield cluster
         return
-    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
-    address = f"PLAINTEXT://127.0.0.1:{free_ports(1)[0]}"
+    settings = {name.replace(".", "_"): value for name, value in {**SETTINGS, **security.broker_settings()}.items()}
+    address = f"{security.protocol().name}://127.0.0.1:{free_ports(1)[0]}"
     with Process(folder / "data", folder / "broker.log", listeners=address, **settings) as process:
+        security.grant([process.bootstrap])
         yield process

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import kqueue
-from compat_tests.clients import protocol_client
+from compat_tests.clients import protocol_client, security
 from compat_tests.clients.adapters.contract import Place
 from compat_tests.clients.group_members import eventually
 from compat_tests.kafka.node import free_ports
@@ -65,11 +65,12 @@ class ClusterInProcess:
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         self._store = MemoryStore(SystemClock())
         self._stack = contextlib.ExitStack()
-        own = {**SETTINGS, **settings}
+        own = {**SETTINGS, **settings, **security.broker_settings()}
+        address = f"{security.protocol().name}://127.0.0.1:0"
         self.brokers = [
             kqueue.Broker(
                 folder / f"broker-{node}",
-                settings={**own, "node.id": node, "broker.rack": f"rack-{node}"},
+                settings={**own, "node.id": node, "broker.rack": f"rack-{node}", "listeners": address},
                 cluster=self._store,
             )
             for node in range(MEMBERS)
@@ -85,6 +86,7 @@ class ClusterInProcess:
         for broker in self.brokers:
             self._stack.enter_context(broker)
         self._addresses = [broker.bootstrap for broker in self.brokers]
+        security.grant(self._addresses)
         wait_in_sync(self._addresses)
         return self
 
@@ -104,6 +106,7 @@ class ClusterOfProcesses:
 
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         shared = {**SETTINGS, "broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 200, **settings}
+        shared |= security.broker_settings()
         named = {name.replace(".", "_"): value for name, value in shared.items()}
         self._addresses = [f"127.0.0.1:{port}" for port in free_ports(MEMBERS)]
         self.processes = [
@@ -112,7 +115,7 @@ class ClusterOfProcesses:
                 folder / f"broker-{node}.log",
                 node_id=node,
                 broker_rack=f"rack-{node}",
-                listeners=f"PLAINTEXT://{address}",
+                listeners=f"{security.protocol().name}://{address}",
                 kqueue_cluster_store=f"sqlite:{folder / 'cluster.db'}",
                 **named,
             )
@@ -129,6 +132,7 @@ class ClusterOfProcesses:
         with contextlib.ExitStack() as stack:
             for process in self.processes:
                 stack.enter_context(process)
+            security.grant(self._addresses)
             wait_in_sync(self._addresses)
             self._stack = stack.pop_all()
         return self

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients import adapters, protocol_client
+from compat_tests.clients import adapters, protocol_client, security
 from compat_tests.clients.adapters.contract import (
     Admin,
     Client,
@@ -32,6 +32,7 @@ from compat_tests.report import FEATURE
 pytest_plugins = ["compat_tests.report"]
 pytest.register_assert_rewrite("compat_tests.clients.calls")
 SESSION_MS = 2_000
+UNSECURED = ("test_every_call.py", "test_network.py", "test_version_profiles.py")
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 
@@ -48,14 +49,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
     )
     group.addoption("--cluster", action="store_true", help="run kqueue as a cluster of three, with three replicas")
+    group.addoption(
+        "--secure", action="store_true", help="serve TLS only, with users and ACLs; clients authenticate by SCRAM"
+    )
     group.addoption("--transfer-seconds", type=int, default=8, help="how long the money-transfer test kills processes")
     group.addoption("--exactly-once-seeds", type=int, default=1, help="how many runs the exactly-once tests make")
     group.addoption("--session-ms", type=int, help="the shortest session that the broker at --bootstrap allows")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("secure"):
+        security.secure()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what is about a cluster where there is none."""
-    return True if collection_path.name == "test_cluster.py" and not config.getoption("cluster") else None
+    """Leave out what is about a cluster where there is none, and what reads requests on their way,
+    or makes clients of its own, where they are secured.
+    """
+    left_out = UNSECURED if config.getoption("secure") else ("test_secured.py",)
+    if not config.getoption("cluster"):
+        left_out = (*left_out, "test_cluster.py")
+    return True if collection_path.name in left_out else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

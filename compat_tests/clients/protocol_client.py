@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from compat_tests.clients.adapters.contract import BrokerError, Place
-from kqueue.base.addresses import parse_addresses
+from compat_tests.clients.security import own_security
 from kqueue.client import Client, ClientOptions, NewTopic, TopicPartition
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
@@ -24,7 +24,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 @contextmanager
 def asking(bootstrap: str) -> Iterator[Client]:
     """Open a client for a few calls; raises broker errors as BrokerError."""
-    with Client(bootstrap, client_id="compat_tests", timeout_ms=CALL_TIMEOUT_MS) as client:
+    with Client(bootstrap, client_id="compat_tests", timeout_ms=CALL_TIMEOUT_MS, security=own_security()) as client:
         try:
             yield client
         except BrokerRefused as error:
@@ -54,7 +54,7 @@ def committed(bootstrap: str, group: str, places: Sequence[Place]) -> list[int]:
 def refusal_of_produce(bootstrap: str, place: Place) -> str:
     """Try for a second to write a record with acks=all; return the error that prevents it."""
     wanted = TopicPartition(*place)
-    with Client(bootstrap, client_id="compat_tests", timeout_ms=1_000) as client:
+    with Client(bootstrap, client_id="compat_tests", timeout_ms=1_000, security=own_security()) as client:
         try:
             client.produce({wanted: bytes(build_batch([Record(0, 0, None, b"refused")]))})
         except ClientError as error:
@@ -64,9 +64,8 @@ def refusal_of_produce(bootstrap: str, place: Place) -> str:
 
 def served_apis(bootstrap: str) -> dict[int, tuple[int, int]]:
     """Return the advertised versions: API key -> lowest and highest version."""
-    connection = Connection(
-        parse_addresses(bootstrap)[0], ClientOptions(bootstrap=bootstrap), Deadline(CALL_TIMEOUT_MS)
-    )
+    options = ClientOptions(bootstrap=bootstrap, security=own_security())
+    connection = Connection(options.addresses[0], options, Deadline(CALL_TIMEOUT_MS))
     connection.close()
     return connection.served
 

@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import ShareConsumer
 
 from compat_tests.clients.adapters.confluent_errors import QUIET
+from compat_tests.clients.security import connecting
 
 WAIT_S = 30
 
@@ -19,7 +20,7 @@ WAIT_S = 30
 def member_settings(bootstrap: str, group: str, **settings: Any) -> dict[str, Any]:
     """Return librdkafka's settings; `settings` are more of them, with `_` for `.`."""
     more = {name.replace("_", "."): value for name, value in settings.items()}
-    return {**QUIET, "bootstrap.servers": bootstrap, "group.id": group, **more}
+    return {**QUIET, **connecting("confluent-kafka", bootstrap), "group.id": group, **more}
 
 
 @contextmanager

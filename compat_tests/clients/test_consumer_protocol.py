@@ -17,6 +17,7 @@ from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL, Place
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.group_members import eventually
 from compat_tests.clients.protocol_client import committed, create_topic
+from compat_tests.clients.security import connecting, own_security
 from kqueue.base.addresses import parse_addresses
 from kqueue.client import ClientOptions
 from kqueue.client.connection import Connection
@@ -48,7 +49,7 @@ class Member:
         self._ends, self._commits = threading.Event(), threading.Event()
         self._consumer: Any = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **connecting("confluent-kafka", bootstrap),
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -121,7 +122,7 @@ def join(consumer_broker: RunningBroker) -> Iterator[Join]:
 
 
 def produce(bootstrap: str, topic: str, partitions: int, count: int, start: int = 0) -> list[bytes]:
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    producer = confluent_kafka.Producer({**connecting("confluent-kafka", bootstrap)})
     values = [b"%d" % number for number in range(start, start + count)]
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=number % partitions)
@@ -171,7 +172,7 @@ def test_a_topics_new_partitions_are_read(
 def grow(bootstrap: str, topic: str, count: int) -> None:
     from confluent_kafka.admin import AdminClient, NewPartitions
 
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**connecting("confluent-kafka", bootstrap)})
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(20)
 
 
@@ -267,7 +268,7 @@ def test_tools_describe_list_and_delete_the_group(
     create_topic(consumer_broker.bootstrap, topic, 2)
     member = join(group, topic)
     eventually(lambda: member.held == all_of(topic, 2), "the member holds the partitions")
-    admin = AdminClient({"bootstrap.servers": consumer_broker.bootstrap})
+    admin = AdminClient({**connecting("confluent-kafka", consumer_broker.bootstrap)})
     described = admin.describe_consumer_groups([group])[group].result(20)
     assert (described.state.name, described.type.name) == ("STABLE", "CONSUMER")
     (seen,) = described.members
@@ -284,7 +285,7 @@ def test_a_setting_of_a_group_reaches_its_members(consumer_broker: RunningBroker
 
     topic, groups = name("topic"), [name("group"), name("other")]
     create_topic(consumer_broker.bootstrap, topic, 1)
-    admin = AdminClient({"bootstrap.servers": consumer_broker.bootstrap})
+    admin = AdminClient({**connecting("confluent-kafka", consumer_broker.bootstrap)})
     entry = ConfigEntry("consumer.heartbeat.interval.ms", "700", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, groups[0], incremental_configs=[entry])
     for group in groups:
@@ -306,7 +307,7 @@ def heartbeat_intervals(bootstrap: str, topic: str, groups: list[str]) -> list[i
     given = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
     answers = {}
     for address in parse_addresses(bootstrap):
-        connection = Connection(address, ClientOptions(bootstrap=bootstrap), deadline)
+        connection = Connection(address, ClientOptions(bootstrap=bootstrap, security=own_security()), deadline)
         try:
             for group in groups:
                 request = ConsumerGroupHeartbeatRequest(group_id=group, member_id="m", **given)

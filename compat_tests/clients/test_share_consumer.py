@@ -14,6 +14,7 @@ import pytest
 from compat_tests.clients.adapters.contract import SHARE_GROUPS
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.protocol_client import create_topic
+from compat_tests.clients.security import connecting
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 if not hasattr(confluent_kafka, "ShareConsumer"):
@@ -50,7 +51,7 @@ class Group:
     def __init__(self, bootstrap: str, name: Callable[[str], str], stack: ExitStack) -> None:
         self.bootstrap, self.topic, self.group = bootstrap, name("topic"), name("share")
         self._stack = stack
-        self._producer = confluent_kafka.Producer({**QUIET, "bootstrap.servers": bootstrap})
+        self._producer = confluent_kafka.Producer({**QUIET, **connecting("confluent-kafka", bootstrap)})
         create_topic(bootstrap, self.topic)
 
     def configure(self, **settings: str) -> None:
@@ -60,7 +61,7 @@ class Group:
             for name, value in settings.items()
         ]
         resource = ConfigResource(ResourceType.GROUP, self.group, incremental_configs=entries)
-        admin = AdminClient({**QUIET, "bootstrap.servers": self.bootstrap})
+        admin = AdminClient({**QUIET, **connecting("confluent-kafka", self.bootstrap)})
         admin.incremental_alter_configs([resource])[resource].result(CALL_TIMEOUT_S)
 
     def produce(self, count: int) -> None:
@@ -247,7 +248,7 @@ def test_the_groups_isolation_level(group: Group, level: str, expected: list[int
     """Offset 0 is aborted, 1 is the marker, 2 is committed."""
     group.configure(share_isolation_level=level)
     producer = confluent_kafka.Producer(
-        {**QUIET, "bootstrap.servers": group.bootstrap, "transactional.id": f"{group.group}-txn"}
+        {**QUIET, **connecting("confluent-kafka", group.bootstrap), "transactional.id": f"{group.group}-txn"}
     )
     producer.init_transactions(CALL_TIMEOUT_S)
     for end in (producer.abort_transaction, producer.commit_transaction):

@@ -42,6 +42,7 @@ from compat_tests.clients.adapters.contract import (
     Record,
     RecordMetadata,
 )
+from compat_tests.clients.security import connecting
 
 T = TypeVar("T")
 VERSION = tuple(int(part) for part in aiokafka.__version__.split(".")[:2])
@@ -86,7 +87,7 @@ class _Producer:
                 settings["transactional_id"] = options.transactional_id
                 settings["transaction_timeout_ms"] = options.transaction_timeout_ms
             producer = AIOKafkaProducer(
-                bootstrap_servers=bootstrap,
+                **connecting("aiokafka", bootstrap),
                 acks=options.acks if options.acks >= 0 else "all",
                 compression_type=None if options.codec == "none" else options.codec,
                 linger_ms=options.linger_ms,
@@ -155,7 +156,7 @@ class _Consumer:
 
         async def opening() -> AIOKafkaConsumer:
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=bootstrap,
+                **connecting("aiokafka", bootstrap),
                 group_id=options.group,
                 auto_offset_reset=options.reset,
                 enable_auto_commit=options.auto_commit_ms is not None,

@@ -11,6 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from compat_tests.clients.adapters.aiokafka_loop import refusals, run
 from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
+from compat_tests.clients.security import connecting
 
 
 def _check(code: int, text: str) -> None:
@@ -21,7 +22,7 @@ def _check(code: int, text: str) -> None:
 class Admin:
     def __init__(self, bootstrap: str) -> None:
         async def opening() -> AIOKafkaAdminClient:
-            admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+            admin = AIOKafkaAdminClient(**connecting("aiokafka", bootstrap))
             await admin.start()
             return admin
 

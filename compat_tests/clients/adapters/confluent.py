@@ -47,6 +47,7 @@ from compat_tests.clients.adapters.contract import (
     Record,
     RecordMetadata,
 )
+from compat_tests.clients.security import connecting
 
 
 class _Pending:
@@ -84,7 +85,7 @@ class _Producer:
         self._producer = confluent_kafka.Producer(
             {
                 **QUIET,
-                "bootstrap.servers": bootstrap,
+                **connecting("confluent-kafka", bootstrap),
                 "acks": options.acks,
                 "compression.type": options.codec,
                 "enable.idempotence": options.idempotent or options.transactional_id is not None,
@@ -168,7 +169,7 @@ class _Consumer:
             {
                 **QUIET,
                 **settings,
-                "bootstrap.servers": bootstrap,
+                **connecting("confluent-kafka", bootstrap),
                 "group.id": options.group or "not used",
                 "auto.offset.reset": options.reset,
                 "enable.auto.commit": options.auto_commit_ms is not None and options.group is not None,

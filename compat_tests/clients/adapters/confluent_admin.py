@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 
 from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, refusals, refuse
 from compat_tests.clients.adapters.contract import GroupDescription, Place
+from compat_tests.clients.security import connecting
 
 
 def _result(futures: Mapping[Any, Any]) -> Any:
@@ -28,7 +29,7 @@ def _result(futures: Mapping[Any, Any]) -> Any:
 
 class Admin:
     def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
+        self._admin = AdminClient({**QUIET, **connecting("confluent-kafka", bootstrap)})
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None

@@ -41,6 +41,7 @@ from compat_tests.clients.adapters.contract import (
     RecordMetadata,
     numbered,
 )
+from compat_tests.clients.security import connecting
 
 try:
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -95,7 +96,7 @@ class _Producer:
             settings["transactional_id"] = options.transactional_id
             settings["transaction_timeout_ms"] = options.transaction_timeout_ms
         self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap,
+            **connecting("kafka-python", bootstrap),
             acks=options.acks if options.acks >= 0 else "all",
             compression_type=None if options.codec == "none" else options.codec,
             linger_ms=options.linger_ms,
@@ -165,7 +166,7 @@ class _Consumer:
         if options.read_committed:
             settings["isolation_level"] = "read_committed"
         self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
+            **connecting("kafka-python", bootstrap),
             group_id=options.group,
             auto_offset_reset=options.reset,
             enable_auto_commit=options.auto_commit_ms is not None,

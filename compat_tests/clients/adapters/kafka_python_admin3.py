@@ -11,6 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
 from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
+from compat_tests.clients.security import connecting
 
 
 def _check(code: int, text: str) -> None:
@@ -20,7 +21,7 @@ def _check(code: int, text: str) -> None:
 
 class Admin:
     def __init__(self, bootstrap: str) -> None:
-        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS)
+        self._admin = KafkaAdminClient(**connecting("kafka-python", bootstrap), request_timeout_ms=REQUEST_TIMEOUT_MS)
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
