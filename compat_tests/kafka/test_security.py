@@ -18,8 +18,9 @@ from compat_tests.kafka.security_scenarios import (
     TOPIC,
     scenarios,
 )
-from compat_tests.kafka.test_access import Acl, World
+from compat_tests.kafka.test_access import Acl, World, hidden
 from compat_tests.kafka.tool_host import ToolHost
+from compat_tests.kafka.user_access import RIGHTS, answer, grant_rights, requests, sees_topic
 from kqueue.security.operations import WILDCARD, AclOperation, ResourceType
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, salted_password
 from kqueue.wire.messages.alter_client_quotas import (
@@ -39,14 +40,23 @@ TIMEOUT_S = 60
 
 @pytest.fixture(scope="module")
 def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Secured, Secured]]:
-    """A Kafka and a kqueue, with users, ACLs and quotas."""
+    """A Kafka and a kqueue."""
     with secured_pair(tmp_path_factory.mktemp("security"), formatted) as pair:
-        for broker in pair:
-            prepare(broker, World(broker.bootstrap()))
         yield pair
 
 
+@pytest.fixture(scope="module")
+def worlds(brokers: tuple[Secured, Secured]) -> tuple[World, World]:
+    """The brokers as their administrator sees them."""
+    first, second = (World(broker.bootstrap()) for broker in brokers)
+    for broker, world in zip(brokers, (first, second), strict=True):
+        prepare(broker, world)
+        grant_rights(world)
+    return first, second
+
+
 def prepare(broker: Secured, world: World) -> None:
+    """Make users, ACLs and quotas."""
     add_scram_users(world)
     everyone = [ResourceType.TOPIC, ResourceType.GROUP]
     world.create(
@@ -86,7 +96,10 @@ def set_quota(world: World, user: str, key: str, value: float) -> None:
 
 @pytest.fixture(scope="module")
 def found(
-    brokers: tuple[Secured, Secured], tools: ToolHost, tmp_path_factory: pytest.TempPathFactory
+    brokers: tuple[Secured, Secured],
+    worlds: tuple[World, World],
+    tools: ToolHost,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, dict[str, str]]:
     """The results of all scenarios, by broker."""
     file = tmp_path_factory.mktemp("scenarios") / "scenarios"
@@ -118,3 +131,17 @@ def test_a_quota_is_held(found: dict[str, dict[str, str]], user: str) -> None:
     """Clients ask for 1.4 times of it; a burst is a twelfth. Slow machines get less."""
     for broker, results in found.items():
         assert 0.7 * BYTES_PER_S < int(results[user]) < 1.1 * BYTES_PER_S, broker
+
+
+@pytest.mark.parametrize("user", RIGHTS)
+def test_a_user_with_few_rights_gets_kafkas_errors(
+    brokers: tuple[Secured, Secured], worlds: tuple[World, World], user: str
+) -> None:
+    different = []
+    for row, version in requests(worlds[0]):
+        kafkas, ours = (answer(*both, user, row, version) for both in zip(brokers, worlds, strict=True))
+        if kafkas is not None and not sees_topic(user):
+            kafkas = kafkas._replace(codes=hidden(kafkas.codes, row, version))
+        if ours != kafkas:
+            different.append((row.api.name, version, kafkas, ours))
+    assert different == []

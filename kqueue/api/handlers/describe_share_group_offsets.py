@@ -44,7 +44,9 @@ NO_LAG = -1
 def handle(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse | DelayedOperation[DescribeShareGroupOffsetsResponse]:
-    """Return what is persisted of the named partitions, or of all of a group."""
+    """Return what is persisted of the named partitions, whatever group there is, or of all of a
+    group.
+    """
     return in_slices(context, _handle_sliced(request, context))
 
 
@@ -59,7 +61,7 @@ def _handle_sliced(
             check_served(context)
             context.require(AclOperation.DESCRIBE, ResourceType.GROUP, requested.group_id)
             group = context.broker.groups.share.find(requested.group_id)
-            if group is None:
+            if group is None and requested.topics is None:
                 raise GroupIdNotFound(f"Group {requested.group_id} not found.")
         except KqueueError as error:
             described.error_code, described.error_message = code_of(error), message_of(error)
@@ -103,10 +105,11 @@ def error_response(
 
 
 def _partitions(
-    requested: DescribeShareGroupOffsetsRequestGroup, group: ShareGroup
+    requested: DescribeShareGroupOffsetsRequestGroup, group: ShareGroup | None
 ) -> Iterable[tuple[str, Iterable[int]]]:
     if requested.topics is not None:
         return [(topic.topic_name, topic.partitions) for topic in requested.topics]
+    assert group is not None
     return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
 
 

@@ -18,7 +18,13 @@ from kqueue.wire.error_codes import ErrorCode
 def test_start_and_lag(named: bool) -> None:
     client = share_group_at_2()
     assert group_offsets(client, named=named) == (0, 2, 2)
-    assert group_offsets(client, named=named, group="nobody")[0] == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_named_partitions_of_a_group_that_is_not_there_have_no_offsets() -> None:
+    """As in Kafka, which looks for the group only if all of its partitions are asked for."""
+    client = share_group_at_2()
+    assert group_offsets(client, named=True, group="nobody") == (0, -1, -1)
+    assert group_offsets(client, named=False, group="nobody")[0] == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_the_lag_of_a_partition_that_another_broker_leads_is_asked_of_it() -> None:
