@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import kqueue
+from compat_tests.spark import killing
 from kqueue.cli.app import kqueue as command
 from kqueue.client import Client, TopicPartition
 from kqueue.client import NewTopic as Wanted
@@ -157,3 +159,21 @@ def test_errors_of_unarchivable_topics(
         client.create_topics([Wanted(topic, 1)])
     with pytest.raises(PipelineFailed, match="ends at 0, and is archived up to 4: it was deleted and recreated"):
         archive(spark, source(broker, topic), folder)
+
+
+def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
+    with kqueue.Broker() as broker:
+        broker.create_topic("orders")
+        broker.topics["orders"].produce("{}")
+        arguments = ["pipeline", "archive", "kept", "-t", "orders", "-b", broker.bootstrap, "--master", "local[1]"]
+        process = killing.start(tmp_path, "-m", "kqueue.cli", *arguments)
+        try:
+            begun = (tmp_path / "kept" / ".lock").exists
+            killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job does not begin")
+            (java,) = (one for one in psutil.Process(process.pid).children() if "java" in one.name())
+            java.kill()
+            assert process.wait(60) == 1
+        finally:
+            killing.kill(process)
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert line.startswith("Error: Java, in which Spark runs, ended before the job did")

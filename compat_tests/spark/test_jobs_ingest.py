@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import psutil
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 from kafka import KafkaAdminClient, KafkaProducer
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kqueue
-from compat_tests.spark import killing
 from kqueue.cli.app import kqueue as command
 from kqueue.demo.events import Event, EventKind, events, replay
 from kqueue.demo.flights import Flights
@@ -289,19 +288,21 @@ def test_unknown_topic_is_reported_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
-    with kqueue.Broker() as broker:
-        broker.create_topic("orders")
+@pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
+def test_a_folder_in_use_is_not_passed_over(spark: SparkSession, tmp_path: Path, job: list[str]) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    with kqueue.Broker(data) as broker:
+        broker.create_topic("orders", segment_bytes=1024)
         broker.topics["orders"].produce("{}")
-        arguments = ["pipeline", "ingest", "tables", "-t", "orders", "--events", "flights", "-b", broker.bootstrap]
-        process = killing.start(tmp_path, "-m", "kqueue.cli", *arguments, "--master", "local[1]")
-        try:
-            begun = (tmp_path / "tables" / "checkpoints" / "tables.json").exists
-            killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job does not begin")
-            (java,) = (one for one in psutil.Process(process.pid).children() if "java" in one.name())
-            java.kill()
-            assert process.wait(60) == 1
-        finally:
-            killing.kill(process)
-    (line,) = (tmp_path / "log").read_text().splitlines()
-    assert line.startswith("Error: Java, in which Spark runs, ended before the job did")
+        with pytest.raises(PySparkException, match="nothing can be read: .* is in use.*: 1 offset in the last"):
+            spark.read.format("kqueue").option("path", str(data)).option("subscribe", "orders").load().collect()
+        arguments = ["pipeline", *job, str(out), "-t", "orders", "--path", str(data)]
+        result = CliRunner().invoke(command, arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith("Error: nothing can be read: ")
+        assert not out.exists()
+        for _ in range(2):
+            broker.topics["orders"].produce("{}" + " " * 1000)
+        result = CliRunner().invoke(command, arguments)
+        assert result.exit_code == 0, result.output
+        assert "is in use, or was not stopped cleanly: 1 offset in the last segments" in result.stderr

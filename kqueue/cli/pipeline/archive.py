@@ -14,6 +14,7 @@ from kqueue.cli.pipeline.spark_command import (
     path_option,
     pattern_option,
     report_progress,
+    report_unread,
     session,
     some_topics_option,
     source_options,
@@ -105,6 +106,7 @@ def archive(
         f"Archived {counted(done.rows, 'record')} in {counted(done.files, 'file')}; the archive now has "
         f"{done.rows_total:,}."
     )
+    report_unread(done.unread)
 
 
 @click.command()

@@ -20,6 +20,7 @@ from kqueue.cli.pipeline.spark_command import (
     hide_progress,
     master_option,
     path_option,
+    report_unread,
     session,
     source_options,
     topics_option,
@@ -117,6 +118,7 @@ def ingest(
         print_json({"rows": done.rows, "quarantined": dict(done.reasons), "gold_until": until})
     else:
         click.echo(summary(done, folder))
+    report_unread(done.unread)
 
 
 def _schema(events: str, lateness: str | None) -> EventSchema:

@@ -79,6 +79,12 @@ def absolute(folder: str) -> str:
     return folder if "://" in folder else str(Path(folder).absolute())
 
 
+def report_unread(unread: str) -> None:
+    """Print on standard error what a job left out of a folder in use; "": nothing."""
+    if unread:
+        click.echo(f"Note: {unread}.", err=True)
+
+
 # --- progress
 
 

@@ -15,7 +15,7 @@ from kqueue.spark.jobs.archive_layout import ArchivedBatch, ArchiveLayout, final
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.reader_factory import check_topics, open_reader
+from kqueue.spark.source.reader_factory import check_readable, open_reader
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler
 from kqueue.spark.source.split_planner import rate_limited
 
@@ -47,12 +47,14 @@ class ArchiveResult(NamedTuple):
     """The result of a run.
 
     rows: added records. batches, files: that hold them. rows_total: records of the whole archive.
+    unread: what was left out of a folder in use; "": nothing.
     """
 
     rows: int
     batches: int
     files: int
     rows_total: int
+    unread: str = ""
 
 
 def archive(
@@ -89,7 +91,7 @@ def archive(
     options = parse_options(source, streaming=False)
     layout = ArchiveLayout(spark, folder)
     if not layout.exists():
-        check_topics(options)
+        check_readable(options)
     with layout.held():
         return _archive(spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes), tell)
 
@@ -117,6 +119,7 @@ def _archive(
     with contextlib.closing(open_reader(options)) as reader:
         starts, ends = _bounds(options, reader, done.ends, since_ms, until_ms)
         steps = list(_steps(reader, starts, ends, sizes.batch_bytes))
+        unread = reader.unread(ends) if until_ms is None else ""
     seen, total = 0, _size(starts, ends)
     for begin, end in steps:
         number = done.number + 1
@@ -136,7 +139,7 @@ def _archive(
         layout.commit(done)
         layout.publish(number)
         rows, batches, files = rows + staged_rows, batches + 1, files + len(names)
-    return ArchiveResult(rows, batches, files, done.rows_total)
+    return ArchiveResult(rows, batches, files, done.rows_total, unread)
 
 
 def _bounds(

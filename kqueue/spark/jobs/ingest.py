@@ -20,7 +20,7 @@ from kqueue.spark.event_schema.sql_validation import check, no_records
 from kqueue.spark.jobs.progress import Tell, await_end, silent
 from kqueue.spark.session import isolated_session
 from kqueue.spark.source.options import parse_options
-from kqueue.spark.source.reader_factory import check_topics
+from kqueue.spark.source.reader_factory import check_readable, unread
 from kqueue.spark.tables import Format, Table, Tables, has_tables, open_tables
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ class IngestResult(NamedTuple):
         rows: rows added per stage.
         reasons: quarantined records by reason.
         until: gold has all windows that end by this time; None: none is closed.
+        unread: what was left out of a folder in use; "": nothing.
     """
 
     rows: dict[str, int]
     reasons: Counter[str]
     until: datetime | None
+    unread: str = ""
 
 
 def ingest(
@@ -82,14 +84,15 @@ def ingest(
     own = isolated_session(spark, OURS)
     check(own, schema)
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
+    options = parse_options(given, streaming=True)
     if not has_tables(folder):
-        check_topics(parse_options(given, streaming=True))
+        check_readable(options)
     records = own.readStream.format("kqueue").options(**given).load()
     with open_tables(folder, schema, format, source) as tables:
         run = _Run(own, tables, schema, tell)
         run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
-    return IngestResult(run.rows, run.reasons, until)
+    return IngestResult(run.rows, run.reasons, until, unread(options))
 
 
 class _Run:

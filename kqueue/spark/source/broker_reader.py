@@ -121,6 +121,9 @@ class BrokerReader:
                     raise failed from None
             return error.done
 
+    def unread(self, partitions: Iterable[TopicPartition]) -> str:
+        return ""
+
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         """Return the average of the first batches, or a guess if there are none."""
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kqueue.base.errors import CorruptBatch, OffsetOutOfRange, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_partition_folder, uuid_text
+from kqueue.base.text import counted
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.log.formats.filenames import LOG, TIMEINDEX
@@ -138,6 +139,18 @@ class FileReader:
             topic_partition: _offset_at(log, times[topic_partition], self._end(log))
             for topic_partition, log in self._logs(times)
         }
+
+    def unread(self, partitions: Iterable[TopicPartition]) -> str:
+        if self._active != "auto":
+            return ""
+        count = sum(log.end_offset - self._end(log) for _, log in self._logs(partitions))
+        if not count:
+            return ""
+        return (
+            f"{self.storage.location} is in use, or was not stopped cleanly: {counted(count, 'offset')} in the last "
+            "segments of its partitions, whose end may still be lost, are not read; stop its broker first, read from "
+            "the broker, or set the option includeActiveSegment"
+        )
 
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         log = self._log(topic_partition)

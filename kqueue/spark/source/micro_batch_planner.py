@@ -72,6 +72,9 @@ class MicroBatchPlanner:
         partitions = self._reader.find_partitions(self.options.topics, strict=True)
         found = starting_offsets(self.options, partitions, self._reader, self._lost)
         self._initial = _with_ids(found, self._ids(found))
+        unread = self._reader.unread(partitions)
+        if unread:
+            logger.warning("%s", unread)
         return self._initial
 
     def prepare_available_now(self) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
+from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import RecordReader
 
@@ -19,10 +22,27 @@ def open_reader(options: SourceOptions) -> RecordReader:
     return BrokerReader(options)
 
 
-def check_topics(options: SourceOptions) -> None:
-    """Check that the topics exist, before a job makes its folder.
+def check_readable(options: SourceOptions) -> None:
+    """Check that the topics exist, and that not all they have is in segments that are not read,
+    before a job makes its folder.
 
-    Raises: OptionError: names the missing one. As the reader does.
+    Raises: OptionError. As the reader does.
     """
     with contextlib.closing(open_reader(options)) as reader:
-        reader.find_partitions(options.topics, strict=True)
+        partitions = reader.find_partitions(options.topics, strict=True)
+        refuse_if_all_unread(reader, partitions)
+
+
+def refuse_if_all_unread(reader: RecordReader, partitions: Sequence[TopicPartition]) -> None:
+    """Raise OptionError if the partitions have records, and none of them is read."""
+    unread = reader.unread(partitions)
+    if unread and reader.earliest(partitions) == reader.latest(partitions):
+        raise OptionError(f"nothing can be read: {unread}")
+
+
+def unread(options: SourceOptions) -> str:
+    """Return what `RecordReader.unread` says of the selected topics."""
+    if options["path"] is None:
+        return ""
+    with contextlib.closing(open_reader(options)) as reader:
+        return reader.unread(reader.find_partitions(options.topics, strict=False))

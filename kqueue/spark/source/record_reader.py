@@ -66,6 +66,13 @@ class RecordReader(Protocol):
         """Return the first offset at or after a timestamp (ms); None: no record is as recent."""
         ...
 
+    def unread(self, partitions: Iterable[TopicPartition]) -> str:
+        """Return a sentence on offsets that exist and are not read, and what to do; "": none.
+
+        These are the last segments of a folder whose broker may be running.
+        """
+        ...
+
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         """Return an estimate of the stored bytes per offset, from this offset on."""
         ...

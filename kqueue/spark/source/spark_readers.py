@@ -6,7 +6,7 @@ They are pickled to executors, so they hold options and no open resources.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.offsets import JsonObject
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.read_task import read_ranges
-from kqueue.spark.source.reader_factory import open_reader
-from kqueue.spark.source.record_reader import data_loss_handler
+from kqueue.spark.source.reader_factory import open_reader, refuse_if_all_unread
+from kqueue.spark.source.record_reader import RecordReader, data_loss_handler, logger
 from kqueue.spark.source.split_planner import OffsetRange
 
 if TYPE_CHECKING:
@@ -72,17 +72,26 @@ class _Reader:
             yield from read_ranges(self._options, ranges)
 
 
+def _tell_unread(reader: RecordReader, ranges: Sequence[OffsetRange]) -> None:
+    """Log what a query to the end leaves out. Raises: OptionError: that is all there is."""
+    partitions = [one.topic_partition for one in ranges]
+    if not any(one.size for one in ranges):
+        refuse_if_all_unread(reader, partitions)
+    unread = reader.unread(partitions)
+    if unread:
+        logger.warning("%s", unread)
+
+
 class KqueueReader(_Reader, DataSourceReader):
     """A batch query. It has no `pushFilters`: Spark rejects such readers unless a setting is on."""
 
     def partitions(self) -> list[Split]:
         """Return the splits of the query, on the driver."""
         with without_traceback(), contextlib.closing(open_reader(self._options)) as reader:
-            on_data_loss = data_loss_handler(self._options.fail_on_data_loss)
-            return [
-                Split(ranges)
-                for ranges in splits(self._options, batch_ranges(self._options, reader, on_data_loss), reader)
-            ]
+            ranges = batch_ranges(self._options, reader, data_loss_handler(self._options.fail_on_data_loss))
+            if self._options.ending.everywhere is not None:
+                _tell_unread(reader, ranges)
+            return [Split(one) for one in splits(self._options, ranges, reader)]
 
 
 class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):

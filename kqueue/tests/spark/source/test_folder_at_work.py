@@ -12,8 +12,10 @@ import pytest
 import kqueue
 from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
+from kqueue.spark.source.reader_factory import check_readable, unread
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
 
@@ -127,3 +129,27 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
         stop.append(True)
         assert looking.result() > 0
     assert len(rows(source_options, [OffsetRange("t", 0, 0, end)])) < end / 2
+
+
+def test_what_is_left_out_is_said(broker: kqueue.Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create_topic("t", 1, segment_bytes=1024)
+    broker.create_topic("empty")
+    send(broker, "t", 0, 3)
+    path = tmp_path / "data"
+    reader = FileReader(options(path=path))
+    assert reader.unread([TopicPartition("empty", 0)]) == ""
+    told = reader.unread([T0])
+    assert "is in use, or was not stopped cleanly: 3 offsets in the last segments" in told
+    assert FileReader(options(path=path, includeActiveSegment="true")).unread([T0]) == ""
+    assert FileReader(options(path=path, includeActiveSegment="false")).unread([T0]) == ""
+    with pytest.raises(OptionError, match="^nothing can be read: .* is in use"):
+        check_readable(options(path=path, subscribe="t"))
+    check_readable(options(path=path, subscribe="empty"))
+    MicroBatchPlanner(options(path=path, subscribe="t")).initial()
+    assert caplog.messages == [told]
+    for _ in range(30):
+        send(broker, "t", 0, 3)
+    check_readable(options(path=path, subscribe="t"))
+    assert unread(options(path=path, subscribe="t")) == reader.unread([T0]) != ""
+    broker.stop()
+    assert reader.unread([T0]) == ""
