@@ -101,6 +101,9 @@ class TopicReader:
                 reader._commit_revoked(revoked)
 
         self.consumer.subscribe([self.topic], listener=Listener())
+        # kafka-python 3.0 forgets the partitions when it subscribes. It would join without, then
+        # again, and lose its assignment if the second join outlasts a poll.
+        self.consumer.topics()
 
     def run(self) -> None:
         """Print records until the count, the idle timeout, Ctrl-C or a closed pipe ends the run."""

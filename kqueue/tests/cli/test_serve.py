@@ -94,7 +94,11 @@ def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> 
         producer.send("orders", b"first").get(timeout=10)
         producer.close()
         command = [sys.executable, "-m", "kqueue.cli", "consume", "orders", "--from-beginning", "-b", served.bootstrap]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer,
+            contextlib.ExitStack() as cleanup,
+        ):
+            cleanup.callback(consumer.kill)
             assert consumer.stdout is not None
             assert consumer.stdout.readline() == "first\n"
             served.end()

@@ -11,6 +11,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
+import kqueue
 from kqueue.cli import topic_reader
 from kqueue.cli.formats import formatter
 from kqueue.cli.topic_reader import TopicReader
@@ -138,3 +139,17 @@ def test_positions_of_revoked_partitions_are_dropped() -> None:
     reader._next[PLACE] = reader._committed[PLACE] = 7
     reader._commit_revoked([PLACE])
     assert (reader._next, reader._committed) == ({}, {})
+
+
+def test_a_member_joins_once_though_metadata_comes_again() -> None:
+    """A second join could end a poll, and kafka-python 3.0 loses its assignment then."""
+    reader = TopicReader("orders", formatter("value"), io.BytesIO(), None, 1000)
+    with kqueue.Broker() as broker:
+        broker.create_topic("orders")
+        options = {"bootstrap_servers": broker.bootstrap, "group_id": "readers", "metadata_max_age_ms": 600}
+        reader.open(options)
+        reader.subscribe("earliest", None)
+        reader.run()
+        reader.close()
+        joins = [request.api for request in broker.requests if request.api in ("JoinGroup", "SyncGroup")]
+    assert joins == ["JoinGroup", "JoinGroup", "SyncGroup"], "the first is refused and names the member id"
