@@ -1,5 +1,5 @@
 """`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), a cluster of three,
-the log engine and the test kit.
+the log engine, security and the test kit.
 
 `--only spark` compares the readers and writers of Spark; it needs kqueue[spark,fast], Java, and
 Maven for Spark's own connector.
@@ -28,8 +28,8 @@ from benchmarks import (
     partitions,
     rdkafka,
     replication,
+    security,
     spark,
-    tls,
     workers,
 )
 from benchmarks.results import Machine, Report, Row, save, show
@@ -40,7 +40,7 @@ Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
-BROKER, CLUSTER, LOG, KIT, SPARK = "broker", "cluster", "log", "kit", "spark"
+BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -116,15 +116,15 @@ def _measure_broker(report: Report, console: Console) -> None:
     measure(report, console, partitions.rows())
     measure(report, console, iter([("beside hostile clients", hostile.row)]))
     measure(report, console, beside.rows())
-    with console.status("TLS"):
-        report.rows.extend(tls.rows())
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
     parser.add_argument(
-        "--only", choices=(BROKER, CLUSTER, LOG, KIT, SPARK), help="one of the groups; spark runs only if it is named"
+        "--only",
+        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK),
+        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark runs only if it is named",
     )
     parser.add_argument(
         "--quick", action="store_true", help="a small part of the sizes of log and spark, to see that they run"
@@ -142,6 +142,9 @@ def main(arguments: list[str] | None = None) -> int:
             _measure_broker(report, console)
         if options.only in (None, CLUSTER):
             _measure_cluster(report, console)
+        if options.only in (None, SECURITY):
+            with console.status("security"):
+                report.rows.extend(security.rows())
         if options.only in (None, KIT):
             measure(report, console, kit.steps())
         if options.only in (None, LOG):

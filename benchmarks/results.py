@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -124,6 +125,13 @@ def show(report: Report, console: Console) -> None:
             load = " ".join(f"{value:.2f}" for value in machine.load)
             busy = ", ".join(machine.busy) or "none"
             console.print(f"{when}: load {load} on {machine.cpus} cores; others busy: {busy}")
+
+
+def print_rows(rows: Iterable[Row]) -> None:
+    """Print each row when it is measured, without targets."""
+    for row in rows:
+        figures = ", ".join(f"{_short(figure.value)} {figure.unit}" for figure in row.figures)
+        print(f"{row.name}: {figures}{f' ({row.note})' if row.note else ''}", flush=True)
 
 
 def save(report: Report, path: Path) -> None:

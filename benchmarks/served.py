@@ -85,8 +85,8 @@ class OwnBroker(Served):
     """`kqueue serve` with its data in a temporary folder, which goes when it ends.
 
     `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
-    settings. `workers`: with so many of them; 0: without `--workers`. `tls_port`: of a second
-    listener, TLS; None: there is none.
+    settings. `workers`: with so many of them; 0: without `--workers`. `second`: name and port of a
+    second listener; None: there is none.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class OwnBroker(Served):
         data: Path | None = None,
         more: Mapping[str, str] | None = None,
         workers: int = 0,
-        tls_port: int | None = None,
+        second: tuple[str, int] | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
         port = free_port(1 + workers)
         self._log = (self.folder / "server.log").open("w")
         settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{port}"
-            + (f",TLS://127.0.0.1:{tls_port}" if tls_port is not None else ""),
+            + (f",{second[0]}://127.0.0.1:{second[1]}" if second is not None else ""),
             "log.dirs": str(data or self.folder / "data"),
             "kqueue.flush": flush,
             **(more or {}),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ssl
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import frames, loads
-from benchmarks.results import Figure, Row
+from benchmarks.results import Figure, Row, print_rows
 from benchmarks.served import OwnBroker, free_port
 from kqueue.security.certificates import LOOPBACK_NAMES, Authority, write_private
 
@@ -31,7 +30,7 @@ def rows() -> Iterator[Row]:
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(keys),
         }
-        with OwnBroker("kafka", more=settings, tls_port=port) as served:
+        with OwnBroker("kafka", more=settings, second=("TLS", port)) as served:
             yield from _bulk(served, ", beside TLS")
             served.load_bootstrap = f"127.0.0.1:{port}"
             served.tls = ssl.create_default_context(cadata=authority.certificate)
@@ -66,6 +65,4 @@ def _handshakes(served: OwnBroker) -> Row:
 
 
 if __name__ == "__main__":
-    for row in rows():
-        sys.stdout.write(f"{row.name}: {', '.join(f'{figure.value:.2f} {figure.unit}' for figure in row.figures)}\n")
-        sys.stdout.flush()
+    print_rows(rows())

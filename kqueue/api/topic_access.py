@@ -45,9 +45,9 @@ class TopicAccess:
 def readable(
     context: RequestContext, fetches: list[PartitionFetch]
 ) -> tuple[list[PartitionFetch], Sequence[PartitionFetchResult]]:
-    """Return the partitions that the client may read, and the results of the others."""
-    if context.broker.security.authorizer is None:
-        return fetches, ()
+    """Return the partitions that the client may read, and the results of the others; of a broker
+    with an authorizer.
+    """
     access = TopicAccess(context, AclOperation.READ)
     allowed: list[PartitionFetch] = []
     denied: list[PartitionFetchResult] = []

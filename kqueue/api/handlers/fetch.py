@@ -26,8 +26,8 @@ has no records (`_throttled`). Not emulated: tiered storage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from kqueue.api import follower_fetch
 from kqueue.api.access import on_each
@@ -35,19 +35,22 @@ from kqueue.api.down_conversion import BYTES_MAX, VERSION_BATCHES, VERSION_SOFT_
 from kqueue.api.errors import code_of
 from kqueue.api.fetch_response import UNKNOWN, FetchResponseBuilder
 from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
-from kqueue.api.isolation import is_read_committed
+from kqueue.api.isolation import READ_COMMITTED, is_read_committed
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.api.topic_access import readable
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_reader import FetchLimits, FetchResult, opens_many_logs, read_partitions
+from kqueue.broker.fetch_reader import FetchLimits, FetchResult, PartitionFetchResult, opens_many_logs, read_partitions
 from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replica_selector import selector_for
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from kqueue.broker.client_quotas import ClientQuotas
 
 VERSIONS = (0, 18)
 ACCESS = (
@@ -151,15 +154,18 @@ class DelayedFetch:
     def __init__(self, request: FetchRequest, context: RequestContext, fetch_context: FetchContext) -> None:
         self.context = context
         self.fetch_context = fetch_context
-        self.fetches, self.denied = readable(context, fetch_context.fetches)
+        self.fetches: list[PartitionFetch] = fetch_context.fetches
+        self.denied: Sequence[PartitionFetchResult] = ()
+        security = context.broker.security
+        if security.authorizer is not None:
+            self.fetches, self.denied = readable(context, self.fetches)
         hard_limits = context.api_version < VERSION_SOFT_LIMITS
         max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
         if context.api_version < VERSION_BATCHES:
             max_bytes = min(max_bytes, BYTES_MAX)
-        quotas = context.broker.security.active_quotas
-        if quotas is not None:  # more would never be sent
+        if security.active_quotas is not None:  # more would never be sent
+            quotas = security.active_quotas
             max_bytes = min(max_bytes, quotas.fetch_bytes_max(context.principal.name, context.client_id))
-        read_committed = is_read_committed(request.isolation_level)
         selector = None
         if request.rack_id:  # else not even looked for
             broker = context.broker
@@ -167,7 +173,7 @@ class DelayedFetch:
         self.limits = FetchLimits(
             max_bytes,
             each_one_batch=hard_limits,
-            read_committed=read_committed,
+            read_committed=request.isolation_level == READ_COMMITTED,
             from_followers=context.api_version >= VERSION_RACK,
             selector=selector,
         )
@@ -247,9 +253,11 @@ class DelayedFetch:
         except KqueueError as error:
             return FetchResponse(error_code=code_of(error))
         result.drop_unverified()
-        throttled = self._throttled(result)
-        if throttled is not None:
-            return throttled
+        quotas = self.context.broker.security.active_quotas
+        if quotas is not None:
+            throttled = self._throttled(result, quotas)
+            if throttled is not None:
+                return throttled
         builder = FetchResponseBuilder(self.context, self.fetch_context, read_committed=self.limits.read_committed)
         if self.context.api_version < VERSION_BATCHES:
             return in_slices(self.context, self._respond_converted(result, builder))
@@ -259,13 +267,11 @@ class DelayedFetch:
             builder.add(partition_result)
         return self._finish(result, builder)
 
-    def _throttled(self, result: FetchResult) -> FetchResponse | None:
+    def _throttled(self, result: FetchResult, quotas: ClientQuotas) -> FetchResponse | None:
         """Count the bytes of the response. Returns the one without records if the client is above
         its quota; the session stays as it was.
         """
-        quotas, context = self.context.broker.security.active_quotas, self.context
-        if quotas is None:
-            return None
+        context = self.context
         throttle_ms = quotas.count_fetched(context.principal.name, context.client_id, result.size)
         if not throttle_ms:
             return None

@@ -44,14 +44,6 @@ def test_an_id_that_may_not_be_described_is_an_unknown_one() -> None:
     assert access.error(b"\x01" * 16) is None  # what looks it up reports it
 
 
-def test_without_an_authorizer_all_is_readable_and_nothing_is_copied() -> None:
-    context, topic_id = context_of(None)
-    fetches = [PartitionFetch(topic_id, 0, 0, 1)]
-    allowed, denied = readable(context, fetches)
-    assert allowed is fetches
-    assert denied == ()
-
-
 def test_denied_partitions_are_results_with_an_error() -> None:
     context, topic_id = context_of(Deciding(lambda action: action.name == "u"))
     fetches = [PartitionFetch("t", 0, 0, 1), PartitionFetch("u", 1, 0, 1), PartitionFetch(topic_id, 2, 0, 1)]
