@@ -20,6 +20,7 @@ from kqueue.collect.fingerprint import FINGERPRINT_BYTES
 from kqueue.collect.line_sender import KEYS, headers_of
 from kqueue.collect.tailed_file import Line
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.processes import started
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "collect.md").read_text()
@@ -45,7 +46,7 @@ def test_every_command(broker: Broker, folder: Path) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = process_environment(PATH=path, KQUEUE_BOOTSTRAP=broker.bootstrap)
     for line in COMMANDS:
-        with subprocess.Popen(
+        with started(
             ["bash", "-c", f"exec {line}"],
             cwd=folder,
             env=environment,

@@ -14,6 +14,7 @@ from kqueue.cli.app import kqueue
 from kqueue.demo import cluster_demo
 from kqueue.demo.broker_processes import BrokerFailed
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.processes import started
 
 
 def run(*args: str) -> Result:
@@ -57,7 +58,7 @@ def test_a_failure_is_one_sentence_and_exit_status_1(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_in_the_middle_leaves_no_process_and_no_traceback(tmp_path: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "kqueue.cli", "demo", "cluster", "--folder", str(tmp_path / "data")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

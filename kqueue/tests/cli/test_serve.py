@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.processes import started
 
 LISTENS = re.compile(r"serves PLAINTEXT://(127\.0\.0\.1:\d+); data in (\S+)")
 ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
@@ -94,11 +95,7 @@ def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> 
         producer.send("orders", b"first").get(timeout=10)
         producer.close()
         command = [sys.executable, "-m", "kqueue.cli", "consume", "orders", "--from-beginning", "-b", served.bootstrap]
-        with (
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer,
-            contextlib.ExitStack() as cleanup,
-        ):
-            cleanup.callback(consumer.kill)
+        with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
             assert consumer.stdout is not None
             assert consumer.stdout.readline() == "first\n"
             served.end()

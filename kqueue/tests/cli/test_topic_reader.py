@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
-from kafka import TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import NewPartitions
 from kafka.errors import KafkaTimeoutError
 
 import kqueue
 from kqueue.cli import topic_reader
 from kqueue.cli.formats import formatter
 from kqueue.cli.topic_reader import TopicReader
+from kqueue.testing import faults
+from kqueue.tests.embedded.clients import until
 
 PLACE = TopicPartition("orders", 0)
 
 
 class LostConsumer:
     """A consumer whose broker has gone."""
+
+    _coordinator = SimpleNamespace(rejoining=False)
 
     def __init__(self) -> None:
         self.closed = False
@@ -70,6 +77,8 @@ class SlowGroup:
     """A consumer that gets its partition at the third poll; each poll advances the clock by one
     second.
     """
+
+    _coordinator = SimpleNamespace(rejoining=False)
 
     def __init__(self, clock: list[float], joins: bool = True) -> None:
         self.clock = clock
@@ -153,3 +162,29 @@ def test_a_member_joins_once_though_metadata_comes_again() -> None:
         reader.close()
         joins = [request.api for request in broker.requests if request.api in ("JoinGroup", "SyncGroup")]
     assert joins == ["JoinGroup", "JoinGroup", "SyncGroup"], "the first is refused and names the member id"
+
+
+def test_a_join_that_outlasts_its_poll_is_taken_up() -> None:
+    out = io.BytesIO()
+    reader = TopicReader("orders", formatter("value"), out, max_messages=2, timeout_ms=None)
+    with (
+        kqueue.Broker() as broker,
+        faults(broker) as made,
+        KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin,
+    ):
+        broker.create_topic("orders")
+        broker.topics["orders"].produce("one")
+        options = {"group_id": "mail", "auto_offset_reset": "earliest", "metadata_max_age_ms": 100}
+        reader.open({"bootstrap_servers": broker.bootstrap, **options})
+        reader.subscribe("earliest", None)
+        running = threading.Thread(target=reader.run)
+        running.start()
+        until(lambda: out.getvalue() == b"one\n")
+        made.delay("SyncGroup", ms=3 * topic_reader.POLL_MS, times=1)
+        admin.create_partitions({"orders": NewPartitions(2)})
+        broker.topics["orders"].produce("two", partition=1)
+        running.join(15)
+        reader.stop()
+        running.join()
+        reader.close()
+    assert out.getvalue() == b"one\ntwo\n"

@@ -15,6 +15,7 @@ from kafka.errors import KafkaError
 import kqueue
 from kqueue.base.errors import FolderInUse, FolderLost, SettingError
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.processes import started
 from kqueue.tests.storage.test_locks import TRY_AS_KAFKA, end, hold_as_kafka, other_process
 
 CHECK_MS = 5_000
@@ -32,9 +33,7 @@ def serve(folder: Path) -> tuple[int, str]:
         "--set",
         "listeners=PLAINTEXT://127.0.0.1:0",
     ]
-    with subprocess.Popen(
-        command, stdout=-1, stderr=subprocess.STDOUT, text=True, env=process_environment()
-    ) as process:
+    with started(command, stdout=-1, stderr=subprocess.STDOUT, text=True, env=process_environment()) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
         if "serves" in first:

@@ -11,6 +11,7 @@ import pytest
 
 from kqueue.metadata import session_locks
 from kqueue.metadata.session_locks import SessionLocks
+from kqueue.tests.processes import started
 
 pytestmark = pytest.mark.skipif(session_locks._SET is None, reason="a system without open file description locks")
 
@@ -40,7 +41,7 @@ def test_a_lock_ends_with_its_process_and_is_not_inherited(tmp_path: Path) -> No
         "print(child.pid, flush=True)\ninput()\n"
     )
     locks = SessionLocks(str(path))
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

@@ -14,6 +14,7 @@ from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.storage import LocalStorage, descriptor_cache
 from kqueue.storage import local as module
 from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
+from kqueue.tests.processes import started
 from kqueue.tests.storage.open_descriptors import needs_proc, open_descriptors
 
 
@@ -253,7 +254,7 @@ def test_another_process_holding_the_lock_is_noticed(tmp_path: Path) -> None:
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", script, str(tmp_path / ".lock")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kqueue.client import Client
 from kqueue.supervisor.supervisor import INSIST_AFTER_S
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.processes import started
 from kqueue.tests.supervisor.served_workers import ANY_PORT, serving, until
 
 
@@ -53,7 +54,7 @@ def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: 
 
 def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
     single = ["--set", f"log.dirs={tmp_path}", "--set", ANY_PORT]
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "kqueue.cli", "serve", *single, "--topic", "orders:2"],
         stderr=subprocess.PIPE,
         text=True,

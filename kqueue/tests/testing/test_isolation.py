@@ -29,6 +29,7 @@ from kqueue.testing import (
     check_storage,
     isolation,
 )
+from kqueue.tests.processes import started
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import AssignorFactory, Codec, Factory, Policy, StorageOpener, StoreOpener
 
@@ -248,9 +249,7 @@ def test_the_child_process_ends_with_its_parent(tmp_path: Path) -> None:
     )
     program = "from kqueue.testing import check_codec; check_codec('waiting:CODEC')"
     where = os.pathsep.join([str(tmp_path), *sys.path])
-    with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}
-    ) as process:
+    with started([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}) as process:
         wait_until((tmp_path / "pid").exists)
         other = int((tmp_path / "pid").read_text())
         assert psutil.pid_exists(other)

@@ -20,6 +20,7 @@ from kqueue.log_tools.dump import options as dump_options
 from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump
 from kqueue.tests.golden import data_folder
 from kqueue.tests.golden import expected as expected_of
+from kqueue.tests.processes import started
 
 
 def test_folder_means_its_files() -> None:
@@ -231,9 +232,7 @@ def test_large_file_needs_little_memory(large: Path) -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
-    with subprocess.Popen(
-        command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with started(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == f"Dumping {large}\n".encode()
@@ -244,9 +243,7 @@ def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_a_whole_line(large: Path, number: signal.Signals) -> None:
-    with subprocess.Popen(
-        command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with started(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
