@@ -269,8 +269,7 @@ class Topics:
             raise TopicAlreadyExists(f"topic {name!r} already exists")
         if name in INTERNAL_TOPICS and not internal:
             raise InvalidTopic(f"topic {name} is internal: the broker creates it when it needs it")
-        other = self._collisions.get(collision_key(name))
-        if other is not None:
+        if (other := self._collisions.get(collision_key(name))) is not None:
             raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' are the same in metric names")
         self._check_counts(new)
         self._check_room(name, self.count_of(new))
@@ -318,16 +317,18 @@ class Topics:
         else:
             self._metadata.resolve(promise, topic)
 
-    def create_on_demand(self, name: str) -> Promise[Topic]:
+    def create_on_demand(self, name: str, count: Callable[[int], None] | None = None) -> Promise[Topic]:
         """Create a topic on first use, or return the promise of its running creation. Raises as
-        `check_new`.
+        `check_new`, and what `count` raises: it gets the number of partitions.
         """
-        creating = self._creating.get(name)
-        if creating is not None:
+        if (creating := self._creating.get(name)) is not None:
             return creating
         if name in COORDINATOR_TOPICS:
             with self._creation_log.of(name, _COORDINATOR_TOPICS[name]):
                 return self.create(self._coordinator_topic(name), internal=True)
+        if count is not None:
+            self.check_new(NewTopic(name))  # what can't be created is not counted
+            count(self.count_of(NewTopic(name)))
         return self.create(NewTopic(name))
 
     def delete(self, name: str) -> Promise[None]:

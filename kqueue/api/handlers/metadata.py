@@ -32,7 +32,7 @@ from kqueue.api.cluster_view import ClusterView
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext, wait_for_all
 from kqueue.api.slices import collect, in_slices
-from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.errors import InvalidRequest, KqueueError, ThrottlingQuotaExceeded
 from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
@@ -132,10 +132,21 @@ def _find(requested: MetadataRequestTopic, context: RequestContext, *, creates: 
             and (name in COORDINATOR_TOPICS or name not in INTERNAL_TOPICS)
         ):
             context.require_or_cluster(AclOperation.CREATE, ResourceType.TOPIC, name)
-            return topics.create_on_demand(name)
+            return _create(name, context)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KqueueError as error:
         return code_of(error)
+
+
+def _create(name: str, context: RequestContext) -> TopicOutcome:
+    """Return the promise of a topic that is created on demand, which counts for the client's quota.
+
+    Above the quota there is no such topic, as in Kafka, and clients ask again.
+    """
+    try:
+        return context.broker.topics.create_on_demand(name, context.mutation_quota(strict_from=0).count)
+    except ThrottlingQuotaExceeded:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _respond(

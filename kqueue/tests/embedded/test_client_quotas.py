@@ -28,7 +28,7 @@ from kqueue.wire.messages.alter_client_quotas import (
 )
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
 from kqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kqueue.wire.messages.metadata import MetadataRequest
+from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TOPIC = "orders"
@@ -226,6 +226,26 @@ def test_time_of_requests_is_bounded(broker: kqueue.Broker) -> None:
         assert max(throttled) > 0
         assert max(throttled) <= 1_000
         assert neighbour.ask("Metadata", 9, MetadataRequest(topics=None)).throttle_time_ms == 0
+
+
+def test_topics_that_are_created_on_demand_count_as_created_ones() -> None:
+    """As by Kafka, the client learns that there is no such topic yet, and asks again."""
+    with kqueue.Broker(controller_quota_window_num=1, num_partitions=4) as broker:
+        bound(broker, "app", controller_mutation_rate=2)
+        with RawClient(broker, "app") as client, RawClient(broker, "other") as other:
+
+            def codes(asking: RawClient, *names: str) -> list[int]:
+                topics = [MetadataRequestTopic(name=name) for name in names]
+                response = asking.ask("Metadata", 9, MetadataRequest(topics=topics, allow_auto_topic_creation=True))
+                assert response.throttle_time_ms == 0
+                return [topic.error_code for topic in response.topics]
+
+            assert codes(client, "a", "b") == [0, 3]
+            assert "b" not in broker.topics
+            assert codes(client, "a", "b") == [0, 3]
+            assert codes(other, "c", "d") == [0, 0]
+            broker.clock.advance(seconds=3)
+            assert codes(client, "b") == [0]
 
 
 def test_partitions_above_the_quota_are_refused_or_make_the_client_wait() -> None:

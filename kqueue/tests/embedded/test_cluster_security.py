@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, ShareConsumer
 
 import kqueue
+from kqueue.api import handler_table
 from kqueue.client import Client, ClientOptions
 from kqueue.client.calls.acls import AclEntry
 from kqueue.client.connection import Connection
@@ -21,6 +22,7 @@ from kqueue.config.client_security import ClientSecurity
 from kqueue.security.acl_text import parse_acls
 from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from kqueue.security.operations import AclOperation
 from kqueue.tests.api.access_requests import build_request, values_in
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
@@ -66,7 +68,7 @@ def cluster() -> Iterator[kqueue.Cluster]:
         "super.users": "User:ann;User:broker",
         "connections.max.reauth.ms": 3_000,  # so that brokers authenticate again while tests run
     }
-    users = {"ann": "ann-secret", "bob": "bob-secret", "broker": "broker-secret"}
+    users = {"ann": "ann-secret", "bob": "bob-secret", "eve": "eve-secret", "broker": "broker-secret"}
     with kqueue.Cluster(brokers=3, tls=True, users=users, settings=settings) as cluster:
         yield cluster
 
@@ -175,23 +177,42 @@ OF_BROKERS = [
     ("read_share_group_state_summary", 0, {}),
     ("write_share_group_state", 0, {}),
     ("delete_share_group_state", 0, {}),
+    ("find_coordinator", 6, {"key_type": 2, "coordinator_keys": ["g:AAAAAAAAAAAAAAAAAAAAAQ:0"]}),
 ]
 """What only brokers ask each other for: module of the request, version, and values of fields."""
+OF_FOLLOWERS = [("list_offsets", 9, {"replica_id": 1}), ("offset_for_leader_epoch", 4, {"replica_id": 1})]
+"""What brokers may ask for about every topic, and clients about those that they may describe."""
 
 
-def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster) -> None:
-    cluster.create_topic("t", partitions=1)
+def test_every_rule_about_brokers_is_tried_here() -> None:
+    ruled = {
+        name
+        for name in handler_table.handler_names()
+        for rule in handler_table.load(name).access or ()
+        if rule.operation is AclOperation.CLUSTER_ACTION or "CLUSTER_ACTION" in rule.note
+    }
+    assert ruled == {module for module, _, _ in (*OF_BROKERS, *OF_FOLLOWERS)}
 
-    def connect(user: str) -> Callable[[str, int, dict[str, object]], set[int]]:
+
+Ask = Callable[[str, int, dict[str, object]], set[int]]
+"""Sends a request, as `OF_BROKERS` has it; returns the errors in the response."""
+REFUSED = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+@pytest.fixture
+def asking(cluster: kqueue.Cluster) -> Iterator[Callable[[str], Ask]]:
+    """Connects a user to broker 0, with the client id of a broker."""
+    cluster.create_topic("t", replicas={0: [0, 1, 2]})
+    topic_id = cluster[0]._server.broker.topics.get("t").id
+    deadline = Deadline(30_000)
+
+    def connect(user: str) -> Ask:
+        client_id = "kqueue-broker-1-requests"
         options = ClientOptions(
-            bootstrap=cluster[0].bootstrap,
-            client_id="kqueue-broker-1-requests",
-            security=security_of(user, cluster),
+            bootstrap=cluster[0].bootstrap, client_id=client_id, security=security_of(user, cluster)
         )
-        deadline = Deadline(30_000)
         connection = Connection(options.addresses[0], options, deadline)
         stack.callback(connection.close)
-        topic_id = cluster[0]._server.broker.topics.get("t").id
 
         def ask(module: str, version: int, values: dict[str, object]) -> set[int]:
             request = build_request(module, version, topic_id, values)
@@ -200,27 +221,44 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster) -> None
         return ask
 
     with contextlib.ExitStack() as stack:
-        with Client(
-            cluster.bootstrap,
-            security=security_of("ann", cluster),
-        ) as client:
-            bindings = parse_acls([f"User:bob allow all {kind}:*" for kind in ("topic", "group", "transactional_id")])
-            client.create_acls([AclEntry(*binding) for binding in bindings])
-        bob, broker = connect("bob"), connect("broker")
-        refused = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-        for module, version, values in OF_BROKERS:
-            codes = bob(module, version, values)
-            assert codes & refused, (module, codes)
-            assert codes <= {*refused, ErrorCode.NONE}, (module, codes)
-            assert not broker(module, version, values) & refused, module
-        with Client(cluster.bootstrap, security=security_of("ann", cluster)) as client:
-            acls = parse_acls(["User:bob allow cluster_action cluster"])
-            client.create_acls([AclEntry(*binding) for binding in acls])
-        deadline_s = time.monotonic() + 10
-        for module, version, values in OF_BROKERS:
-            while bob(module, version, values) & refused and time.monotonic() < deadline_s:
-                time.sleep(0.05)
-            assert not bob(module, version, values) & refused, module
+        yield connect
+    cluster[0].topics["t"].delete()
+
+
+def allow(cluster: kqueue.Cluster, *lines: str) -> None:
+    with Client(cluster.bootstrap, security=security_of("ann", cluster)) as client:
+        client.create_acls([AclEntry(*binding) for binding in parse_acls(lines)])
+
+
+def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, asking: Callable[[str], Ask]) -> None:
+    allow(cluster, *(f"User:bob allow all {kind}:*" for kind in ("topic", "group", "transactional_id")))
+    bob, broker = asking("bob"), asking("broker")
+    for module, version, values in OF_BROKERS:
+        codes = bob(module, version, values)
+        assert codes & REFUSED, (module, codes)
+        assert codes <= {*REFUSED, ErrorCode.NONE}, (module, codes)
+        assert not broker(module, version, values) & REFUSED, module
+    allow(cluster, "User:bob allow cluster_action cluster")
+    deadline_s = time.monotonic() + 10
+    for module, version, values in OF_BROKERS:
+        while bob(module, version, values) & REFUSED and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert not bob(module, version, values) & REFUSED, module
+
+
+def test_only_brokers_read_offsets_of_topics_they_may_not_describe(
+    cluster: kqueue.Cluster, asking: Callable[[str], Ask]
+) -> None:
+    eve, broker = asking("eve"), asking("broker")
+    for request in OF_FOLLOWERS:
+        assert eve(*request) & REFUSED, request
+        assert not broker(*request) & REFUSED, request
+    allow(cluster, "User:eve allow cluster_action cluster")
+    deadline_s = time.monotonic() + 10
+    for request in OF_FOLLOWERS:
+        while eve(*request) & REFUSED and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert not eve(*request) & REFUSED, request
 
 
 def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
