@@ -152,8 +152,18 @@ class TestJobs:
         return CliRunner().invoke(command, given, env={"KQUEUE_BOOTSTRAP": secure.bootstrap, **environment})
 
     def test_each_takes_command_config(
-        self, spark: SparkSession, secure: kqueue.Broker, properties: Path, connection: dict[str, str], tmp_path: Path
+        self,
+        spark: SparkSession,
+        secure: kqueue.Broker,
+        properties: Path,
+        connection: dict[str, str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "ca.pem").write_text(connection["kafka.ssl.truststore.certificates"])
+        lines = [line for line in properties.read_text().splitlines() if "truststore.certificates" not in line]
+        properties.write_text("\n".join([*lines, "ssl.truststore.location=ca.pem"]))
         kept, tables, report = (str(tmp_path / "out" / name) for name in ("kept", "tables", "report"))
         events = ("--topic", "orders")
         again = ("--topic", "again", "--create", "--delivery", "exactly-once")
@@ -188,4 +198,13 @@ class TestJobs:
             assert result.output.startswith(f"Error: {secure.bootstrap}: {WRONG}")
             assert result.output.count("\n") == 1
             assert "hunter2" not in result.output
+        assert not (tmp_path / "out").exists()
+
+    def test_a_broker_that_is_down_is_told_before_spark_starts(self, tmp_path: Path) -> None:
+        with kqueue.Broker() as gone:
+            bootstrap = gone.bootstrap
+        for job in (["archive", "--topic", "t"], ["ingest", "--topic", "t", "--events", "flights"], ["replay"]):
+            result = CliRunner().invoke(command, ["pipeline", *job, str(tmp_path / "out"), "-b", bootstrap])
+            assert (result.exit_code, result.stdout) == (1, "")
+            assert result.stderr.startswith(f"Error: no broker answers at {bootstrap} (Connection refused)")
         assert not (tmp_path / "out").exists()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 INTERRUPTED = 130
+LOCATION = ".location"
+"""How the names of properties end that are files, which Spark's processes find by whole paths."""
 NOISE_SHOWN = 2_000
 
 master_option = click.option(
@@ -36,9 +38,13 @@ pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose w
 
 def broker_options(bootstrap: str) -> dict[str, str]:
     """Return the options of source and sink that name the brokers, and how to connect to them."""
-    security = {KAFKA + name: value for name, value in client_access().properties.items()}
-    secure = {name: value for name, value in security.items() if name.startswith(SECURE)}
-    return {"kafka.bootstrap.servers": bootstrap, **secure}
+    properties = {KAFKA + name: value for name, value in client_access().properties.items()}
+    security = {
+        name: absolute(value) if name.endswith(LOCATION) else value
+        for name, value in properties.items()
+        if name.startswith(SECURE)
+    }
+    return {"kafka.bootstrap.servers": bootstrap, **security}
 
 
 def location_options(path: str | None, bootstrap: str) -> dict[str, str]:

@@ -75,8 +75,7 @@ class TargetTopics:
             if error.code not in _NOT_THERE:
                 raise
             raise RowRefused(missing_topic(self._client, name)) from None
-        values = self._client.configs(ResourceType.TOPIC, [name], [PARTITIONER, MAX_BATCH, COMPRESSION])[name]
-        settings = {key: one.value for key, one in values.items() if one.value is not None}
+        settings = self._settings(name)
         partitioner_name, partitioner = self._partitioner(name, settings.get(PARTITIONER))
         codec = settings.get(COMPRESSION, "producer")
         return TargetTopic(
@@ -88,6 +87,16 @@ class TargetTopics:
             partitioner_name,
             partitioner,
         )
+
+    def _settings(self, name: str) -> dict[str, str]:
+        """Return the topic's settings; empty for users who may write, but not see settings."""
+        try:
+            found = self._client.configs(ResourceType.TOPIC, [name], [PARTITIONER, MAX_BATCH, COMPRESSION])[name]
+        except BrokerRefused as error:
+            if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            return {}
+        return {key: one.value for key, one in found.items() if one.value is not None}
 
     def _partitioner(self, topic: str, of_topic: str | None) -> tuple[str, Partitioner]:
         asked = self._options.partitioner

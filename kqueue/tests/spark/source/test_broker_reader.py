@@ -58,6 +58,17 @@ def test_what_is_there(broker: kqueue.Broker) -> None:
             result.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
 
 
+def test_who_may_read_a_topic_can_read_it_all() -> None:
+    with kqueue.Broker(acls=["User:ANONYMOUS allow read topic:t"]) as broker:
+        for topic in ("t", "denied"):
+            broker.create_topic(topic)
+            broker.topics[topic].produce("x")
+        with reader(broker) as result:
+            assert result.find_partitions(TopicSelection(pattern=".*"), strict=True) == [T0]
+            assert result.latest([T0]) == {T0: 1}
+        assert positions(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 1)]) == [("t", 0, 0)]
+
+
 def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     for _ in range(3):
