@@ -1,5 +1,6 @@
 """Apache Kafka for the tests: skipped, with the reason, where it can't be run. At most two
-JVMs run at a time: a node, and one for tools and programs.
+JVMs run at a time in a worker of xdist: a node, and one for tools and programs. Tests of a file
+share both: `--dist loadfile`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import serving
 from compat_tests.kafka.tool_host import ToolHost, compile_programs
 
-# Kafka's own minimum session would make every wait for a member that is gone last 6 s.
 pytest_plugins = ["compat_tests.call_report"]
+# With Kafka's own minima every wait for a member that is gone lasts 6 s, each member of a share
+# group learns what it has after 5 s, and each lock lasts 15 s.
 EITHER = {
     "group_min_session_timeout_ms": 500,
+    "group_share_min_heartbeat_interval_ms": 200,
+    "group_share_heartbeat_interval_ms": 200,
+    "group_share_min_record_lock_duration_ms": 1000,
     "group_initial_rebalance_delay_ms": 0,
     "auto_create_topics_enable": False,
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from compat_tests.clients.share_member import holding
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process, serving
@@ -23,6 +25,8 @@ def test_every_call_of_a_share_consumer(tools: ToolHost, either: str) -> None:
     assert done.stdout.splitlines() == (SOURCES / "share.expected").read_text().splitlines()
 
 
+QUICK = {"group.share.min.heartbeat.interval.ms": 200, "group.share.heartbeat.interval.ms": 200}
+OURS = {name.replace(".", "_"): value for name, value in QUICK.items()}
 GROUP = "share-travel"
 """Also its topic."""
 TURNS = (
@@ -43,28 +47,34 @@ def take(turn: int, tools: ToolHost, bootstrap: str) -> None:
     assert done.stdout.splitlines() == [received, "0:ok"]
 
 
-def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, kafka: Kafka) -> None:
+@pytest.fixture
+def node(kafka: Kafka) -> Kafka:
+    kafka.settings = QUICK
+    return kafka
+
+
+def test_a_group_goes_on_with_the_other_broker_on_its_folder(tools: ToolHost, node: Kafka) -> None:
     for turn in range(len(TURNS)):
         if turn % 2 == 0:
-            with kafka:
-                take(turn, tools, kafka.bootstrap)
+            with node:
+                take(turn, tools, node.bootstrap)
         else:
-            with serving(kafka.data) as broker:
+            with serving(node.data, **OURS) as broker:
                 take(turn, tools, broker.bootstrap)
 
 
-def test_a_group_goes_on_after_the_other_broker_was_killed(tools: ToolHost, kafka: Kafka, tmp_path: Path) -> None:
+def test_a_group_goes_on_after_the_other_broker_was_killed(tools: ToolHost, node: Kafka, tmp_path: Path) -> None:
     """A member holds what is left when the broker dies. What was persisted comes back: not what was
     accepted, and not the count of the delivery that was lost with the broker.
     """
     for turn, left in enumerate(([2, 4, 5], [2, 5], [5])):
-        broker: Kafka | Process = kafka if turn % 2 == 0 else Process(kafka.data, tmp_path / "kqueue.log")
+        broker: Kafka | Process = node if turn % 2 == 0 else Process(node.data, tmp_path / "kqueue.log", **OURS)
         with broker:
             take(turn, tools, broker.bootstrap)
             with holding(broker.bootstrap, GROUP, GROUP) as held:
                 assert held == left
                 broker.kill()
-    with Process(kafka.data, tmp_path / "kqueue.log") as process:
+    with Process(node.data, tmp_path / "kqueue.log", **OURS) as process:
         take(3, tools, process.bootstrap)
 
 

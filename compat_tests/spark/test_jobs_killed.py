@@ -77,7 +77,6 @@ def check(broker: kqueue.Broker, folder: Path, sent: list[Event]) -> None:
     assert sum(row[0] for row in found(folder / "tables" / "gold", "flights")) == len(silver)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(240 + 60 * KILLS)
 def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
     rng = random.Random(SEED)

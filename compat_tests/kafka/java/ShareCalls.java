@@ -129,17 +129,15 @@ public final class ShareCalls {
             System.out.println("explicit released " + shown(records));
             for (ConsumerRecord<String, String> each : records) consumer.acknowledge(each);
             System.out.println("explicit accepted " + committed(consumer.commitSync()));
-            System.out.println("explicit rest " + shown(poll(consumer, 1, 3)));
+            System.out.println("explicit rest " + shown(poll(consumer, 1, 2)));
         }
     }
 
     private void batches() throws Exception {
         prepare("share-two", 0);
         try (ShareConsumer<String, String> one = consumer("share-two", false); ShareConsumer<String, String> two = consumer("share-two", false)) {
-            poll(one, 1, 4);
-            poll(two, 1, 4);
-            poll(one, 1, 3);
-            poll(two, 1, 3);
+            poll(one, 1, 2);
+            poll(two, 1, 2);
             TreeSet<Long> seen = new TreeSet<>();
             int count = 0;
             for (int round = 0; round < 40 && seen.size() < 40; round++) {
@@ -174,17 +172,17 @@ public final class ShareCalls {
                 for (ConsumerRecord<String, String> each : records) consumer.acknowledge(each, AcknowledgeType.RELEASE);
                 consumer.commitSync();
             }
-            System.out.println("limit rest " + shown(poll(consumer, 1, 3)));
+            System.out.println("limit rest " + shown(poll(consumer, 1, 2)));
         }
     }
 
     private void renewed() throws Exception {
-        prepare("share-renewed", 1, "share.record.lock.duration.ms", "15000");
+        prepare("share-renewed", 1, "share.record.lock.duration.ms", "6000");
         try (ShareConsumer<String, String> consumer = consumer("share-renewed", true)) {
             List<ConsumerRecord<String, String>> records = poll(consumer, 1, 20);
             System.out.println("renewed " + shown(records));
             for (int round = 0; round < 2; round++) {
-                Thread.sleep(9_000);
+                Thread.sleep(3_500);
                 consumer.acknowledge(records.get(0), AcknowledgeType.RENEW);
                 System.out.println("renewed commit " + committed(consumer.commitSync()));
                 records = poll(consumer, 1, 10);
@@ -195,7 +193,7 @@ public final class ShareCalls {
     }
 
     private void lock() throws Exception {
-        prepare("share-lock", 1, "share.record.lock.duration.ms", "15000");
+        prepare("share-lock", 1, "share.record.lock.duration.ms", "4000");
         try (ShareConsumer<String, String> slow = consumer("share-lock", true); ShareConsumer<String, String> next = consumer("share-lock", true)) {
             List<ConsumerRecord<String, String>> records = poll(slow, 1, 20);
             System.out.println("lock " + shown(records));
