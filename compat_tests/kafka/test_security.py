@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -145,3 +146,61 @@ def test_a_user_with_few_rights_gets_kafkas_errors(
         if ours != kafkas:
             different.append((row.api.name, version, kafkas, ours))
     assert different == []
+
+
+# --- operations that ACLs deny
+
+OPEN_TO_ALL = {
+    "createDelegationToken", "describeCluster", "describeDelegationToken", "describeFeatures", "describeReplicaLogDirs",
+    "expireDelegationToken", "listConsumerGroups", "listGroups", "listTopics", "listTransactions",
+    "renewDelegationToken", "uncalled",
+}  # fmt: skip
+"""What a user without any right may call; lists have nothing in them."""
+
+
+@pytest.fixture(scope="module")
+def denied(
+    brokers: tuple[Secured, Secured],
+    worlds: tuple[World, World],
+    tools: ToolHost,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, dict[str, str]]:
+    """The results of every operation, by broker and user: ``kafka eve``."""
+    file = tmp_path_factory.mktemp("denied") / "clients"
+    settings = {
+        f"{broker.name} {user}": broker.user("SASL_PLAINTEXT", "PLAIN", user)
+        for broker in brokers
+        for user in ("eve", "describer")
+    }
+    rows = (
+        "\t".join([name, *(f"{key}={value}" for key, value in values.items())]) for name, values in settings.items()
+    )
+    file.write_text("".join(f"{row}\n" for row in rows))
+    done = tools.run("DeniedCalls", file, timeout_s=TIMEOUT_S)
+    assert done.status == 0, done.stderr
+    results: dict[str, dict[str, str]] = {}
+    for part in done.stdout.removeprefix("[").split("\n["):
+        name, *lines = part.splitlines()
+        results[name.removesuffix("]")] = dict(line.split("=", 1) for line in lines)
+    return results
+
+
+def one_error(results: dict[str, str]) -> dict[str, str]:
+    """Without the difference that a consumer makes by chance, where both group and topic are
+    denied.
+    """
+    return {
+        call: re.sub("Group|Topic", "", result) if call.startswith("poll") else result
+        for call, result in results.items()
+    }
+
+
+@pytest.mark.parametrize("user", ["eve", "describer"])
+def test_every_operation_is_denied_as_by_kafka(denied: dict[str, dict[str, str]], user: str) -> None:
+    assert one_error(denied[f"kqueue {user}"]) == one_error(denied[f"kafka {user}"])
+
+
+def test_a_user_without_rights_may_call_little(denied: dict[str, dict[str, str]]) -> None:
+    results = denied["kqueue eve"]
+    assert {call for call, result in results.items() if "AuthorizationException" not in result} == OPEN_TO_ALL
+    assert results["uncalled"] == ""

@@ -56,6 +56,26 @@ def handle(
     return in_slices(context, change_all(context, request.topics, start, _topic, respond, request.timeout_ms))
 
 
+def error_response(
+    request: AlterPartitionReassignmentsRequest, version: int, error: BaseException
+) -> AlterPartitionReassignmentsResponse:
+    """Return `error` for each partition as well: Java's client looks for it there."""
+    code, message = code_of(error), message_of(error)
+    topics = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=partition.partition_index, error_code=code, error_message=message
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message, responses=topics)
+
+
 def _topic(topic: ReassignableTopic, outcome: Started) -> SlicedWork[ReassignableTopicResponse]:
     rows = yield from rows_of(topic.partitions, outcome, LATE, _row)
     return ReassignableTopicResponse(name=topic.name, partitions=rows)

@@ -15,7 +15,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import GroupIdNotFound, KqueueError
+from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
@@ -44,8 +44,8 @@ NO_LAG = -1
 def handle(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse | DelayedOperation[DescribeShareGroupOffsetsResponse]:
-    """Return what is persisted of the named partitions, whatever group there is, or of all of a
-    group.
+    """Return what is persisted of the named partitions, or of all of a group; of a group that is
+    not there, nothing.
     """
     return in_slices(context, _handle_sliced(request, context))
 
@@ -60,12 +60,10 @@ def _handle_sliced(
         try:
             check_served(context)
             context.require(AclOperation.DESCRIBE, ResourceType.GROUP, requested.group_id)
-            group = context.broker.groups.share.find(requested.group_id)
-            if group is None and requested.topics is None:
-                raise GroupIdNotFound(f"Group {requested.group_id} not found.")
         except KqueueError as error:
             described.error_code, described.error_message = code_of(error), message_of(error)
             continue
+        group = context.broker.groups.share.find(requested.group_id)
         for name, indexes in _partitions(requested, group):
             decide = context.allows if requested.topics is None else context.permits
             if not decide(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
@@ -109,7 +107,8 @@ def _partitions(
 ) -> Iterable[tuple[str, Iterable[int]]]:
     if requested.topics is not None:
         return [(topic.topic_name, topic.partitions) for topic in requested.topics]
-    assert group is not None
+    if group is None:
+        return []
     return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
 
 

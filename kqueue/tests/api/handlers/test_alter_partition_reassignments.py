@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.broker.topics import NewTopic
+from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members
@@ -46,6 +47,22 @@ def test_each_partition_has_its_answer(version: int, index: int, replicas: list[
     assert [(row.partition_index, row.error_code) for row in first.partitions] == [(index, code), (1, 0)]
     assert bool(first.partitions[0].error_message) is bool(code)
     assert [row.error_code for row in second.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_is_told_of_each_partition_too(version: int) -> None:
+    """Java's client takes it from there, and reports an unknown error if it is missing."""
+    client = SimulatedClient()
+    client.answers_errors = True
+    client.sim.broker.security.authorizer = Deciding(nothing)
+    rows = [ReassignablePartition(partition_index=index, replicas=[7]) for index in (3, 1)]
+    response = client.ask(
+        AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="a", partitions=rows)]), version
+    )
+    [topic] = response.responses
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert (response.error_code, topic.name) == (denied, "a")
+    assert [(row.partition_index, row.error_code) for row in topic.partitions] == [(3, denied), (1, denied)]
 
 
 @pytest.mark.parametrize("allowed", [False, True])
