@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kqueue.spark.session import error_summary
 
 SECRET, GUESSED = "hunter2word", "hunter2guess"
 WRONG = "user ann is not authenticated: Authentication failed: invalid credentials"
+PEM = re.compile(r"-----BEGIN (?P<kind>[A-Z ]+)-----.*?-----END (?P=kind)-----", re.DOTALL)
 EVENT = {"id": "1", "flight": "UA1", "origin": "EWR", "dest": "ORD", "scheduled": "2024-05-01T10:00:00Z"}
 
 
@@ -137,6 +139,35 @@ def test_wrong_credentials_are_one_sentence_after_one_attempt(
         assert "check sasl.mechanism" in sentence
         assert "hunter2" not in str(raised.value)
         assert sum("invalid credentials" in message for message in caplog.messages) == 1, attempt
+
+
+def test_a_certificate_says_who_reads(spark: SparkSession) -> None:
+    """The private key is text among the options, so it comes to the workers without a file."""
+    with kqueue.Broker(tls=True, acls=["User:CN=ann allow read topic:orders"]) as broker:
+        broker.create_topic("orders")
+        broker.topics["orders"].produce("x")
+        files = broker.client_config("kafka-python", user="ann")
+        pem = Path(files["ssl_keyfile"]).read_text()
+        parts = {found["kind"]: found[0] for found in PEM.finditer(pem)}
+        anonymous = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "kafka.security.protocol": "SSL",
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": files["ssl_cafile"],
+        }
+        ann = {
+            **anonymous,
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.certificate.chain": parts["CERTIFICATE"],
+            "kafka.ssl.keystore.key": parts["PRIVATE KEY"],
+        }
+        reader = spark.read.format("kqueue").option("subscribe", "orders")
+        assert [row.value for row in reader.options(**ann).load().collect()] == [b"x"]
+        assert parts["PRIVATE KEY"][40:-40] not in shown_by_spark(spark)
+        other = spark.read.format("kqueue").option("subscribe", "orders").options(**anonymous)
+        with pytest.raises(PySparkException) as raised:
+            other.load().collect()
+        assert "TOPIC_AUTHORIZATION_FAILED" in error_summary(raised.value)
 
 
 class TestJobs:

@@ -183,6 +183,7 @@ IGNORED = (
     "kafka.heartbeat.interval.ms", "kafka.internal.leave.group.on.close",
     "kafka.internal.throw.on.fetch.stable.offset.unsupported", "kafka.max.poll.interval.ms", "kafka.max.poll.records",
     "kafka.partition.assignment.strategy", "kafka.session.timeout.ms", "kafka.share.acknowledgement.mode",
+    "kafka.share.acquire.mode",
 )  # fmt: skip
 """Options of Spark's Kafka source that are accepted without effect, so queries need no changes."""
 REFUSED = {

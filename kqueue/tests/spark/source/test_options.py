@@ -59,7 +59,14 @@ def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "name", ["kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs"]
+    "name",
+    [
+        "kafka.group.id",
+        "kafka.group.protocol",
+        "kafka.share.acquire.mode",
+        "groupIdPrefix",
+        "kafkaConsumer.pollTimeoutMs",
+    ],
 )
 def test_what_has_no_meaning_does_no_harm(name: str) -> None:
     assert parse_options(WIRE | {name: "5"}, streaming=False) == parse_options(WIRE, streaming=False)
