@@ -297,6 +297,7 @@ class Server:
         security.audit = AuditLog(self.clock)
         security.authorizer = plugins.open_authorizer(config, self._objects, lambda: security.acls.index)
         self.connections = self._build_connections(loop, quotas)
+        self.connections.audit = security.audit
         cleanup.callback(self.connections.close)
         guard = OpenFilesGuard(loop, self.connections)
         cleanup.callback(guard.stop)

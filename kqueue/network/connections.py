@@ -20,6 +20,7 @@ from kqueue.network.fair_scheduler import FairScheduler
 from kqueue.network.memory_budgets import RequestBudget, ResponseBudget, memory_limit
 from kqueue.network.receive_buffer import RECEIVE_BYTES, BufferPool
 from kqueue.network.responses import StartRequest
+from kqueue.security.audit import AuditLog
 from kqueue.workers.loop_pass import PASS_S
 
 SWEEP_MS = 1000
@@ -81,6 +82,7 @@ class ConnectionRegistry:
         closed: called with each connection that was closed.
 
     `waiting_requests` counts the requests of all connections whose response is not complete.
+    `audit`: where failed authentications are written; None: nowhere.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class ConnectionRegistry:
         self.request_budget = RequestBudget(limits.request_bytes_of_all)
         self.response_budget = ResponseBudget(limits.response_bytes_of_all, loop.call_soon)
         self.client_log = client_log
+        self.audit: AuditLog | None = None
         self.start = start
         self.scheduler = FairScheduler(loop)
         self.buffers = BufferPool()

@@ -94,7 +94,6 @@ class Listeners:
             from kqueue.network.sasl_gate import SaslAuthentication, SaslListener  # on use: others do not need it
 
             shared = SaslAuthentication(self._config, self._registry, broker)
-            shared.audit = broker.security.audit
             self._sasl = {name: SaslListener(shared, name) for name in named}
             for name in named:
                 self._named[name].sasl = self._sasl[name]

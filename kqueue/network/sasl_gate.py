@@ -22,7 +22,7 @@ from kqueue.broker.salt_secret import salt_secret
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
-from kqueue.security.audit import AuditEvent, AuditLog, Decision
+from kqueue.security.audit import AuditEvent, Decision
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.made_up_credentials import MadeUpCredentials
 from kqueue.security.sasl.config import FAILURE_DELAY_MS, RECEIVE_BYTES_MAX, TIMEOUT_MS
@@ -56,7 +56,6 @@ class SaslAuthentication:
         find_scram = broker.security.find_scram_account
         self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)
-        self.audit: AuditLog | None = None
 
     def _open_keys(self, config: JwksConfig) -> SigningKeys:
         from kqueue.network.jwks import JwksKeys  # on use: other mechanisms do not need it
@@ -227,8 +226,8 @@ class SaslGate:
         shared, session = self._shared, self._session
         count = shared.failures.count(session.host)
         detail = getattr(error, "detail", "") or str(error)
-        if shared.audit is not None:
-            shared.audit.write(
+        if shared.registry.audit is not None:
+            shared.registry.audit.write(
                 AuditEvent(
                     Decision.FAILED,
                     None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Accepted
 from kqueue.network.tls_context import ListenerTls, TlsContext
 from kqueue.network.tls_socket import TlsSocket
+from kqueue.security.audit import AuditEvent, Decision
 from kqueue.security.principals import ANONYMOUS, USER_TYPE, Principal
 from kqueue.security.x500_names import subject_of
 
@@ -28,10 +30,16 @@ STEPS_MAX = max(1, (os.cpu_count() or 1) // 2)
 """So many steps are computed at once."""
 PATIENCE_MS = 500
 """A client that was silent for less is not closed to make room for another."""
+NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+"""OpenSSL's name of the failure."""
 _HANDSHAKE = 0x16
 _QUEUE = "TLS handshakes"
 Step = bool | None | Principal
 """What comes next: the socket to be read (True) or written (False); or the client, all done."""
+
+
+class CertificateRefused(OSError):
+    """A client's certificate is trusted, but says no user."""
 
 
 class _Handshake:
@@ -165,7 +173,7 @@ class TlsHandshakes:
             self._registry.jobs.submit(job)
 
     def _step(self, one: _Handshake) -> Step:
-        """Thread: a job's. Raises OSError: the handshake failed."""
+        """Thread: a job's. Raises OSError: the handshake failed; see `_is_of_certificate`."""
         assert one.tls is not None
         wait_to_read = one.tls.step()
         if wait_to_read is not None:
@@ -182,10 +190,10 @@ class TlsHandshakes:
         try:
             subject = subject_of(certificate)
         except ValueError as error:
-            raise OSError(f"the subject of its certificate can't be read: {error}") from None
+            raise CertificateRefused(f"the subject of its certificate can't be read: {error}") from None
         name = self._tls.mapper.name_of(subject)
         if name is None:
-            raise OSError(f"no rule of ssl.principal.mapping.rules matches {subject[:200]!r}")
+            raise CertificateRefused(f"no rule of ssl.principal.mapping.rules matches {subject[:200]!r}")
         return Principal(USER_TYPE, name)
 
     def _have_stepped(self, one: _Handshake, step: Step, error: BaseException | None) -> None:
@@ -194,6 +202,8 @@ class TlsHandshakes:
         if one.ended:
             one.close()
         elif error is not None:
+            if _is_of_certificate(error):
+                self._audit(one.accepted, _reason(error))
             self._fail(one, f"its TLS handshake failed: {_reason(error)}")
         elif isinstance(step, Principal):
             self._finish(one, step)
@@ -225,6 +235,13 @@ class TlsHandshakes:
         assert one.tls is not None
         self._done(one.tls, one.accepted._replace(principal=client))
 
+    def _audit(self, accepted: Accepted, reason: str) -> None:
+        if self._registry.audit is not None:
+            client = f"{accepted.host}:{accepted.port}"
+            self._registry.audit.write(
+                AuditEvent(Decision.FAILED, None, client, accepted.listener, "", "TLS", reason=reason)
+            )
+
     def _fail(self, one: _Handshake, reason: str, level: int = logging.WARNING) -> None:
         address = f"{one.accepted.host}:{one.accepted.port}"
         self._registry.client_log.log(level, address, "closed the connection of %s: %s", address, reason)
@@ -246,6 +263,12 @@ def _protocol_hint(first: bytes, listener: str) -> str:
     if first[:4] in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
         return f"it speaks HTTP, and listener {listener} needs TLS"
     return f"it does not speak TLS, which listener {listener} needs (client setting security.protocol)"
+
+
+def _is_of_certificate(error: BaseException) -> bool:
+    """Return whether a client could not show who it is, rather than not speak TLS."""
+    refused = isinstance(error, (ssl.SSLCertVerificationError, CertificateRefused))
+    return refused or getattr(error, "reason", None) == NO_CERTIFICATE
 
 
 def _reason(error: BaseException) -> str:

@@ -52,7 +52,8 @@ class Decision(enum.Enum):
 
 class AuditEvent(NamedTuple):
     """One event. `client`: host:port. `resource`: type and name, as ``TOPIC:orders``; empty: of an
-    authentication, whose `operation` is its mechanism. `reason`: why it failed.
+    authentication, whose `operation` is its mechanism, TLS for a client's certificate (which no
+    `api` takes). `reason`: why it failed.
     """
 
     decision: Decision
