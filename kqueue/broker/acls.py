@@ -4,33 +4,49 @@ All brokers observe them. A broker reads them before it serves; while they can't
 authorizer denies. Durability: a change is on disk when its promise is done. Crash: of a request
 with many ACLs the first `COMMIT_COUNT`, or any multiple of it, may be stored. Source: Kafka's
 AclControlManager.
+
+What other brokers changed comes by refreshes, thousands of entries at once after a time without the
+store. Those are read in slices, and take effect all at once: until then the entries before decide,
+as they did before the refresh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from kqueue.base.errors import Conflict, CorruptData, KqueueError, StorageFailed
 from kqueue.base.promise import Promise
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.security_keys import ACLS_PREFIX
 from kqueue.security.acls import AclBinding, AclFilter, AclIndex, binding_of_json
 
 PREFIX = ACLS_PREFIX
+logger = logging.getLogger("kqueue.security")
 COMMIT_COUNT = 1000
 """Entries that one commit changes at most."""
+AT_ONCE_MAX = 2000
+"""Changed entries that are read in one turn; 10 µs each."""
 ATTEMPTS_MAX = 20
 """Commits of one change, of which another broker may be the first each time."""
 
 
 class Acls:
-    """The stored ACLs, as of the last commit or refresh. `index`: them for look-ups."""
+    """The stored ACLs, as of the last commit or refresh. `index`: them for look-ups.
+
+    Args: slices: reads many changes at once; None: they are read in one turn.
+    """
 
     _metadata: MetadataCache
 
-    def __init__(self) -> None:
+    def __init__(self, slices: SliceQueue | None = None) -> None:
+        self._slices = slices
+        self._waiting: deque[Mapping[str, bytes | None]] = deque()  # changes that are read in slices
+        self._then: list[Callable[[], None]] = []  # what waits for them
         self.index = AclIndex()
         self.index.is_complete = False
         self._by_id: dict[str, AclBinding] = {}
@@ -47,7 +63,47 @@ class Acls:
             self._apply(metadata.with_prefix(PREFIX))
         except CorruptData as error:
             raise StorageFailed(str(error)) from error
-        metadata.observe(PREFIX, self._apply)
+        metadata.observe(PREFIX, self._changed)
+
+    def _changed(self, changed: Mapping[str, bytes | None]) -> None:
+        if self._slices is None or not (self._waiting or len(changed) > AT_ONCE_MAX):
+            self._apply(changed)
+            return
+        self._waiting.append(changed)
+        if len(self._waiting) == 1:
+            self._slices.add(self._apply_waiting())
+
+    def _apply_waiting(self) -> SlicedWork[None]:
+        try:
+            yield from self._read_waiting()
+        except Exception:
+            self.index.is_complete = False  # what is not known must not allow anything
+            raise
+        then, self._then = self._then, []
+        for call in then:
+            call()
+
+    def _read_waiting(self) -> SlicedWork[None]:
+        while self._waiting:
+            by_id, unreadable = dict(self._by_id), set(self._unreadable)
+            for acl_id, value in self._waiting[0].items():
+                by_id.pop(acl_id, None)
+                unreadable.discard(acl_id)
+                if value is not None:
+                    try:
+                        by_id[acl_id] = binding_of_json(value)
+                    except CorruptData as error:
+                        unreadable.add(acl_id)
+                        logger.error("a change of the ACLs can't be applied, so they deny everything: %s", error)
+                yield None
+            index = AclIndex()
+            for binding in by_id.values():
+                index.add(binding)
+                yield None
+            self._by_id, self._unreadable = by_id, unreadable
+            self.index.swap(index)
+            self.index.is_complete = not unreadable
+            self._waiting.popleft()
 
     def _apply(self, changed: Mapping[str, bytes | None]) -> None:
         error: CorruptData | None = None
@@ -107,13 +163,21 @@ class Acls:
 
         def done(error: KqueueError | None) -> None:
             if error is None:
-                self._commit(what, values, promise, attempts)
+                self._when_known(lambda: self._commit(what, values, promise, attempts))
             elif isinstance(error, Conflict) and attempts > 1:
-                self._commit(what, values, promise, attempts - 1)  # another broker changed one, which is known now
+                # another broker changed one, which is known now
+                self._when_known(lambda: self._commit(what, values, promise, attempts - 1))
             else:
                 self._metadata.fail(promise, error)
 
         self._metadata.commit(what, puts, done)
+
+    def _when_known(self, call: Callable[[], None]) -> None:
+        """Call it when all changes that the broker has heard of are in force."""
+        if self._waiting:
+            self._then.append(call)
+        else:
+            call()
 
 
 def stored_form(binding: AclBinding) -> dict[str, bytes]:

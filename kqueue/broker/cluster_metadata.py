@@ -109,20 +109,19 @@ class ClusterMetadata(MetadataCache):
         """Take over changes, unless later ones were, and return the values that differ."""
         if changes.version < self._last_version:
             return {}
-        entries = dict(changes.entries)
-        if changes.complete:
-            entries |= dict.fromkeys(self._versions.keys() - entries.keys())
         self._last_version = changes.version
-        changed: dict[str, bytes | None] = {}
-        for key, entry in entries.items():
-            if entry is None:
-                if self._versions.pop(key, None) is not None:
-                    changed[key] = None
-                    del self._values[key]
-            elif self._versions.get(key) != entry.version:
-                changed[key] = self._values[key] = entry.value
-                self._versions[key] = entry.version
-        return changed
+        entries, version_of = changes.entries, self._versions.get
+        gone = [key for key, entry in entries.items() if entry is None and key in self._versions]
+        if changes.complete:
+            gone.extend(self._versions.keys() - entries.keys())
+        # comprehensions: a refresh may have 100,000 entries, and this is one turn
+        put = {key: entry for key, entry in entries.items() if entry is not None and version_of(key) != entry.version}
+        values = {key: entry.value for key, entry in put.items()}
+        self._values.update(values)
+        self._versions.update({key: entry.version for key, entry in put.items()})
+        for key in gone:
+            del self._versions[key], self._values[key]
+        return {**values, **dict.fromkeys(gone)}
 
     def _submit(
         self,

@@ -3,9 +3,9 @@
     /tokens/<id>   {"token": {...}, "mac": ...}
 
 All brokers observe them. An entry that is damaged, or of another key, is unknown to clients, and
-the log says so. Ended tokens are unknown at once, and removed from time to time. Durability: a
-change is one commit of one entry, on disk when its promise is done; a crash leaves all of it or
-nothing. Source: Kafka's DelegationTokenControlManager.
+the log says so. Ended tokens are unknown at once, and their entries are removed from time to time,
+those of other keys too. Durability: a change is one commit of one entry, on disk when its promise
+is done; a crash leaves all of it or nothing. Source: Kafka's DelegationTokenControlManager.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from kqueue.security.tokens import (
     encode_token,
     end_ms,
     new_token_id,
+    stored_end_ms,
     token_credentials,
     token_hmac,
 )
@@ -81,6 +82,7 @@ class DelegationTokens:
         self._tokens: dict[str, DelegationToken] = {}
         self._ids: dict[bytes, str] = {}  # by the hash of the HMAC, so that no look-up compares secrets
         self._counts: dict[Principal, int] = {}
+        self._unreadable: dict[str, int | None] = {}  # until when entries may be of use to others
         self._secret_key: str | None = None
         if surroundings is not None:
             self._around = surroundings
@@ -188,7 +190,9 @@ class DelegationTokens:
         are left to the next call.
         """
         now_ms = self._around.clock.wall_ms()
-        ended = [token.id for token in self._tokens.values() if token.is_expired(now_ms)][:REMOVED_MAX]
+        ended = [token.id for token in self._tokens.values() if token.is_expired(now_ms)]
+        ended += [token_id for token_id, end in self._unreadable.items() if end is not None and end <= now_ms]
+        del ended[REMOVED_MAX:]
         if not ended:
             return
 
@@ -249,6 +253,7 @@ class DelegationTokens:
         for token_id, value in changed.items():
             mac_hash = hashlib.sha256(token_hmac(key, token_id)).digest()
             former = self._tokens.pop(token_id, None)
+            self._unreadable.pop(token_id, None)
             if former is not None:
                 del self._ids[mac_hash]
                 self._count(former.requester, -1)
@@ -258,6 +263,7 @@ class DelegationTokens:
                 token = decode_token(token_id, value, key)
             except CorruptData as error:
                 unreadable[token_id] = error
+                self._unreadable[token_id] = stored_end_ms(value)
                 continue
             self._tokens[token_id] = token
             self._ids[mac_hash] = token_id

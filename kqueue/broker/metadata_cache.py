@@ -164,8 +164,12 @@ class MetadataCache:
             return commit()
 
     def _tell(self, changed: Mapping[str, bytes | None]) -> None:
+        kinds: dict[str, dict[str, bytes | None]] = {}
+        for key, value in changed.items():
+            kinds.setdefault(_kind(key), {})[key] = value
         for prefix, observer in tuple(self._observers):  # an observer may add another one
-            part = {key.removeprefix(prefix): value for key, value in changed.items() if key.startswith(prefix)}
+            kind = kinds.get(_kind(prefix), {})
+            part = {key.removeprefix(prefix): value for key, value in kind.items() if key.startswith(prefix)}
             if part:
                 try:
                     observer(part)
@@ -189,6 +193,11 @@ class MetadataCache:
         for key in deletes:
             self._values.pop(key, None)
             self._versions.pop(key, None)
+
+
+def _kind(key: str) -> str:
+    """Return the first part of a key, ``/acls/`` of ``/acls/x``; all of it, if it has one part."""
+    return key[: key.find("/", 1) + 1] or key
 
 
 def failed_to(what: str, error: BaseException) -> KqueueError:

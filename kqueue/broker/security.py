@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.jobs import Jobs
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.timers import Timers
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.security_keys import ACLS_PREFIX, QUOTAS_PREFIX, SCRAM_PREFIX, TOKENS_PREFIX
@@ -76,7 +77,11 @@ class BrokerSecurity:
         if self._acls is None:
             from kqueue.broker.acls import Acls
 
-            self._acls = Acls()
+            slices = None
+            if self._surroundings is not None:
+                _, clock, _, timers = self._surroundings
+                slices = SliceQueue(timers, clock)
+            self._acls = Acls(slices)
             if self._metadata is not None:
                 self._acls.load(self._metadata)
         return self._acls

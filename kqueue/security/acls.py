@@ -236,6 +236,14 @@ class AclIndex:
             del patterns[binding.name]
         self._changed(binding)
 
+    def swap(self, other: AclIndex) -> None:
+        """Take the entries of another index, which gets those of this one."""
+        for name in ("_bindings", "_literal", "_prefixed", "_prefix_lengths"):
+            own = getattr(self, name)
+            setattr(self, name, getattr(other, name))
+            setattr(other, name, own)
+        self.version += 1
+
     def of_resource(self, resource_type: ResourceType, name: str) -> Iterator[Entries]:
         """Yield the entries of each pattern that applies to a resource."""
         literal = self._literal.get(resource_type)

@@ -106,6 +106,19 @@ def test_ended_tokens_are_removed_from_the_store() -> None:
     assert sim.broker.security.keys() == [f"{PREFIX}{left}"]
 
 
+def test_ended_tokens_of_another_key_are_removed_too() -> None:
+    sim = Simulation({**KEY, "delegation.token.expiry.check.interval.ms": 10_000})
+    create(sim, lifetime_ms=15_000)
+    left = create(sim).token.id
+    sim.stop()
+    other = sim.restarted(lambda settings: settings.update({"delegation.token.secret.key": "KEY-TWO"}))
+    other.broker.metadata.commit("test", {f"{PREFIX}damaged": b"[]"}, lambda error: None)
+    other.advance(10_000)
+    assert len(other.store.read(PREFIX)) == 3, "another broker may have the former key still"
+    other.advance(10_000)
+    assert set(other.store.read(PREFIX)) == {f"{PREFIX}{left}", f"{PREFIX}damaged"}
+
+
 def test_all_brokers_of_a_cluster_know_a_token() -> None:
     members = Members(3, KEY)
     token, mac = create(members[1])
