@@ -33,19 +33,26 @@ CLIENTS_REFUSED = {
     "kafka.metric.reporters": "there is no Java that could run them",
 }
 _JAVA = "there is no Java that could run it"
-_KERBEROS = "Kerberos is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
-_OAUTH = "OAUTHBEARER is not supported: use SCRAM-SHA-512 or PLAIN, or certificates of clients"
+_KERBEROS = "Kerberos is not supported: use SCRAM-SHA-512, PLAIN, OAUTHBEARER or certificates of clients"
+_ASSERTIONS = "tokens come from a file, or by the grant of client credentials"
 SECURITY_REFUSED = {
     "kafka.sasl.client.callback.handler.class": _JAVA,
-    "kafka.sasl.login.callback.handler.class": _JAVA,
     "kafka.sasl.login.class": _JAVA,
     "kafka.ssl.engine.factory.class": _JAVA,
     "kafka.sasl.kerberos.": _KERBEROS,
-    "kafka.sasl.oauthbearer.": _OAUTH,
+    "kafka.sasl.oauthbearer.assertion.": _ASSERTIONS,
 }
 """Options of Kafka's clients that are refused, with the reason; a last dot: all that begin so."""
-SECURITY_IGNORED = ("kafka.sasl.login.",)
-"""How options of logins that Java repeats begin; the logins here end with their connection."""
+SECURITY_IGNORED = (
+    "kafka.sasl.oauthbearer.clock.skew.seconds",
+    "kafka.sasl.oauthbearer.expected.audience",
+    "kafka.sasl.oauthbearer.expected.issuer",
+    "kafka.sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "kafka.sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "kafka.sasl.oauthbearer.jwks.endpoint.url",
+)
+"""Options of those that check tokens, which are brokers."""
 _SECURITY_NAME = re.compile(r"(?<![\w./])(?=(?:security|ssl|sasl)\.[a-z])")
 
 
@@ -173,7 +180,7 @@ def security_of(given: Mapping[str, str]) -> ClientSecurity | None:
         for refused, reason in SECURITY_REFUSED.items():
             if lower == refused or (refused.endswith(".") and lower.startswith(refused)):
                 raise OptionError(f"{lower} is not supported: {reason}")
-        if not lower.startswith(SECURITY_IGNORED):
+        if lower not in SECURITY_IGNORED:
             properties[lower.removeprefix(KAFKA)] = str(value)
     if not properties:
         return None

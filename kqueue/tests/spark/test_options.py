@@ -4,6 +4,8 @@ import pickle
 
 import pytest
 
+from kqueue.config.token_login import TokenLogin
+from kqueue.security.sasl.login import SaslLogin
 from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
 
@@ -75,12 +77,29 @@ def test_tls_and_sasl_go_by_the_names_of_sparks_source_and_show_no_secret() -> N
     found = security_of(SCRAM)
     assert found is not None
     assert found.protocol.name == "SASL_SSL"
-    assert found.login is not None
+    assert isinstance(found.login, SaslLogin)
     assert (found.login.mechanism, found.login.user, found.login.password) == ("SCRAM-SHA-512", "ann", "hunter2word")
     assert found.tls is not None
     assert found.tls.trusted.location == "ca.pem"
     assert found.tls.keys.key == "hunter2key"
     assert not found.tls.check_host
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "hunter2" not in repr(found)
+
+
+def test_a_token_comes_from_an_identity_provider() -> None:
+    given = {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+        "kafka.sasl.oauthbearer.client.credentials.client.id": "ann",
+        "kafka.sasl.oauthbearer.client.credentials.client.secret": "hunter2word",
+        "kafka.sasl.oauthbearer.expected.audience": "kqueue",
+    }
+    found = security_of(given)
+    assert found is not None
+    assert isinstance(found.login, TokenLogin)
+    assert (found.login.url, found.login.client_secret) == ("https://idp.example/token", "hunter2word")
     assert pickle.loads(pickle.dumps(found)) == found
     assert "hunter2" not in repr(found)
 
@@ -99,7 +118,8 @@ def test_plain_text_needs_no_security() -> None:
         ({"kafka.sasl.jaas.config": "hunter2word"}, "kafka.sasl.jaas.config"),
         ({"kafka.sasl.kerberos.service.name": "kafka"}, "^kafka.sasl.kerberos.service.name is not supported: Kerberos"),
         ({"kafka.sasl.login.class": "x.Y"}, "^kafka.sasl.login.class is not supported: there is no Java"),
-        ({"kafka.sasl.oauthbearer.scope.claim.name": "x"}, "OAUTHBEARER is not supported"),
+        ({"kafka.sasl.oauthbearer.assertion.file": "x"}, "^kafka.sasl.oauthbearer.assertion.file is not supported"),
+        ({"kafka.sasl.oauthbearer.scop": "x"}, "did you mean 'kafka.sasl.oauthbearer.scope'"),
     ],
 )
 def test_wrong_security_is_named_without_a_secret(given: dict[str, str], message: str) -> None:
