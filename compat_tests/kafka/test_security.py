@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from compat_tests.kafka import clients
+from compat_tests.kafka.acl_scenarios import SCENARIOS
+from compat_tests.kafka.admin_scenarios import Scenario
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.secured import ADMIN, PASSWORD, SCRAM, Secured, secured_pair
 from compat_tests.kafka.security_scenarios import (
@@ -19,7 +22,9 @@ from compat_tests.kafka.security_scenarios import (
     TOPIC,
     scenarios,
 )
+from compat_tests.kafka.security_tools import TOOL_SCENARIOS, Tools
 from compat_tests.kafka.test_access import Acl, World, hidden
+from compat_tests.kafka.test_admin_answers import answers
 from compat_tests.kafka.tool_host import ToolHost
 from compat_tests.kafka.user_access import RIGHTS, answer, grant_rights, requests, sees_topic
 from kqueue.security.operations import WILDCARD, AclOperation, ResourceType
@@ -204,3 +209,31 @@ def test_a_user_without_rights_may_call_little(denied: dict[str, dict[str, str]]
     results = denied["kqueue eve"]
     assert {call for call, result in results.items() if "AuthorizationException" not in result} == OPEN_TO_ALL
     assert results["uncalled"] == ""
+
+
+# --- tools
+
+
+@pytest.mark.parametrize("scenario", TOOL_SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_tools_do_what_they_do_with_kafka(
+    brokers: tuple[Secured, Secured],
+    worlds: tuple[World, World],
+    tools: ToolHost,
+    tmp_path: Path,
+    scenario: Callable[[Tools], None],
+) -> None:
+    kafkas, ours = (Tools(tools, broker, tmp_path) for broker in brokers)
+    for one in (kafkas, ours):
+        scenario(one)
+    assert ours.said == kafkas.said
+
+
+# --- requests about ACLs; at the end, because they delete all ACLs
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_answers_about_acls_are_kafkas(
+    brokers: tuple[Secured, Secured], worlds: tuple[World, World], scenario: Scenario
+) -> None:
+    kafkas, ours = (answers(broker.bootstrap(), scenario) for broker in brokers)
+    assert ours == kafkas
