@@ -1,18 +1,16 @@
-"""ACLs in messages: numbers of enums, filters, and whether the broker has ACLs at all."""
+"""ACLs in messages: filters, and whether the broker has ACLs at all."""
 
 from __future__ import annotations
 
-import enum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.broker.acls import Acls
 from kqueue.security.acls import AclFilter
 from kqueue.security.errors import SecurityDisabled
-from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
+from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType, member
 
-E = TypeVar("E", bound=enum.IntEnum)
 VERSION_PATTERN_TYPES = 1
 """Version of the three APIs from which messages have pattern types."""
 ACLS_MAX = 10_000
@@ -39,14 +37,6 @@ def acls_of(context: RequestContext) -> Acls:
     if not getattr(security.authorizer, "uses_acls", False):
         raise SecurityDisabled("the authorizer of authorizer.class.name does not use ACLs")
     return security.acls
-
-
-def member(kind: type[E], number: int) -> E:
-    """Return the member of this number, UNKNOWN (0) for any that is not known."""
-    try:
-        return kind(number)
-    except ValueError:
-        return kind(0)
 
 
 def filter_of(fields: FilterFields, api_version: int) -> AclFilter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -86,10 +86,8 @@ def remove(bootstrap: str, folder: Path | None, as_json: bool, force: bool, **op
         click.echo("\n".join(map(_describe, filters)), err=True)
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if folder is None:
-        from kqueue.client.calls.acls import AclEntryFilter
-
         with own_client(bootstrap) as client:
-            removed = _bindings(client.delete_acls([AclEntryFilter(*row) for row in filters]))
+            removed = client.delete_acls(filters)
     else:
         removed = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
         _store(folder, dict.fromkeys(removed, False))
@@ -115,10 +113,8 @@ def list_acls(bootstrap: str, folder: Path | None, as_json: bool, listed: tuple[
     """
     filters = filters_of(Selection(**options), needs_resource=False)
     if folder is None:
-        from kqueue.client.calls.acls import AclEntryFilter
-
         with own_client(bootstrap) as client:
-            rows = [_bindings(client.describe_acls(AclEntryFilter(*acl_filter))) for acl_filter in filters]
+            rows = [client.describe_acls(acl_filter) for acl_filter in filters]
         found = list(dict.fromkeys(binding for bindings in rows for binding in bindings))
     else:
         found = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
@@ -126,10 +122,8 @@ def list_acls(bootstrap: str, folder: Path | None, as_json: bool, listed: tuple[
 
 
 def _create(bootstrap: str, bindings: Sequence[AclBinding]) -> None:
-    from kqueue.client.calls.acls import AclEntry
-
     with own_client(bootstrap) as client:
-        outcomes = client.create_acls([AclEntry(*binding) for binding in bindings])
+        outcomes = client.create_acls(bindings)
     refused = [(binding, one) for binding, one in zip(bindings, outcomes, strict=True) if one.code]
     for binding, (code, message) in refused:
         click.echo(f"Error: {binding}: {explain_code(code, message)}", err=True)
@@ -153,24 +147,6 @@ def _store(folder: Path, changes: dict[AclBinding, bool]) -> None:
     puts = {key: binding.to_json().encode() for key, binding in keys.items() if changes[binding]}
     with offline_store(folder) as store:
         store.commit({}, puts, keys.keys() - puts.keys())
-
-
-def _bindings(entries: Iterable[Any]) -> list[AclBinding]:
-    from kqueue.security.acls import AclBinding
-    from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
-
-    return [
-        AclBinding(
-            ResourceType(entry.resource_type),
-            entry.name,
-            PatternType(entry.pattern_type),
-            entry.principal,
-            entry.host,
-            AclOperation(entry.operation),
-            AclPermission(entry.permission),
-        )
-        for entry in entries
-    ]
 
 
 def _print(bindings: Sequence[AclBinding], as_json: bool, done: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from kqueue.client.calls.acls import AclEntry, AclEntryFilter, CreateAcls, DeleteAcls, DescribeAcls
+from kqueue.client.calls.acls import CreateAcls, DeleteAcls, DescribeAcls
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
 from kqueue.client.calls.quotas import (
@@ -21,6 +21,7 @@ from kqueue.client.calls.unregister_broker import UnregisterBroker
 from kqueue.client.deadline import Deadline
 from kqueue.client.routing import Router
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.security.acls import AclBinding, AclFilter
 
 
 class ClusterCalls:
@@ -88,21 +89,21 @@ class ClusterCalls:
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(DescribeQuotas(matches, strict=strict), deadline)
 
-    def create_acls(self, entries: Sequence[AclEntry], *, timeout_ms: int | None = None) -> list[Refusal]:
+    def create_acls(self, entries: Sequence[AclBinding], *, timeout_ms: int | None = None) -> list[Refusal]:
         """Create ACLs; return the outcome of each, in order, code 0: created, or there already."""
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(CreateAcls(entries), deadline)
 
     def describe_acls(
-        self, entry_filter: AclEntryFilter | None = None, *, timeout_ms: int | None = None
-    ) -> list[AclEntry]:
+        self, entry_filter: AclFilter | None = None, *, timeout_ms: int | None = None
+    ) -> list[AclBinding]:
         """Return the ACLs that a filter finds; None: all. Raises: BrokerRefused: the cluster has no
         authorizer, or the client may not see ACLs.
         """
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_any(DescribeAcls(entry_filter or AclEntryFilter()), deadline)
+            return self._router.send_to_any(DescribeAcls(entry_filter or AclFilter()), deadline)
 
-    def delete_acls(self, filters: Sequence[AclEntryFilter], *, timeout_ms: int | None = None) -> list[AclEntry]:
+    def delete_acls(self, filters: Sequence[AclFilter], *, timeout_ms: int | None = None) -> list[AclBinding]:
         """Delete the ACLs that filters find, and return them. Raises: BrokerRefused."""
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_any(DeleteAcls(filters), deadline)

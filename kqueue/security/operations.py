@@ -6,6 +6,7 @@ Source: Kafka's AclOperation, AclPermissionType, ResourceType, PatternType.
 from __future__ import annotations
 
 import enum
+from typing import TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
@@ -64,6 +65,17 @@ class PatternType(enum.IntEnum):
     MATCH = 2
     LITERAL = 3
     PREFIXED = 4
+
+
+E = TypeVar("E", AclOperation, AclPermission, ResourceType, PatternType)
+
+
+def member(kind: type[E], number: int) -> E:
+    """Return the member of this number, UNKNOWN (0) for any that is not known."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
 
 
 IMPLIED_BY: dict[AclOperation, tuple[AclOperation, ...]] = {

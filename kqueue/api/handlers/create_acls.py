@@ -14,7 +14,7 @@ error. Source: Kafka's AclApis, AclControlManager.
 from __future__ import annotations
 
 from kqueue.api.access import on_cluster
-from kqueue.api.acl_messages import ACLS_MAX, acls_of, member
+from kqueue.api.acl_messages import ACLS_MAX, acls_of
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.api.slices import in_slices
@@ -23,7 +23,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.acls import stored_form
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.acls import AclBinding, check_binding
-from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
+from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType, member
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_acls import (
     AclCreation,

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from kqueue.client.calls.reassignments import Refusal
 from kqueue.client.errors import BadAnswer
 from kqueue.client.retry_policy import response_error
+from kqueue.security.acls import AclBinding, AclFilter
+from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType, member
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from kqueue.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from kqueue.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 VERSIONS = (1, 3)
-
-
-class AclEntry(NamedTuple):
-    """One entry; types, operation and permission are the numbers of Kafka's enums."""
-
-    resource_type: int
-    name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-
-class AclEntryFilter(NamedTuple):
-    """Which entries; None, and 1 (ANY) of a type, match everything."""
-
-    resource_type: int = 1
-    name: str | None = None
-    pattern_type: int = 1
-    principal: str | None = None
-    host: str | None = None
-    operation: int = 1
-    permission: int = 1
 
 
 class CreateAcls:
@@ -47,7 +25,7 @@ class CreateAcls:
     versions = VERSIONS
     repeatable = True
 
-    def __init__(self, entries: Sequence[AclEntry]) -> None:
+    def __init__(self, entries: Sequence[AclBinding]) -> None:
         self.entries = entries
 
     def request(self, version: int) -> CreateAclsRequest:
@@ -79,7 +57,7 @@ class DescribeAcls:
     versions = VERSIONS
     repeatable = True
 
-    def __init__(self, entry_filter: AclEntryFilter) -> None:
+    def __init__(self, entry_filter: AclFilter) -> None:
         self.filter = entry_filter
 
     def request(self, version: int) -> DescribeAclsRequest:
@@ -93,22 +71,10 @@ class DescribeAcls:
             permission_type=self.filter.permission,
         )
 
-    def result(self, version: int, response: DescribeAclsResponse, broker: str) -> list[AclEntry]:
+    def result(self, version: int, response: DescribeAclsResponse, broker: str) -> list[AclBinding]:
         if response.error_code:
             raise response_error(response.error_code, self.api.name, broker, message=response.error_message)
-        return [
-            AclEntry(
-                resource.resource_type,
-                resource.resource_name,
-                resource.pattern_type,
-                row.principal,
-                row.host,
-                row.operation,
-                row.permission_type,
-            )
-            for resource in response.resources
-            for row in resource.acls
-        ]
+        return [_binding(resource, row) for resource in response.resources for row in resource.acls]
 
 
 class DeleteAcls:
@@ -118,7 +84,7 @@ class DeleteAcls:
     versions = VERSIONS
     repeatable = False
 
-    def __init__(self, filters: Sequence[AclEntryFilter]) -> None:
+    def __init__(self, filters: Sequence[AclFilter]) -> None:
         self.filters = filters
 
     def request(self, version: int) -> DeleteAclsRequest:
@@ -137,21 +103,25 @@ class DeleteAcls:
             ]
         )
 
-    def result(self, version: int, response: DeleteAclsResponse, broker: str) -> list[AclEntry]:
+    def result(self, version: int, response: DeleteAclsResponse, broker: str) -> list[AclBinding]:
         """Return the deleted entries. Raises BrokerRefused: the first filter that was refused."""
-        entries: dict[AclEntry, None] = {}
+        entries: dict[AclBinding, None] = {}
         for result in response.filter_results:
             if result.error_code:
                 raise response_error(result.error_code, self.api.name, broker, message=result.error_message)
             for row in result.matching_acls:
-                entry = AclEntry(
-                    row.resource_type,
-                    row.resource_name,
-                    row.pattern_type,
-                    row.principal,
-                    row.host,
-                    row.operation,
-                    row.permission_type,
-                )
-                entries[entry] = None
+                entries[_binding(row, row)] = None
         return list(entries)
+
+
+def _binding(resource: Any, row: Any) -> AclBinding:
+    """Return an entry of a response; numbers that are not known are UNKNOWN."""
+    return AclBinding(
+        member(ResourceType, resource.resource_type),
+        resource.resource_name,
+        member(PatternType, resource.pattern_type),
+        row.principal,
+        row.host,
+        member(AclOperation, row.operation),
+        member(AclPermission, row.permission_type),
+    )

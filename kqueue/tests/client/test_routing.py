@@ -69,10 +69,11 @@ def request_names(broker: kqueue.Broker, *apis: str) -> list[str]:
 def test_a_leader_in_doubt_is_asked_for_again(
     broker: kqueue.Broker, client: Client, trouble: Faults, error: str
 ) -> None:
-    client.offsets({ORDERS: LATEST})
-    broker.requests.clear()
-    trouble.fail("Fetch", error, times=2, topic="orders")
-    assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
+    with Client(broker.bootstrap, **{**QUICK, "missing_topic_ms": 10_000}) as patient:
+        patient.offsets({ORDERS: LATEST})
+        broker.requests.clear()
+        trouble.fail("Fetch", error, times=2, topic="orders")
+        assert values_of(patient.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
     assert request_names(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch", "Metadata", "Fetch"]
 
 

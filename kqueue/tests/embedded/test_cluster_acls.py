@@ -10,15 +10,16 @@ import pytest
 
 import kqueue
 from kqueue.client import Client
-from kqueue.client.calls.acls import AclEntry, AclEntryFilter
 from kqueue.embedded.cluster_broker import ClusterBroker
+from kqueue.security.acl_text import parse_acls
+from kqueue.security.acls import AclFilter
 from kqueue.security.authorizer import Action
 from kqueue.security.authorizer import Client as Asking
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
 
 SETTINGS = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
-READ = AclEntry(2, "orders", 3, "User:ann", "*", 3, 3)
+READ = parse_acls(["User:ann allow read topic:orders"])[0]
 READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
 WAIT_S = 10.0
 
@@ -49,7 +50,7 @@ def test_all_brokers_decide_by_what_one_stored(cluster: kqueue.Cluster) -> None:
     cluster.restart(2)
     assert ann_may_read(cluster[2])
     with Client(cluster[1].bootstrap) as client:
-        assert client.delete_acls([AclEntryFilter()]) == [READ]
+        assert client.delete_acls([AclFilter()]) == [READ]
     until(lambda: not any(map(ann_may_read, cluster.brokers)))
 
 
@@ -60,5 +61,5 @@ def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
             outcomes = list(threads.map(lambda client: client.create_acls(entries), (one, other)))
         assert {outcome.code for each in outcomes for outcome in each} == {0}
         assert len(one.describe_acls()) == len(other.describe_acls()) == len(entries)
-        one.delete_acls([AclEntryFilter()])
+        one.delete_acls([AclFilter()])
         until(lambda: other.describe_acls() == [])

@@ -14,7 +14,6 @@ import pytest
 import kqueue
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client, ClientOptions
-from kqueue.client.calls.acls import AclEntry, AclEntryFilter
 from kqueue.client.calls.quotas import QuotaAlteration
 from kqueue.client.calls.scram_users import SaltedPassword
 from kqueue.client.connection import Connection
@@ -22,6 +21,7 @@ from kqueue.client.deadline import Deadline
 from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.security.acl_text import parse_acls
+from kqueue.security.acls import AclFilter
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.security.sasl.login import SaslLogin
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, salted_password
@@ -140,11 +140,11 @@ def test_acls(cluster: kqueue.Cluster, admin: Client) -> None:
         return bool(code == ErrorCode.NONE)
 
     assert not may_create(cluster[0])
-    admin.create_acls([AclEntry(*binding) for binding in parse_acls(["User:ann allow create topic:t"])])
+    admin.create_acls(parse_acls(["User:ann allow create topic:t"]))
     within_bound(may_create, [*cluster.brokers])
     with without(cluster, cluster.controller) as left:
         assert all(map(may_create, left))
-        admin.delete_acls([AclEntryFilter()])
+        admin.delete_acls([AclFilter()])
         within_bound(lambda broker: not may_create(broker), left)
     assert not any(map(may_create, cluster.brokers))
 

@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, Producer, ShareConsumer
 import kqueue
 from kqueue.api import handler_table
 from kqueue.client import Client, ClientOptions
-from kqueue.client.calls.acls import AclEntry
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
 from kqueue.config.client_security import ClientSecurity
@@ -227,7 +226,7 @@ def asking(cluster: kqueue.Cluster) -> Iterator[Callable[[str], Ask]]:
 
 def allow(cluster: kqueue.Cluster, *lines: str) -> None:
     with Client(cluster.bootstrap, security=security_of("ann", cluster)) as client:
-        client.create_acls([AclEntry(*binding) for binding in parse_acls(lines)])
+        client.create_acls(parse_acls(lines))
 
 
 def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, asking: Callable[[str], Ask]) -> None:

@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient
 
 import kqueue
 from kqueue.client import Client
-from kqueue.client.calls.acls import AclEntry
 from kqueue.embedded.client_configs import CLIENTS
 from kqueue.security.acl_text import parse_acls
 from kqueue.testing import faults
@@ -84,7 +83,7 @@ def test_brokers_replicate_with_each_of_the_arguments(arguments: dict[str, Any],
 def test_a_reset_restores_the_acls(secured: kqueue.Cluster) -> None:
     config = secured.client_config("confluent-kafka")
     with Client(secured.bootstrap, security=security_of("ann", secured)) as client:
-        client.create_acls([AclEntry(*binding) for binding in parse_acls(["User:bob allow write topic:t"])])
+        client.create_acls(parse_acls(["User:bob allow write topic:t"]))
     bob = secured.client_config("confluent-kafka", user="bob")
     deadline = time.monotonic() + 10
     while send(bob) != [None]:

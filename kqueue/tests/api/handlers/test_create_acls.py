@@ -4,13 +4,14 @@ import pytest
 
 from kqueue.api.acl_messages import ACLS_MAX
 from kqueue.base.errors import InvalidRequest
+from kqueue.client.calls.acls import CreateAcls
 from kqueue.security.acls import AclBinding
 from kqueue.security.errors import ClusterAuthorizationFailed, SecurityDisabled
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, AclPermission, PatternType, ResourceType
 from kqueue.security.principals import Principal
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.access_requests import Deciding
-from kqueue.tests.api.acl_client import acl_client, create, creation, described
+from kqueue.tests.api.acl_client import acl_client, create, described
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.security.acl_strategies import acl
@@ -57,19 +58,19 @@ def test_an_invalid_acl_is_refused_and_the_others_are_stored(binding: AclBinding
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
     with pytest.raises(SecurityDisabled):
-        SimulatedClient().ask(creation(acl()), 3)
+        SimulatedClient().ask(CreateAcls([acl()]).request(3), 3)
 
 
 def test_an_authorizer_that_decides_without_acls_has_none() -> None:
     client = acl_client()
     client.sim.broker.security.authorizer = Deciding(lambda action: True)
     with pytest.raises(SecurityDisabled, match="does not use ACLs"):
-        client.ask(creation(acl()), 3)
+        client.ask(CreateAcls([acl()]).request(3), 3)
 
 
 def test_too_many_are_refused() -> None:
     with pytest.raises(InvalidRequest, match=f"at most {ACLS_MAX} are taken"):
-        acl_client().ask(creation(*[acl()] * (ACLS_MAX + 1)), 3)
+        acl_client().ask(CreateAcls([acl()] * (ACLS_MAX + 1)).request(3), 3)
 
 
 def test_a_store_that_fails_is_the_error_of_each_valid_acl() -> None:
@@ -85,6 +86,6 @@ def test_who_may_alter_the_cluster_may_create_acls() -> None:
     client, ann = acl_client(), Principal("User", "ann")
     create(client, acl(resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME))
     with pytest.raises(ClusterAuthorizationFailed):
-        client.ask(creation(acl()), 3, principal=ann)
+        client.ask(CreateAcls([acl()]).request(3), 3, principal=ann)
     create(client, acl(resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME, operation=AclOperation.ALTER))
-    assert client.ask(creation(acl()), 3, principal=ann).results[0].error_code == 0
+    assert client.ask(CreateAcls([acl()]).request(3), 3, principal=ann).results[0].error_code == 0

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import InvalidRequest
+from kqueue.client.calls.acls import DescribeAcls
 from kqueue.security.acls import AclFilter
 from kqueue.security.errors import SecurityDisabled
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
-from kqueue.tests.api.acl_client import acl_client, create, described, description
+from kqueue.tests.api.acl_client import acl_client, create, described
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.security.acl_strategies import acl
 
@@ -26,7 +27,7 @@ def test_a_filter_finds_acls(version: int) -> None:
 def test_acls_of_one_pattern_are_one_resource() -> None:
     client = acl_client()
     create(client, acl(), acl(principal="User:bob"), PREFIXED)
-    response = client.ask(description(AclFilter()), 3)
+    response = client.ask(DescribeAcls(AclFilter()).request(3), 3)
     assert sorted((row.resource_name, len(row.acls)) for row in response.resources) == [("ord", 1), ("orders", 2)]
 
 
@@ -47,9 +48,9 @@ def test_version_0_knows_literal_patterns_only() -> None:
 )
 def test_an_unknown_filter_is_refused(acl_filter: AclFilter) -> None:
     with pytest.raises(InvalidRequest):
-        acl_client().ask(description(acl_filter), 3)
+        acl_client().ask(DescribeAcls(acl_filter).request(3), 3)
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
     with pytest.raises(SecurityDisabled):
-        SimulatedClient().ask(description(AclFilter()), 3)
+        SimulatedClient().ask(DescribeAcls(AclFilter()).request(3), 3)

@@ -4,30 +4,33 @@ import pytest
 
 import kqueue
 from kqueue.client import Client
-from kqueue.client.calls.acls import AclEntry, AclEntryFilter, CreateAcls, DeleteAcls, DescribeAcls
+from kqueue.client.calls.acls import CreateAcls, DeleteAcls, DescribeAcls
 from kqueue.client.errors import BadAnswer, BrokerRefused
+from kqueue.security.acl_text import parse_acls
+from kqueue.security.acls import AclFilter
+from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.create_acls import CreateAclsResponse
 from kqueue.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
 from kqueue.wire.messages.describe_acls import DescribeAclsResponse
 
-READ = AclEntry(2, "orders", 3, "User:ann", "*", 3, 3)
+READ = parse_acls(["User:ann allow read topic:orders"])[0]
 
 
 def test_acls_are_created_found_and_deleted() -> None:
-    write = READ._replace(operation=4)
+    write = READ._replace(operation=AclOperation.WRITE)
     with (
         kqueue.Broker(acls=["User:ANONYMOUS allow alter,describe cluster"]) as broker,
         Client(broker.bootstrap) as client,
     ):
         outcomes = client.create_acls([READ, READ._replace(principal="ann"), write])
         assert [one.code for one in outcomes] == [0, 42, 0]
-        assert client.describe_acls(AclEntryFilter(principal="User:ann")) == [READ, write]
+        assert client.describe_acls(AclFilter(principal="User:ann")) == [READ, write]
         assert len(client.describe_acls()) == 4
-        filters = [AclEntryFilter(*READ), AclEntryFilter(name="orders")]
+        filters = [AclFilter(*READ), AclFilter(name="orders")]
         assert set(client.delete_acls(filters)) == {READ, write}
         assert len(client.describe_acls()) == 2
         with pytest.raises(BrokerRefused, match="INVALID_REQUEST"):
-            client.delete_acls([AclEntryFilter(operation=99)])
+            client.delete_acls([AclFilter(operation=AclOperation.UNKNOWN)])
 
 
 def test_a_client_that_may_not_see_acls_is_refused() -> None:
@@ -36,14 +39,14 @@ def test_a_client_that_may_not_see_acls_is_refused() -> None:
             client.describe_acls()
         assert [one.code for one in client.create_acls([READ])] == [31]
         with pytest.raises(BrokerRefused, match="CLUSTER_AUTHORIZATION_FAILED"):
-            client.delete_acls([AclEntryFilter()])
+            client.delete_acls([AclFilter()])
 
 
 def test_answers_that_are_none_are_errors() -> None:
     with pytest.raises(BadAnswer, match="0 of 1 ACLs"):
         CreateAcls([READ]).result(3, CreateAclsResponse(results=[]), "b:1")
     with pytest.raises(BrokerRefused, match="SECURITY_DISABLED"):
-        DescribeAcls(AclEntryFilter()).result(3, DescribeAclsResponse(error_code=54, error_message="no"), "b:1")
+        DescribeAcls(AclFilter()).result(3, DescribeAclsResponse(error_code=54, error_message="no"), "b:1")
     refused = DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error_code=54, error_message="no")])
     with pytest.raises(BrokerRefused, match="SECURITY_DISABLED"):
-        DeleteAcls([AclEntryFilter()]).result(3, refused, "b:1")
+        DeleteAcls([AclFilter()]).result(3, refused, "b:1")
