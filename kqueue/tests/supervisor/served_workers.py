@@ -38,11 +38,11 @@ class ServedWorkers:
     @property
     def bootstrap(self) -> str:
         """The address of all workers."""
-        return self.wait_for(r"supervisor: \d+ workers? serves? PLAINTEXT://(\S+)")
+        return self.wait_for(r"supervisor: \d+ workers? serves? \w+://(\S+)")
 
     def address(self, worker: int) -> str:
         """The worker's own address."""
-        return self.wait_for(rf"worker {worker}: kqueue \S+ serves PLAINTEXT://(\S+);")
+        return self.wait_for(rf"worker {worker}: kqueue \S+ serves \w+://(\S+);")
 
     def wait_for(self, pattern: str, count: int = 1) -> str:
         """Wait for so many lines; return the first group in the last of them, else the line."""

@@ -13,9 +13,13 @@ import psutil
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from kqueue.client import Client
+from kqueue.client import Client, NewTopic, TopicPartition
+from kqueue.config.client_security import ClientSecurity
+from kqueue.embedded.development_certificates import DevelopmentCertificates
+from kqueue.embedded.users import user_settings
 from kqueue.supervisor.supervisor import INSIST_AFTER_S
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.api.harness import batch
 from kqueue.tests.processes import started
 from kqueue.tests.supervisor.served_workers import ANY_PORT, serving, until
 
@@ -125,6 +129,39 @@ def test_a_worker_that_cannot_start_stops_all(tmp_path: Path) -> None:
         assert served.process.wait(30) == 1
         until(lambda: "Error: worker 1: " in served.log[-1])
         assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_workers_are_secured_as_one_broker_is(tmp_path: Path) -> None:
+    """By the same settings, to clients and to each other."""
+    certificates = DevelopmentCertificates()
+    settings = {
+        **certificates.settings,
+        **user_settings({"ann": "ann-secret"}, ["SASL_SSL"], ("broker", "broker-secret")),
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "authorizer.class.name": "standard",
+        "super.users": "User:ann;User:broker",
+    }
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    security = ClientSecurity.of(
+        {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": certificates.authority_file,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "ann",
+            "sasl.password": "ann-secret",
+        }
+    )
+    with serving(tmp_path / "data", 3, str(file), "--set", "listeners=SASL_SSL://127.0.0.1:0") as served:
+        with Client(served.bootstrap, security=security) as client:
+            until(lambda: len(client.metadata([]).brokers) == 3)
+            client.create_topics([NewTopic("orders", 3, 3, {"min.insync.replicas": "3"})])
+            for partition in range(3):  # which all workers confirm
+                client.produce({TopicPartition("orders", partition): batch(b"x")})
+        assert served.end() == 0
+    assert not any(secret in line for line in served.log for secret in ("ann-secret", "broker-secret"))
 
 
 def test_settings_file_and_version_go_to_each_worker(tmp_path: Path) -> None:
