@@ -23,7 +23,7 @@ class TopicAccess:
 
     def error(self, topic: str | bytes) -> KqueueError | None:
         """Return why the client may not do the operation on a topic, a name or an id; None: it
-        may. An id that it may not describe is answered as an unknown one.
+        may. An id that it may not describe fails as an unknown one does.
         """
         if self._context.broker.security.authorizer is None:
             return None
@@ -35,7 +35,7 @@ class TopicAccess:
         try:
             if isinstance(topic, str):
                 self._context.require(self._operation, ResourceType.TOPIC, topic)
-            elif self._context.broker.topics.find_by_id(topic) is not None:
+            else:  # an unknown one fails here too: what comes later would tell it from a hidden one
                 self._context.topic_with_id(self._operation, topic)
         except KqueueError as error:
             return error.with_traceback(None)
