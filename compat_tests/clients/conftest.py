@@ -20,6 +20,7 @@ from compat_tests.clients import adapters, protocol_client, security
 from compat_tests.clients.adapters.contract import (
     Admin,
     Client,
+    Config,
     Consumer,
     ConsumerOptions,
     Place,
@@ -27,12 +28,20 @@ from compat_tests.clients.adapters.contract import (
     ProducerOptions,
 )
 from compat_tests.clients.brokers import CLUSTER, DISK, EXTERNAL, MEMORY, RunningBroker, serving
+from compat_tests.clients.secured import Secured, serving_secured
 from compat_tests.report import FEATURE
 
 pytest_plugins = ["compat_tests.report"]
 pytest.register_assert_rewrite("compat_tests.clients.calls")
 SESSION_MS = 2_000
-UNSECURED = ("test_every_call.py", "test_network.py", "test_version_profiles.py")
+UNSECURED = (
+    "test_authentication.py",
+    "test_authorization.py",
+    "test_client_quotas.py",
+    "test_every_call.py",
+    "test_network.py",
+    "test_version_profiles.py",
+)
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 
@@ -64,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out what is about a cluster where there is none, and what reads requests on their way,
-    or makes clients of its own, where they are secured.
+    makes clients of its own, or has a secured broker anyway, where they are secured.
     """
     left_out = UNSECURED if config.getoption("secure") else ("test_secured.py",)
     if not config.getoption("cluster"):
@@ -170,8 +179,8 @@ class ClientFactory:
             consumer.assign(assign)
         return consumer
 
-    def admin(self, bootstrap: str) -> Admin:
-        admin = self.client.admin(bootstrap)
+    def admin(self, bootstrap: str, config: Config | None = None) -> Admin:
+        admin = self.client.admin(bootstrap, config or {})
         self._stack.callback(admin.close)
         return admin
 
@@ -192,3 +201,20 @@ def needs(client: Client, record_property: Callable[[str, object], None]) -> Cal
             pytest.skip(f"{client.name} {client.version} lacks {feature}")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def secured(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker, or cluster, for all tests that are about security."""
+    if pytestconfig.getoption("bootstrap"):
+        pytest.skip("an external broker has other listeners and users")
+    with serving_secured(tmp_path_factory.mktemp("secured"), cluster=pytestconfig.getoption("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def secured_topic(secured: Secured, name: Callable[[str], str]) -> str:
+    """Create a topic with one partition, which only the administrator may use."""
+    chosen = name("topic")
+    secured.create_topic(chosen)
+    return chosen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api.sasl_connection import SaslAnswer
 from kqueue.base.config import Config
@@ -79,10 +79,17 @@ class SaslListener:
         SaslGate(session, self)
 
 
+class _Failure(NamedTuple):
+    """A failed authentication: the `number`-th of its address, `reason` is logged."""
+
+    number: int
+    reason: str
+
+
 class SaslGate:
     """The authentication of one connection; a `SaslConnection`."""
 
-    __slots__ = ("_api_versions", "_deadline", "_exchange", "_listener", "_session", "_shared")
+    __slots__ = ("_api_versions", "_deadline", "_exchange", "_failure", "_listener", "_session", "_shared")
 
     def __init__(self, session: Session, listener: SaslListener) -> None:
         self._session = session
@@ -90,6 +97,7 @@ class SaslGate:
         self._shared = listener.shared
         self._exchange = SaslExchange(listener.offered, listener.shared.registry.clock)
         self._api_versions = 0
+        self._failure: _Failure | None = None  # that was counted already
         self._deadline: Timer | None = self._shared.registry.call_later(listener.timeout_ms, self._too_late)
         session.sasl = self
         session.start = self.start
@@ -111,7 +119,8 @@ class SaslGate:
             api = BY_KEY.get(key)
             found = f"a request of the API {key}" if api is None else api.name
             exchange.fail()
-            self._close(f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {found}")
+            expected = f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {found}"
+            self._close(expected if self._failure is None else self._failure.reason)
             return None
         return self._shared.registry.start(frame, connection)
 
@@ -190,6 +199,8 @@ class SaslGate:
     def _answered(self, token: bytes, promise: Promise[SaslAnswer]) -> None:
         exchange = self._exchange
         if exchange.state is not SaslState.AUTHENTICATED:
+            if exchange.refusal is not None:  # whether the client acknowledges it or not
+                self._failure = self._count(exchange.refusal)
             promise.resolve(SaslAnswer(token))
             return
         session, registry = self._session, self._shared.registry
@@ -223,6 +234,18 @@ class SaslGate:
             self._fail(SaslAuthenticationFailed("Authentication failed: the broker could not check it"), promise)
 
     def _fail(self, error: KqueueError, promise: Promise[Any]) -> None:
+        shared = self._shared
+        failure = self._failure or self._count(error)
+
+        def end() -> None:
+            promise.fail(error)
+            shared.purgatory.wake(promise)
+            shared.purgatory.defer(lambda: self._close(failure.reason))
+
+        shared.registry.call_later(delay_ms_of(failure.number, shared.config[FAILURE_DELAY_MS]), end)
+
+    def _count(self, error: KqueueError) -> _Failure:
+        """Count and audit a failed authentication."""
         shared, session = self._shared, self._session
         count = shared.failures.count(session.host)
         detail = getattr(error, "detail", "") or str(error)
@@ -238,13 +261,7 @@ class SaslGate:
                     reason=detail,
                 )
             )
-
-        def end() -> None:
-            promise.fail(error)
-            shared.purgatory.wake(promise)
-            shared.purgatory.defer(lambda: self._close(f"{detail} (failure {count} of its address)"))
-
-        shared.registry.call_later(delay_ms_of(count, shared.config[FAILURE_DELAY_MS]), end)
+        return _Failure(count, f"{detail} (failure {count} of its address)")
 
     def _too_late(self) -> None:
         self._exchange.fail()

@@ -13,26 +13,31 @@ from typing import Any, TypeVar
 
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.clients.adapters.aiokafka_loop import run
+from compat_tests.clients.adapters.aiokafka_loop import run, started
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
     ADMIN_CONFIGS,
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
     ADMIN_PARTITIONS,
+    AUTHENTICATION,
+    AUTHORIZATION,
     HEARTBEAT_MS_MAX,
     IDEMPOTENCE,
     NULL_HEADERS,
+    QUOTAS,
     READ_COMMITTED,
     RECONNECTING_TRANSACTIONS,
     STATIC_MEMBERS,
     TRANSACTIONS,
     Admin,
     Client,
+    Config,
     Consumer,
     ConsumerOptions,
     Headers,
@@ -87,15 +92,18 @@ class _Producer:
                 settings["transactional_id"] = options.transactional_id
                 settings["transaction_timeout_ms"] = options.transaction_timeout_ms
             producer = AIOKafkaProducer(
-                **connecting("aiokafka", bootstrap),
-                acks=options.acks if options.acks >= 0 else "all",
-                compression_type=None if options.codec == "none" else options.codec,
-                linger_ms=options.linger_ms,
-                max_batch_size=options.batch_bytes,
-                max_request_size=options.request_bytes_max,
-                **settings,
+                **{
+                    **connecting("aiokafka", bootstrap),
+                    "acks": options.acks if options.acks >= 0 else "all",
+                    "compression_type": None if options.codec == "none" else options.codec,
+                    "linger_ms": options.linger_ms,
+                    "max_batch_size": options.batch_bytes,
+                    "max_request_size": options.request_bytes_max,
+                    **settings,
+                    **options.config,
+                }
             )
-            await producer.start()
+            await started(producer)
             return producer
 
         self._producer = run(opening())
@@ -156,22 +164,25 @@ class _Consumer:
 
         async def opening() -> AIOKafkaConsumer:
             consumer = AIOKafkaConsumer(
-                **connecting("aiokafka", bootstrap),
-                group_id=options.group,
-                auto_offset_reset=options.reset,
-                enable_auto_commit=options.auto_commit_ms is not None,
-                auto_commit_interval_ms=options.auto_commit_ms or 5_000,
-                session_timeout_ms=options.session_ms,
-                heartbeat_interval_ms=min(options.session_ms // 4, HEARTBEAT_MS_MAX),
-                isolation_level="read_committed" if options.read_committed else "read_uncommitted",
-                fetch_min_bytes=options.fetch_bytes_min,
-                fetch_max_wait_ms=options.fetch_wait_ms,
-                max_partition_fetch_bytes=options.partition_bytes_max,
-                metadata_max_age_ms=options.metadata_age_ms,
-                max_poll_records=options.poll_records_max,
-                **settings,
+                **{
+                    **connecting("aiokafka", bootstrap),
+                    "group_id": options.group,
+                    "auto_offset_reset": options.reset,
+                    "enable_auto_commit": options.auto_commit_ms is not None,
+                    "auto_commit_interval_ms": options.auto_commit_ms or 5_000,
+                    "session_timeout_ms": options.session_ms,
+                    "heartbeat_interval_ms": min(options.session_ms // 4, HEARTBEAT_MS_MAX),
+                    "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
+                    "fetch_min_bytes": options.fetch_bytes_min,
+                    "fetch_max_wait_ms": options.fetch_wait_ms,
+                    "max_partition_fetch_bytes": options.partition_bytes_max,
+                    "metadata_max_age_ms": options.metadata_age_ms,
+                    "max_poll_records": options.poll_records_max,
+                    **settings,
+                    **options.config,
+                }
             )
-            await consumer.start()
+            await started(consumer)
             return consumer
 
         self._consumer = run(opening())
@@ -259,12 +270,22 @@ class AioKafka(Client):
     def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
         return _Consumer(bootstrap, options)
 
-    def admin(self, bootstrap: str) -> Admin:
+    def admin(self, bootstrap: str, config: Config) -> Admin:
         from compat_tests.clients.adapters import (
             aiokafka_admin,
         )  # only some scenarios need it, and what it imports differs by version
 
-        return aiokafka_admin.Admin(bootstrap)
+        return aiokafka_admin.Admin(bootstrap, config)
+
+    def impatient(self, reasons: list[str]) -> Config:
+        return {"request_timeout_ms": 1_500}
+
+    def with_token(self, token: str, expires_s: float) -> Config:
+        class Provider(AbstractTokenProvider):
+            async def token(self) -> str:
+                return token
+
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider()}
 
 
 def _features() -> Iterator[str]:
@@ -277,6 +298,9 @@ def _features() -> Iterator[str]:
         READ_COMMITTED,
         NULL_HEADERS,
         ADMIN_PARTITIONS,
+        AUTHENTICATION,
+        AUTHORIZATION,
+        QUOTAS,
         ADMIN_CONFIGS,
         ADMIN_GROUPS,
     )

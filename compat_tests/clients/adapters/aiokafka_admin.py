@@ -9,8 +9,8 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from compat_tests.clients.adapters.aiokafka_loop import refusals, run
-from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
+from compat_tests.clients.adapters.aiokafka_loop import refusals, run, started
+from compat_tests.clients.adapters.contract import BrokerError, Config, GroupDescription, Place
 from compat_tests.clients.security import connecting
 
 
@@ -20,11 +20,9 @@ def _check(code: int, text: str) -> None:
 
 
 class Admin:
-    def __init__(self, bootstrap: str) -> None:
-        async def opening() -> AIOKafkaAdminClient:
-            admin = AIOKafkaAdminClient(**connecting("aiokafka", bootstrap))
-            await admin.start()
-            return admin
+    def __init__(self, bootstrap: str, config: Config) -> None:
+        async def opening() -> Any:
+            return await started(AIOKafkaAdminClient(**{**connecting("aiokafka", bootstrap), **config}))
 
         self._admin = run(opening())
 
@@ -92,6 +90,21 @@ class Admin:
 
     def log_dirs(self) -> list[dict[Place, int]]:
         raise NotImplementedError("aiokafka's admin describes no data folders")
+
+    def allow(self, user: str, operation: str, topic: str) -> None:
+        raise NotImplementedError("aiokafka's admin creates no ACLs")
+
+    def allowed(self, user: str) -> set[tuple[str, str]]:
+        raise NotImplementedError("aiokafka's admin describes no ACLs")
+
+    def forbid(self, user: str) -> int:
+        raise NotImplementedError("aiokafka's admin deletes no ACLs")
+
+    def set_password(self, user: str, password: str | None) -> None:
+        raise NotImplementedError("aiokafka's admin sets no passwords")
+
+    def users(self) -> set[str]:
+        raise NotImplementedError("aiokafka's admin lists no users")
 
     def close(self) -> None:
         run(self._admin.close())

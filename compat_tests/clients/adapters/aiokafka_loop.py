@@ -40,3 +40,13 @@ def run(coroutine: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) ->
         loop = _loop()
     with refusals():
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout_s)
+
+
+async def started(client: Any) -> Any:
+    """Start a client; one that can't start does not keep its connections and tasks."""
+    try:
+        await client.start()
+    except BaseException:
+        await getattr(client, "stop", getattr(client, "close", None))()
+        raise
+    return client

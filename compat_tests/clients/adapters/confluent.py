@@ -21,16 +21,22 @@ from confluent_kafka import (
 from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, bounded, refusals, refuse
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
+    ADMIN_ACLS,
     ADMIN_CONFIGS,
     ADMIN_DELETE_GROUPS,
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
     ADMIN_PARTITIONS,
+    ADMIN_USERS,
+    AUTHENTICATION,
+    AUTHORIZATION,
     CONSUMER_PROTOCOL,
     HEARTBEAT_MS_MAX,
     IDEMPOTENCE,
     NULL_HEADERS,
+    QUOTAS,
     READ_COMMITTED,
+    REAUTHENTICATION,
     RECONNECTING_TRANSACTIONS,
     SHARE_GROUPS,
     STATIC_MEMBERS,
@@ -38,6 +44,7 @@ from compat_tests.clients.adapters.contract import (
     Admin,
     BrokerError,
     Client,
+    Config,
     Consumer,
     ConsumerOptions,
     Headers,
@@ -94,6 +101,7 @@ class _Producer:
                 "message.max.bytes": options.request_bytes_max,
                 "retry.backoff.max.ms": 500,
                 **settings,
+                **options.config,
             }
         )
         if options.transactional_id is not None:
@@ -181,6 +189,7 @@ class _Consumer:
                 "fetch.wait.max.ms": options.fetch_wait_ms,
                 "max.partition.fetch.bytes": options.partition_bytes_max,
                 "topic.metadata.refresh.interval.ms": options.metadata_age_ms,
+                **options.config,
             }
         )
 
@@ -314,12 +323,18 @@ class Confluent(Client):
     def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
         return _Consumer(bootstrap, options)
 
-    def admin(self, bootstrap: str) -> Admin:
+    def admin(self, bootstrap: str, config: Config) -> Admin:
         from compat_tests.clients.adapters import (
             confluent_admin,
         )  # only some scenarios need it, and what it imports differs by version
 
-        return confluent_admin.Admin(bootstrap)
+        return confluent_admin.Admin(bootstrap, config)
+
+    def impatient(self, reasons: list[str]) -> Config:
+        return {"message.timeout.ms": 1_500, "error_cb": lambda error: reasons.append(str(error))}
+
+    def with_token(self, token: str, expires_s: float) -> Config:
+        return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: (token, expires_s)}
 
 
 FEATURES = frozenset(
@@ -332,11 +347,17 @@ FEATURES = frozenset(
         READ_COMMITTED,
         NULL_HEADERS,
         ADMIN_PARTITIONS,
+        AUTHENTICATION,
+        AUTHORIZATION,
+        QUOTAS,
         ADMIN_CONFIGS,
         ADMIN_GROUPS,
         ADMIN_DELETE_GROUPS,
         ADMIN_DELETE_RECORDS,
+        ADMIN_ACLS,
+        ADMIN_USERS,
         CONSUMER_PROTOCOL,
+        REAUTHENTICATION,
         *([SHARE_GROUPS] if hasattr(confluent_kafka, "ShareConsumer") else []),
     }
 )

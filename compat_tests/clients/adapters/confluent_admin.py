@@ -7,17 +7,26 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
+    ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 
 from compat_tests.clients.adapters.confluent_errors import CALL_TIMEOUT_S, QUIET, refusals, refuse
-from compat_tests.clients.adapters.contract import GroupDescription, Place
+from compat_tests.clients.adapters.contract import Config, GroupDescription, Place
 from compat_tests.clients.security import connecting
 
 
@@ -28,8 +37,8 @@ def _result(futures: Mapping[Any, Any]) -> Any:
 
 
 class Admin:
-    def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({**QUIET, **connecting("confluent-kafka", bootstrap)})
+    def __init__(self, bootstrap: str, config: Config) -> None:
+        self._admin = AdminClient({**QUIET, **connecting("confluent-kafka", bootstrap), **config})
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
@@ -92,5 +101,37 @@ class Admin:
     def log_dirs(self) -> list[dict[Place, int]]:
         raise NotImplementedError("confluent-kafka's admin describes no data folders")
 
+    def allow(self, user: str, operation: str, topic: str) -> None:
+        _result(self._admin.create_acls([AclBinding(*_topic_acl(user, operation, topic))]))
+
+    def allowed(self, user: str) -> set[tuple[str, str]]:
+        with refusals():
+            found = self._admin.describe_acls(_all_of(user)).result(CALL_TIMEOUT_S)
+        return {(acl.operation.name, acl.name) for acl in found}
+
+    def forbid(self, user: str) -> int:
+        return len(_result(self._admin.delete_acls([_all_of(user)])))
+
+    def set_password(self, user: str, password: str | None) -> None:
+        mechanism = ScramMechanism.SCRAM_SHA_512
+        change: Any = UserScramCredentialDeletion(user, mechanism)
+        if password is not None:
+            change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), password.encode())
+        _result(self._admin.alter_user_scram_credentials([change]))
+
+    def users(self) -> set[str]:
+        with refusals():
+            return set(self._admin.describe_user_scram_credentials().result(CALL_TIMEOUT_S))
+
     def close(self) -> None:
         del self._admin
+
+
+def _topic_acl(user: str, operation: str, topic: str) -> tuple[Any, ...]:
+    where = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    return (*where, f"User:{user}", "*", AclOperation[operation], AclPermissionType.ALLOW)
+
+
+def _all_of(user: str) -> AclBindingFilter:
+    where = (ResourceType.ANY, None, ResourcePatternType.ANY)
+    return AclBindingFilter(*where, f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY)

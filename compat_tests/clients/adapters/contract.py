@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 Headers = tuple[tuple[str, bytes | None], ...]
+Config = Mapping[str, Any]
+"""Arguments of the client itself, as `client_config` of a broker returns them."""
 
 # What clients can do, and in parentheses why some can not.
 ACKS_NONE = "acks=0 (kafka-python 2.3 leaves such a request in its buffer)"
@@ -34,6 +36,12 @@ ADMIN_DELETE_RECORDS = "deleting records (not in kafka-python 2.0 and in aiokafk
 ADMIN_LOG_DIRS = "describing data folders (in the admin client of kafka-python 3 only)"
 CONSUMER_PROTOCOL = "consumer groups of the new protocol (in librdkafka only)"
 SHARE_GROUPS = "share groups (in librdkafka 2.16 only)"
+AUTHENTICATION = "authentication by PLAIN, SCRAM, tokens and certificates"
+AUTHORIZATION = "operations that no ACL allows"
+QUOTAS = "quotas (kafka-python 2.3 may wait for ever once a producer was told to wait)"
+REAUTHENTICATION = "re-authentication on the same connection (not in kafka-python 2 and aiokafka: they reconnect)"
+ADMIN_ACLS = "creating, describing and deleting ACLs (not in aiokafka's admin client)"
+ADMIN_USERS = "setting the passwords of SCRAM users (not in kafka-python 2 and aiokafka)"
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -49,6 +57,10 @@ INVALID_PRODUCER_EPOCH = 47
 NON_EMPTY_GROUP = 68
 INVALID_RECORD = 87
 PRODUCER_FENCED = 90
+TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 
 HEARTBEAT_MS_MAX = 1_000
 ALL_RECORDS = -1  # as an offset for deleting records
@@ -119,6 +131,7 @@ class ProducerOptions:
 
     `acks`: 0, 1 or -1 (all). `codec`: none, gzip, snappy, lz4 or zstd. `linger_ms` > 0 makes
     batches of several records. A producer with a `transactional_id` is initialized when it is made.
+    `config`: the client's own arguments, which replace the others.
     """
 
     acks: int = -1
@@ -129,6 +142,7 @@ class ProducerOptions:
     request_bytes_max: int = 4_000_000
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
+    config: Config = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +151,7 @@ class ConsumerOptions:
 
     `group` None: no group. `reset`: earliest or latest. `auto_commit_ms` None: manual commits only.
     `assignor`: one of the adapter's `assignors`; None is the client's default. `rack`: only clients
-    of `tox -m cluster` have it.
+    of `tox -m cluster` have it. `config`: the client's own arguments, which replace the others.
     """
 
     group: str | None = None
@@ -153,6 +167,7 @@ class ConsumerOptions:
     metadata_age_ms: int = 300_000
     poll_records_max: int = 500
     rack: str | None = None
+    config: Config = field(default_factory=dict)
 
 
 class PendingSend(Protocol):
@@ -304,6 +319,24 @@ class Admin(Protocol):
         """Return the bytes of each partition, by data folder."""
         ...
 
+    def allow(self, user: str, operation: str, topic: str) -> None:
+        """Create an ACL: the operation has the name that the client gives it, such as ``READ``."""
+        ...
+
+    def allowed(self, user: str) -> set[tuple[str, str]]:
+        """Return operation and topic of the ACLs of a user."""
+        ...
+
+    def forbid(self, user: str) -> int:
+        """Delete all ACLs of a user, return how many there were."""
+        ...
+
+    def set_password(self, user: str, password: str | None) -> None:
+        """Set, or with None remove, the password for SCRAM-SHA-512."""
+        ...
+
+    def users(self) -> set[str]: ...
+
     def close(self) -> None: ...
 
 
@@ -322,5 +355,17 @@ class Client:
     def consumer(self, bootstrap: str, options: ConsumerOptions) -> Consumer:
         raise NotImplementedError
 
-    def admin(self, bootstrap: str) -> Admin:
+    def admin(self, bootstrap: str, config: Config) -> Admin:
+        raise NotImplementedError
+
+    def impatient(self, reasons: list[str]) -> Config:
+        """Return the arguments of a producer that gives up within a few seconds. Clients that tell
+        their reasons to a callback append them to `reasons`; the others log or raise them.
+        """
+        raise NotImplementedError
+
+    def with_token(self, token: str, expires_s: float) -> Config:
+        """Return the arguments of a client that authenticates by this token, which ends then, in
+        seconds since 1970.
+        """
         raise NotImplementedError

@@ -17,20 +17,27 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients.adapters.contract import (
     ACKS_NONE,
+    ADMIN_ACLS,
     ADMIN_CONFIGS,
     ADMIN_DELETE_GROUPS,
     ADMIN_DELETE_RECORDS,
     ADMIN_GROUPS,
     ADMIN_LOG_DIRS,
     ADMIN_PARTITIONS,
+    ADMIN_USERS,
+    AUTHENTICATION,
+    AUTHORIZATION,
     HEARTBEAT_MS_MAX,
     IDEMPOTENCE,
+    QUOTAS,
     READ_COMMITTED,
+    REAUTHENTICATION,
     RECONNECTING_TRANSACTIONS,
     STATIC_MEMBERS,
     TRANSACTIONS,
     Admin,
     Client,
+    Config,
     Consumer,
     ConsumerOptions,
     Headers,
@@ -58,6 +65,7 @@ ASSIGNORS: dict[str, Any] = {
     **({"cooperative-sticky": CooperativeStickyAssignor} if CooperativeStickyAssignor else {}),
 }
 REQUEST_TIMEOUT_MS = 30_000
+IMPATIENT_MS = 1_500
 
 
 def refusals() -> AbstractContextManager[None]:
@@ -96,16 +104,19 @@ class _Producer:
             settings["transactional_id"] = options.transactional_id
             settings["transaction_timeout_ms"] = options.transaction_timeout_ms
         self._producer = KafkaProducer(
-            **connecting("kafka-python", bootstrap),
-            acks=options.acks if options.acks >= 0 else "all",
-            compression_type=None if options.codec == "none" else options.codec,
-            linger_ms=options.linger_ms,
-            batch_size=options.batch_bytes,
-            max_request_size=options.request_bytes_max,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            max_block_ms=REQUEST_TIMEOUT_MS,
-            reconnect_backoff_max_ms=500,
-            **settings,
+            **{
+                **connecting("kafka-python", bootstrap),
+                "acks": options.acks if options.acks >= 0 else "all",
+                "compression_type": None if options.codec == "none" else options.codec,
+                "linger_ms": options.linger_ms,
+                "batch_size": options.batch_bytes,
+                "max_request_size": options.request_bytes_max,
+                "request_timeout_ms": REQUEST_TIMEOUT_MS,
+                "max_block_ms": REQUEST_TIMEOUT_MS,
+                "reconnect_backoff_max_ms": 500,
+                **settings,
+                **options.config,
+            }
         )
         if options.transactional_id is not None:
             with refusals():
@@ -166,21 +177,24 @@ class _Consumer:
         if options.read_committed:
             settings["isolation_level"] = "read_committed"
         self._consumer = KafkaConsumer(
-            **connecting("kafka-python", bootstrap),
-            group_id=options.group,
-            auto_offset_reset=options.reset,
-            enable_auto_commit=options.auto_commit_ms is not None,
-            auto_commit_interval_ms=options.auto_commit_ms or 5_000,
-            session_timeout_ms=options.session_ms,
-            heartbeat_interval_ms=min(options.session_ms // 4, HEARTBEAT_MS_MAX),
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            fetch_min_bytes=options.fetch_bytes_min,
-            fetch_max_wait_ms=options.fetch_wait_ms,
-            max_partition_fetch_bytes=options.partition_bytes_max,
-            metadata_max_age_ms=options.metadata_age_ms,
-            max_poll_records=options.poll_records_max,
-            reconnect_backoff_max_ms=500,
-            **settings,
+            **{
+                **connecting("kafka-python", bootstrap),
+                "group_id": options.group,
+                "auto_offset_reset": options.reset,
+                "enable_auto_commit": options.auto_commit_ms is not None,
+                "auto_commit_interval_ms": options.auto_commit_ms or 5_000,
+                "session_timeout_ms": options.session_ms,
+                "heartbeat_interval_ms": min(options.session_ms // 4, HEARTBEAT_MS_MAX),
+                "request_timeout_ms": REQUEST_TIMEOUT_MS,
+                "fetch_min_bytes": options.fetch_bytes_min,
+                "fetch_max_wait_ms": options.fetch_wait_ms,
+                "max_partition_fetch_bytes": options.partition_bytes_max,
+                "metadata_max_age_ms": options.metadata_age_ms,
+                "max_poll_records": options.poll_records_max,
+                "reconnect_backoff_max_ms": 500,
+                **settings,
+                **options.config,
+            }
         )
 
     def subscribe(self, topics: Sequence[str]) -> None:
@@ -269,23 +283,34 @@ class KafkaPython(Client):
     def consumer(self, bootstrap: str, options: ConsumerOptions) -> _Consumer:
         return _Consumer(bootstrap, options)
 
-    def admin(self, bootstrap: str) -> Admin:
+    def admin(self, bootstrap: str, config: Config) -> Admin:
         admin: Admin = import_module(
             f"compat_tests.clients.adapters.kafka_python_admin{3 if VERSION >= (3,) else 2}"
-        ).Admin(bootstrap)
+        ).Admin(bootstrap, config)
         return admin
+
+    def impatient(self, reasons: list[str]) -> Config:
+        rest = {"bootstrap_timeout_ms": IMPATIENT_MS} if VERSION >= (3,) else {"api_version_auto_timeout_ms": 1_000}
+        return {"max_block_ms": IMPATIENT_MS, **rest}
+
+    def with_token(self, token: str, expires_s: float) -> Config:
+        module = "kafka.net.sasl.oauth" if VERSION >= (3,) else "kafka.sasl.oauth"
+        base = import_module("kafka.oauth.abstract" if VERSION < (2, 1) else module).AbstractTokenProvider
+        provider = type("Provider", (base,), {"token": lambda _: token})()
+        return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
 
 
 def _features() -> Iterator[str]:
-    yield from (ADMIN_PARTITIONS, ADMIN_CONFIGS, ADMIN_GROUPS, ADMIN_DELETE_GROUPS)
+    yield from (ADMIN_PARTITIONS, ADMIN_CONFIGS, ADMIN_GROUPS, ADMIN_DELETE_GROUPS, ADMIN_ACLS)
+    yield from (AUTHENTICATION, AUTHORIZATION)
     if not (2, 1) <= VERSION < (3,):
-        yield ACKS_NONE
+        yield from (ACKS_NONE, QUOTAS)
     if VERSION >= (2, 1):
         yield from (IDEMPOTENCE, TRANSACTIONS, READ_COMMITTED, ADMIN_DELETE_RECORDS, STATIC_MEMBERS)
     if VERSION >= (3,):
         # 2.3's KafkaClient.await_ready raises if the connection was closed, and opens no other;
         # Sender._maybe_send_transactional_request then drops the request: the call never returns.
-        yield from (ADMIN_LOG_DIRS, RECONNECTING_TRANSACTIONS)
+        yield from (ADMIN_LOG_DIRS, RECONNECTING_TRANSACTIONS, REAUTHENTICATION, ADMIN_USERS)
 
 
 def adapter() -> Client:

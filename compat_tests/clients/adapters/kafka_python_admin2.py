@@ -8,8 +8,15 @@ from typing import Any
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 
-from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
+from compat_tests.clients.adapters.contract import (
+    TOPIC_AUTHORIZATION_FAILED,
+    BrokerError,
+    Config,
+    GroupDescription,
+    Place,
+)
 from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
+from compat_tests.clients.adapters.kafka_python_acls import AclAdmin
 from compat_tests.clients.security import connecting
 
 
@@ -18,9 +25,10 @@ def _check(code: int, text: str) -> None:
         raise BrokerError(code, text)
 
 
-class Admin:
-    def __init__(self, bootstrap: str) -> None:
-        self._admin = KafkaAdminClient(**connecting("kafka-python", bootstrap), request_timeout_ms=REQUEST_TIMEOUT_MS)
+class Admin(AclAdmin):
+    def __init__(self, bootstrap: str, config: Config) -> None:
+        given = {**connecting("kafka-python", bootstrap), "request_timeout_ms": REQUEST_TIMEOUT_MS, **config}
+        self._admin = KafkaAdminClient(**given)
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
@@ -36,7 +44,10 @@ class Admin:
         return set(self._admin.list_topics())
 
     def describe_topic(self, name: str) -> dict[int, int]:
-        (topic,) = self._admin.describe_topics([name])
+        try:
+            (topic,) = self._admin.describe_topics([name])
+        except ValueError as error:  # 2.3 can't read that the operations on a refused topic are not told
+            raise BrokerError(TOPIC_AUTHORIZATION_FAILED, str(error)) from None
         _check(topic["error_code"], name)
         return {partition["partition"]: partition["leader"] for partition in topic["partitions"]}
 
@@ -77,6 +88,12 @@ class Admin:
 
     def log_dirs(self) -> list[dict[Place, int]]:
         raise NotImplementedError("kafka-python 2's admin describes no data folders")
+
+    def set_password(self, user: str, password: str | None) -> None:
+        raise NotImplementedError("kafka-python 2's admin sets no passwords")
+
+    def users(self) -> set[str]:
+        raise NotImplementedError("kafka-python 2's admin lists no users")
 
     def close(self) -> None:
         self._admin.close()

@@ -7,10 +7,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition, errors
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.admin import (
+    ConfigResource,
+    ConfigResourceType,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
-from compat_tests.clients.adapters.contract import BrokerError, GroupDescription, Place
+from compat_tests.clients.adapters.contract import (
+    TOPIC_AUTHORIZATION_FAILED,
+    BrokerError,
+    Config,
+    GroupDescription,
+    Place,
+)
 from compat_tests.clients.adapters.kafka_python import REQUEST_TIMEOUT_MS, refusals
+from compat_tests.clients.adapters.kafka_python_acls import AclAdmin
 from compat_tests.clients.security import connecting
 
 
@@ -19,9 +32,10 @@ def _check(code: int, text: str) -> None:
         raise BrokerError(code, text)
 
 
-class Admin:
-    def __init__(self, bootstrap: str) -> None:
-        self._admin = KafkaAdminClient(**connecting("kafka-python", bootstrap), request_timeout_ms=REQUEST_TIMEOUT_MS)
+class Admin(AclAdmin):
+    def __init__(self, bootstrap: str, config: Config) -> None:
+        given = {**connecting("kafka-python", bootstrap), "request_timeout_ms": REQUEST_TIMEOUT_MS, **config}
+        self._admin = KafkaAdminClient(**given)
 
     def create_topic(
         self, name: str, partitions: int = 1, *, replicas: int = 1, settings: Mapping[str, str] | None = None
@@ -51,6 +65,8 @@ class Admin:
 
     def topic_settings(self, name: str) -> dict[str, str | None]:
         found = self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+        if not found["topic"][name]:  # the client leaves out why
+            raise BrokerError(TOPIC_AUTHORIZATION_FAILED, "no setting is described")
         return {key: entry["value"] for key, entry in found["topic"][name].items()}
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
@@ -63,11 +79,14 @@ class Admin:
         return {group["group_id"] for group in self._admin.list_groups()}
 
     def describe_group(self, group: str) -> GroupDescription:
-        found = self._admin.describe_groups([group])[group]
+        with refusals():
+            found = self._admin.describe_groups([group])[group]
         return GroupDescription(found["group_state"], len(found["members"]))
 
     def delete_group(self, group: str) -> None:
-        self._raise_named(self._admin.delete_groups([group])[group])
+        with refusals():
+            answer = self._admin.delete_groups([group])[group]
+        self._raise_named(answer)
 
     def delete_records(self, place: Place, before_offset: int) -> None:
         with refusals():
@@ -85,6 +104,21 @@ class Admin:
             }
             for folder in folders
         ]
+
+    def set_password(self, user: str, password: str | None) -> None:
+        mechanism = ScramMechanism.SCRAM_SHA_512
+        change = (
+            UserScramCredentialDeletion(user, mechanism)
+            if password is None
+            else UserScramCredentialUpsertion(user, mechanism, password)
+        )
+        with refusals():
+            error = self._admin.alter_user_scram_credentials([change])[user]
+        assert error is None, error
+
+    def users(self) -> set[str]:
+        with refusals():
+            return set(self._admin.describe_user_scram_credentials())
 
     def close(self) -> None:
         self._admin.close()

@@ -65,5 +65,10 @@ def handle(
 def error_response(
     request: DescribeUserScramCredentialsRequest, version: int, error: BaseException
 ) -> DescribeUserScramCredentialsResponse:
-    """Return `error` for the whole request."""
-    return DescribeUserScramCredentialsResponse(error_code=code_of(error), error_message=message_of(error))
+    """Return `error` for the whole request, and for each user that it names."""
+    code, message = code_of(error), message_of(error)
+    results = [
+        DescribeUserScramCredentialsResult(error_code=code, error_message=message)
+        for row in (request.users or ())[:USERS_MAX]
+    ]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=message, results=results)

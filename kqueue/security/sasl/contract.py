@@ -36,11 +36,14 @@ class SlowStep(NamedTuple):
 class ServerMechanism(Protocol):
     """The server's side. `authenticated` is set by the last `respond`; None: there are more steps.
 
+    `refusal`: why the next `respond` fails whatever the client says, as the last response told it;
+    None: it need not fail.
     `name`: the registered name, such as ``SCRAM-SHA-256``.
     """
 
     name: str
     authenticated: Authenticated | None
+    refusal: SaslAuthenticationFailed | None
 
     def respond(self, message: bytes) -> bytes | SlowStep:
         """Return the response to the client's next message; the last one may be empty.

@@ -73,6 +73,11 @@ class SaslExchange:
         return self._name
 
     @property
+    def refusal(self) -> SaslAuthenticationFailed | None:
+        """Why the client is refused, which it was told and has yet to acknowledge."""
+        return None if self._mechanism is None else self._mechanism.refusal
+
+    @property
     def is_expired(self) -> bool:
         """Whether the session is over: only re-authentication may follow."""
         return self.ends_ms is not None and self._clock.monotonic_ms() >= self.ends_ms

@@ -45,22 +45,22 @@ class OAuthBearerServer:
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
-        self._refusal: InvalidToken | None = None
+        self.refusal: SaslAuthenticationFailed | None = None
         self.authenticated: Authenticated | None = None
 
     def respond(self, message: bytes) -> bytes | SlowStep:
         """See `ServerMechanism`. A refused token is answered, and refused after the client's
         acknowledgement.
         """
-        if self._refusal is not None:
-            raise SaslAuthenticationFailed(REFUSED, detail=str(self._refusal))
+        if self.refusal is not None:
+            raise self.refusal
         token, authorization_id = _token_of(message)
         try:
             authenticated = self._validator.validate(token)
             if authorization_id not in (None, authenticated.principal.name):
                 raise InvalidToken("the authorization id is not the token's subject")
         except InvalidToken as error:
-            self._refusal = error
+            self.refusal = SaslAuthenticationFailed(REFUSED, detail=str(error))
             return REFUSED.encode()
         self.authenticated = authenticated
         return b""

@@ -5,6 +5,7 @@ The message is ``[authorization id] NUL user NUL password``.
 
 from __future__ import annotations
 
+from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.principals import USER_TYPE, Principal
 from kqueue.security.sasl.contract import Authenticated, SlowStep, decoded, invalid_credentials, malformed
 from kqueue.security.sasl.passwords import Passwords
@@ -21,6 +22,7 @@ class PlainServer:
     def __init__(self, passwords: Passwords) -> None:
         self._passwords = passwords
         self.authenticated: Authenticated | None = None
+        self.refusal: SaslAuthenticationFailed | None = None
 
     def respond(self, message: bytes) -> bytes | SlowStep:
         """See `ServerMechanism`."""

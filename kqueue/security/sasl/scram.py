@@ -58,6 +58,7 @@ class ScramServer:
     def __init__(self, mechanism: ScramMechanism, find: FindScramAccount, made_up: MadeUpCredentials) -> None:
         self.name = mechanism.name
         self.authenticated: Authenticated | None = None
+        self.refusal: SaslAuthenticationFailed | None = None
         self._mechanism = mechanism
         self._find = find
         self._made_up = made_up

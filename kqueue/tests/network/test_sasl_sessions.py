@@ -71,6 +71,22 @@ async def test_a_signed_token_authenticates_until_it_expires(provider, caplog):
 
 
 @in_loop
+async def test_a_refusal_that_the_client_ignores_is_counted_and_explained(provider, caplog):
+    """aiokafka takes the refusal for success, and goes on."""
+    caplog.set_level(logging.INFO, logger="kqueue")
+    async with sasl_serving(**provider) as server:
+        for count in (1, 2):
+            client = await connect(server, "SASL")
+            await client.ask("SaslHandshake", 1, mechanism="OAUTHBEARER")
+            first = OAuthBearerClient(signed(claims(-60))).first()
+            response = await client.ask("SaslAuthenticate", 2, auth_bytes=first)
+            assert (response.error_code, response.auth_bytes) == (0, b'{"status":"invalid_token"}')
+            assert not await is_served(client)
+            assert f"it has expired (exp) (failure {count} of its address)" in caplog.text
+        assert caplog.text.count('"authentication failed"') == 2
+
+
+@in_loop
 async def test_unsecured_tokens_are_refused_where_the_validator_is_not_named(provider):
     async with sasl_serving(**provider) as server:
         client = await connect(server, "SASL")

@@ -63,7 +63,11 @@ def test_a_request_is_bounded(client: SimulatedClient) -> None:
         described(client, [f"{number}" for number in range(USERS_MAX + 1)])
 
 
-def test_an_error_is_that_of_the_whole_request() -> None:
-    request = DescribeUserScramCredentialsRequest(users=[UserName(name="ann")])
-    response = handler_table.error_response(request, 0, InvalidRequest("why"))
-    assert (response.error_code, response.error_message, response.results) == (ErrorCode.INVALID_REQUEST, "why", [])
+@pytest.mark.parametrize("users", [None, [], ["ann", "bob"]])
+def test_an_error_is_that_of_the_whole_request_and_of_each_user(users: list[str] | None) -> None:
+    """Source: Kafka's DescribeUserScramCredentialsRequest.getErrorResponse, which names nobody."""
+    rows = None if users is None else [UserName(name=name) for name in users]
+    response = handler_table.error_response(DescribeUserScramCredentialsRequest(users=rows), 0, InvalidRequest("why"))
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "why")
+    found = [(row.user, row.error_code, row.error_message) for row in response.results]
+    assert found == [("", ErrorCode.INVALID_REQUEST, "why")] * len(users or ())
