@@ -166,7 +166,7 @@ class Setting:
 
 
 _SECRET = re.compile(
-    r"password|passphrase|secret|token(?!\.(?:max\.lifetime|expiry)\.)|credential|jaas|private\.key|(?:^|\.)key$|(?:key|trust)store\.(?:key|certificate)",
+    r"password|passphrase|secret|token(?!\.(?:max\.lifetime|expiry|endpoint)\.)|credential(?!s\.client\.id$)|jaas|private\.key|(?:^|\.)key$|(?:key|trust)store\.(?:key|certificate)",
     re.IGNORECASE,
 )
 

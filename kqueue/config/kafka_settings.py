@@ -94,9 +94,7 @@ UNDECLARED = _names(
     sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
     sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
     sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
-    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-    sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
     security.providers share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.state.topic.compression.codec
     share.coordinator.threads

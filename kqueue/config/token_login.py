@@ -23,13 +23,11 @@ from kqueue.config.tls_client import TlsClientSettings
 from kqueue.config.tls_properties import tls_options
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.jaas import OAUTHBEARER_MODULE, LoginModule
+from kqueue.security.sasl.config import CLIENT_ID, CLIENT_SECRET, TOKEN_URL
+from kqueue.security.sasl.config import TOKEN_SCOPE as SCOPE
 from kqueue.security.sasl.contract import ClientMechanism
 from kqueue.security.sasl.oauthbearer import OAUTHBEARER, TOKEN_CHARACTERS_MAX, OAuthBearerClient
 
-TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
-CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
-SCOPE = "sasl.oauthbearer.scope"
 URLENCODE = "sasl.oauthbearer.header.urlencode"
 HANDLER_CLASS, RETRIEVER_CLASS = "sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"
 READ_MS, RETRY_MS, RETRY_MS_MAX = (

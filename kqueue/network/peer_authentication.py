@@ -11,6 +11,7 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.interbroker.contract import PeerCallback
 from kqueue.interbroker.errors import PeerError
 from kqueue.network.peer_security import PeerSecurity
+from kqueue.security.sasl.contract import ClientMechanism
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -27,6 +28,8 @@ class PeerAuthentication:
         failed: gets the reason.
     """
 
+    _mechanism: ClientMechanism
+
     def __init__(
         self,
         security: PeerSecurity,
@@ -40,7 +43,6 @@ class PeerAuthentication:
         self._login = security.login
         who = f"user {self._login.user} by {self._login.mechanism}"
         self._who = f"{who}, see sasl.jaas.config of listener {security.listener}"
-        self._mechanism = security.login.begin()
         self._jobs = jobs
         self._ask = ask
         self._done = done
@@ -62,7 +64,11 @@ class PeerAuthentication:
             offered = ", ".join(response.mechanisms)
             self._fail(f"it does not offer {self._login.mechanism} but {offered} (error {response.error_code})")
             return
-        self._compute(self._mechanism.first)
+        self._compute(self._begin)
+
+    def _begin(self) -> bytes:
+        self._mechanism = self._login.begin()  # in a job: a token may have to be asked for
+        return self._mechanism.first()
 
     def _authenticate(self, token: bytes) -> None:
         self._ask(SaslAuthenticateRequest(auth_bytes=token), self._answered)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
@@ -15,9 +15,14 @@ from kqueue.config.tls_client import TlsClientSettings, client_context, file_sta
 from kqueue.network.tls_context import TlsSettings
 from kqueue.network.tls_socket import TlsSocket
 from kqueue.replication.config import INTER_BROKER_MECHANISM
-from kqueue.security.sasl.config import JAAS_CONFIG
+from kqueue.security.jaas import OAUTHBEARER_MODULE
+from kqueue.security.sasl.config import CLIENT_ID, CLIENT_SECRET, JAAS_CONFIG, TOKEN_SCOPE, TOKEN_URL
 from kqueue.security.sasl.login import MODULES, SaslLogin, checked_mechanism, login_of
 from kqueue.security.sasl.mechanisms import SaslListenerConfig, login_module
+from kqueue.security.sasl.oauthbearer import OAUTHBEARER
+
+if TYPE_CHECKING:
+    from kqueue.config.token_login import TokenLogin
 
 ENDPOINT_IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
@@ -64,7 +69,7 @@ class PeerSecurity(NamedTuple):
     """
 
     tls: PeerTls | None
-    login: SaslLogin | None
+    login: SaslLogin | TokenLogin | None
     listener: str
 
     @classmethod
@@ -80,10 +85,12 @@ class PeerSecurity(NamedTuple):
         )
 
 
-def _login(plan: ListenerConfig, config: Config) -> SaslLogin:
-    mechanism = checked_mechanism(config[INTER_BROKER_MECHANISM], INTER_BROKER_MECHANISM)
+def _login(plan: ListenerConfig, config: Config) -> SaslLogin | TokenLogin:
+    mechanism = checked_mechanism(config[INTER_BROKER_MECHANISM], INTER_BROKER_MECHANISM, (*MODULES, OAUTHBEARER))
     settings = SaslListenerConfig(config, plan.bind.name)
     setting = settings.setting(JAAS_CONFIG, mechanism)
+    if mechanism == OAUTHBEARER:
+        return _token_login(settings, setting)
     module = login_module(settings, mechanism, MODULES[mechanism])
     if module is None:
         raise SettingError(
@@ -91,3 +98,11 @@ def _login(plan: ListenerConfig, config: Config) -> SaslLogin:
             f'{MODULES[mechanism]} required username="USER" password="PASSWORD";'
         )
     return login_of(mechanism, module, setting)
+
+
+def _token_login(settings: SaslListenerConfig, setting: str) -> TokenLogin:
+    from kqueue.config.token_login import TOKEN_PROPERTIES, token_login  # on use: few brokers need it
+
+    own = {name: settings.value(name, OAUTHBEARER) for name in (TOKEN_URL, CLIENT_ID, CLIENT_SECRET, TOKEN_SCOPE)}
+    values = {**TOKEN_PROPERTIES, **{name: None if value is None else str(value) for name, value in own.items()}}
+    return token_login(values, login_module(settings, OAUTHBEARER, OAUTHBEARER_MODULE), setting)

@@ -193,7 +193,8 @@ SETTINGS: tuple[Setting, ...] = (
         "GSSAPI",
         ANY,
         "SASL mechanism with which this broker authenticates to others, if their listener has SASL: PLAIN, "
-        "SCRAM-SHA-256 or SCRAM-SHA-512. User and password are options of the listener's sasl.jaas.config for it. "
+        "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. User and password are options of the listener's "
+        "sasl.jaas.config for it; of OAUTHBEARER see sasl.oauthbearer.token.endpoint.url. "
         "Kafka's default, GSSAPI, is not supported.",
     ),
     _row(

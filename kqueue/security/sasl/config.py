@@ -21,6 +21,10 @@ CLOCK_SKEW_S = "sasl.oauthbearer.clock.skew.seconds"
 SUBJECT_CLAIM = "sasl.oauthbearer.sub.claim.name"
 SCOPE_CLAIM = "sasl.oauthbearer.scope.claim.name"
 HANDLER_CLASS = "sasl.server.callback.handler.class"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+TOKEN_SCOPE = "sasl.oauthbearer.scope"
 REQUIRED_SCOPE = "kqueue.sasl.oauthbearer.required.scope"
 
 
@@ -156,4 +160,14 @@ SETTINGS: tuple[Setting, ...] = (
         [],
         "Scopes that a token must have, all of them. Kafka has no such setting for signed tokens.",
     ),
+    _row(
+        TOKEN_URL,
+        SettingType.STRING,
+        None,
+        "With sasl.mechanism.inter.broker.protocol=OAUTHBEARER: where this broker gets its own token: a file: URL of "
+        "a token, which is read at each authentication, or the https: URL of the identity provider.",
+    ),
+    _row(CLIENT_ID, SettingType.STRING, None, "Name of this broker at the identity provider."),
+    _row(CLIENT_SECRET, SettingType.PASSWORD, None, "Secret of this broker at the identity provider."),
+    _row(TOKEN_SCOPE, SettingType.STRING, None, "Scope that this broker asks for with its token."),
 )

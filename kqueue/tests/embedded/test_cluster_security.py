@@ -23,6 +23,7 @@ from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.security.operations import AclOperation
 from kqueue.tests.api.access_requests import build_request, values_in
+from kqueue.tests.security.sasl.token_maker import jwks, signed
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 
@@ -191,6 +192,43 @@ def test_every_rule_about_brokers_is_tried_here() -> None:
         if rule.operation is AclOperation.CLUSTER_ACTION or "CLUSTER_ACTION" in rule.note
     }
     assert ruled == {module for module, _, _ in (*OF_BROKERS, *OF_FOLLOWERS)}
+
+
+def test_brokers_authenticate_by_tokens_which_they_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A missing token is one line of each broker; a token that ends is followed by another."""
+    caplog.set_level(logging.INFO, "kqueue")
+    keys, token = tmp_path / "keys.json", tmp_path / "token"
+    keys.write_text(jwks())
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer"
+    settings = {
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN",
+        f"{prefix}.jwks.endpoint.url": f"file:{keys}",
+        f"{prefix}.token.endpoint.url": f"file:{token}",
+        f"{prefix}.clock.skew.seconds": 0,
+        "authorizer.class.name": "standard",
+        "super.users": "User:brokers;User:ann",
+    }
+
+    def renew(lifetime_s: float) -> None:
+        now_s = time.time()
+        write_private(token, signed({"sub": "brokers", "iat": now_s - 1, "exp": now_s + lifetime_s}))
+
+    with kqueue.Cluster(2, users={"ann": "ann-secret"}, settings=settings, min_insync_replicas=2) as cluster:
+        cluster.create_topic("kept", partitions=2)
+        deadline = time.monotonic() + 20
+        while len(messages_of(caplog, f"no token from sasl.oauthbearer.token.endpoint.url=file:{token}")) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        renew(3)
+        config = cluster.client_config("confluent-kafka")
+        produce(config, "kept", [b"1", b"2"])
+        renew(3600)
+        time.sleep(3)
+        produce(config, "kept", [b"3", b"4"])
+        cluster.wait_in_sync("kept")
+    assert not messages_of(caplog, "its session has expired")
+    assert token.read_text() not in caplog.text
 
 
 Ask = Callable[[str, int, dict[str, object]], set[int]]

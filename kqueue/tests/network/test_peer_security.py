@@ -21,6 +21,7 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
     [
         ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "GSSAPI: expected one of PLAIN, SCRAM-SHA-256"),
         ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"}, "has no credentials for the others: set listener."),
+        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "OAUTHBEARER needs sasl.oauthbearer.token.endpoint"),
         (
             {"listener.name.sasl_ssl.plain.sasl.jaas.config": "x.PlainLoginModule required;"},
             "expected the login module",
