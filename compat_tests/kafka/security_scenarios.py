@@ -35,7 +35,7 @@ class Scenario(NamedTuple):
 
 
 def scenarios(broker: Secured) -> list[Scenario]:
-    """What runs against each of the brokers; the long ones first."""
+    """What runs against each of the brokers."""
     found = [
         Scenario(PRODUCER_USER, "produce", PRODUCE_TOPIC, broker.user("SASL_SSL", "PLAIN", PRODUCER_USER)),
         Scenario(CONSUMER_USER, "fetch", FETCH_TOPIC, broker.user("SASL_PLAINTEXT", "PLAIN", CONSUMER_USER)),

@@ -78,7 +78,7 @@ class Tools:
 
 
 def comparable(done: ToolResult) -> list[str]:
-    """The lines of the output and their parts in any order, without what is the broker's own; of a
+    """The lines of the output and their words in any order, without what is the broker's own; of a
     failure the error.
     """
     text = done.stdout
@@ -86,7 +86,7 @@ def comparable(done: ToolResult) -> list[str]:
         text = re.sub(pattern, name, text)
     if done.status:
         return re.findall(r"org\.apache\.kafka\S*(?:Exception|Error)(?!\w)", done.stdout + done.stderr)[:1]
-    return sorted(", ".join(sorted(line.strip().split(", "))) for line in text.splitlines() if line.strip())
+    return sorted(" ".join(sorted(re.split("[ ,]+", line.strip()))) for line in text.splitlines() if line.strip())
 
 
 def acls(tools: Tools) -> None:

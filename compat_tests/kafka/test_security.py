@@ -109,7 +109,9 @@ def found(
 ) -> dict[str, dict[str, str]]:
     """The results of all scenarios, by broker."""
     file = tmp_path_factory.mktemp("scenarios") / "scenarios"
-    lines = [scenario.line(broker) for broker in brokers for scenario in scenarios(broker)]
+    both = [(scenario, broker) for broker in brokers for scenario in scenarios(broker)]
+    both.sort(key=lambda one: one[0].action == "connect")  # the long ones first
+    lines = [scenario.line(broker) for scenario, broker in both]
     file.write_text("".join(f"{line}\n" for line in lines))
     secrets = brokers[0].secrets
     urls = ",".join(secrets.url(f"{name}.jwt") for name in ("good", "forged", "for-others"))

@@ -52,6 +52,7 @@ public final class DeniedCalls {
     };
     private static final TopicPartition PARTITION = new TopicPartition("t", 0);
     private static final long WHOLE_S = 50;
+    private static final Duration PAUSE = Duration.ofMillis(100);
     private static final Duration WAIT = Duration.ofSeconds(5);
 
     private final Calls calls = new Calls();
@@ -270,7 +271,10 @@ public final class DeniedCalls {
             KafkaShareConsumer<String, String> consumer = new KafkaShareConsumer<>(client);
             try {
                 consumer.subscribe(List.of("t"));
-                return consumer.poll(WAIT).count();
+                long end = System.currentTimeMillis() + WAIT.toMillis();
+                int found = 0;
+                while (System.currentTimeMillis() < end) found += consumer.poll(PAUSE).count(); // it tells of errors between polls
+                return found;
             } finally {
                 consumer.close(Duration.ZERO); // it waits to leave the group
             }

@@ -34,7 +34,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  */
 public final class SecurityCalls {
     private static final long WHOLE_S = 50;
-    private static final int THREADS = 8;
+    private static final int THREADS = 16;
     private static final int VALUE_BYTES = 5_000;
     private static final int BUFFER_BYTES = 20_000;
     private static final int FETCHED = 200;
