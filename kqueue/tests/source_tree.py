@@ -84,7 +84,7 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
             yield from _functions(child, f"{prefix}{child.name}.")
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{prefix}{child.name}.")
-        else:
+        elif not isinstance(child, ast.expr):  # which has none
             yield from _functions(child, prefix)
 
 

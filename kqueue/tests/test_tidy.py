@@ -7,7 +7,10 @@ an entry that is no longer needed fails the test, and so does an entry more than
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -73,19 +76,30 @@ def long_files() -> Iterator[str]:
             yield str(file.path)
 
 
-def long_functions() -> Iterator[str]:
-    for file in source_tree.source_files(*SOURCES):
-        for name, function in file.functions():
-            if source_tree.lines_of(function) > FUNCTION_LINES_MAX:
-                yield f"{file.path}:{name}"
+class Functions(NamedTuple):
+    """What is found in all functions, in one pass, because parsing the files takes the longest.
+
+    `files`: of those that do something.
+    """
+
+    long: list[str]
+    with_many_parameters: list[str]
+    files: set[Path]
 
 
-def functions_with_many_parameters() -> Iterator[str]:
+@cache
+def functions() -> Functions:
     """The parameters of a click command are its options: what users may say, and no call."""
+    found = Functions([], [], set())
     for file in source_tree.source_files(*SOURCES):
         for name, function in file.functions():
+            if file.path not in found.files and source_tree.does_something(function):
+                found.files.add(file.path)
+            if source_tree.lines_of(function) > FUNCTION_LINES_MAX:
+                found.long.append(f"{file.path}:{name}")
             if source_tree.parameters_of(function) > PARAMETERS_MAX and not source_tree.is_command(function):
-                yield f"{file.path}:{name}"
+                found.with_many_parameters.append(f"{file.path}:{name}")
+    return found
 
 
 def classes_of_one_name() -> Iterator[str]:
@@ -97,8 +111,7 @@ def classes_of_one_name() -> Iterator[str]:
 def modules_without_tests() -> Iterator[str]:
     """Contracts, errors and constants do nothing by themselves; a module of them needs no test."""
     for file in source_tree.shipped_files():
-        has_code = any(source_tree.does_something(function) for _, function in file.functions())
-        if has_code and not any(path.exists() for path in source_tree.test_paths(file)):
+        if file.path in functions().files and not any(path.exists() for path in source_tree.test_paths(file)):
             yield str(file.path)
 
 
@@ -123,13 +136,13 @@ def long_lines_of_prose() -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{number}"
 
 
-RULES = {
+RULES: dict[str, Callable[[], Iterable[str]]] = {
     "class name": classes_of_one_name,
     "docstring": public_names_without_docstring,
     "file length": long_files,
-    "function length": long_functions,
+    "function length": lambda: functions().long,
     "import circle": import_circles,
-    "parameters": functions_with_many_parameters,
+    "parameters": lambda: functions().with_many_parameters,
     "prose": long_lines_of_prose,
     "tests": modules_without_tests,
 }
