@@ -86,8 +86,7 @@ class Broker:
 
     `logs` must be open, `store` ready to read. `endpoints(listener)` returns the address advertised
     to clients of a listener, `listeners` all of them by name, and `wake(call)` calls on the owner
-    thread, from any; the network layer sets them. `member` (None: a single broker) is set before
-    the start too.
+    thread, from any; the network layer sets them. Set before: `member`; None: a single broker.
     """
 
     member: Membership | None = None
@@ -126,12 +125,13 @@ class Broker:
         self._ineffective = IneffectiveSettings(config.catalog, self.cluster)
         self.metadata = self._open_metadata(store)
         self.features = Features(self.metadata, self.cluster)
-        self._stopping = False
-        self._slices = SliceQueue(self.timers, clock)
+        self._stopping, self._slices = False, SliceQueue(self.timers, clock)
         self._deleting: dict[str, list[Topic]] = {}  # deleted topics by name, until all their partitions are deleted
         self.topics = self._new_topics(rng)
         self.partition_changes = PartitionChanges(self.topics, self.metadata, self.cluster, self._slices)
-        self.configs = DynamicConfigs(config, self.node_id, self.metadata, self.topics, self._after_effect, jobs)
+        self.configs = DynamicConfigs(
+            config, self.node_id, self.metadata, self.topics, self._after_effect, jobs, logs.sealer
+        )
         metrics, wake = self.configs.client_metrics, self.purgatory.wake
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)

@@ -22,12 +22,15 @@ from kqueue.broker.topic_configs import check_configs
 from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
 from kqueue.broker.topics import Topics
 from kqueue.security.tls_config import KEY_SETTINGS
+from kqueue.storage.sealing import Sealer
 
 logger = logging.getLogger("kqueue.broker")
 CONFIGS_PREFIX = "/configs/"
 BROKERS_PREFIX = f"{CONFIGS_PREFIX}brokers/"
 GROUPS_PREFIX = f"{CONFIGS_PREFIX}groups/"
 CLIENT_METRICS_PREFIX = f"{CONFIGS_PREFIX}client-metrics/"
+SEALED = "sealed"
+"""The only member of the object that is stored in place of an encrypted value."""
 DEFAULT_BROKER = "default"
 """Last part of the key of the defaults of all brokers; a broker's own key ends with its number."""
 NAME_LENGTH_MAX = 1000
@@ -115,12 +118,17 @@ class TopicTarget:
 
 
 class BrokerTarget:
-    """This broker, by its id, and, under the empty name, the defaults of all brokers."""
+    """This broker, by its id, and, under the empty name, the defaults of all brokers.
+
+    Args: sealer: encrypts secrets of this broker where they are stored; None: they are stored as
+        they are. Other brokers may have other keys, so the defaults of all are never encrypted.
+    """
 
     source = ConfigSource.DYNAMIC_BROKER
 
-    def __init__(self, config: Config, node_id: int, metadata: MetadataCache) -> None:
+    def __init__(self, config: Config, node_id: int, metadata: MetadataCache, sealer: Sealer | None = None) -> None:
         self._config = config
+        self._sealer = sealer
         self._node_id = node_id
         self._metadata = metadata
 
@@ -140,7 +148,32 @@ class BrokerTarget:
     def _apply(self, part: str, stored: bytes | None) -> None:
         values = {} if stored is None else _decoded(BROKERS_PREFIX + part, stored)
         source = _source("" if part == DEFAULT_BROKER else part)
-        self._config.set_dynamic(source, _usable(self._config.catalog.find_broker, values, "the broker"))
+        self._config.set_dynamic(
+            source, _usable(self._config.catalog.find_broker, self._unsealed(values), "the broker")
+        )
+
+    def _unsealed(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return values as text; those that can't be decrypted are left out, and logged."""
+        texts = {}
+        for name, value in values.items():
+            if not isinstance(value, dict):
+                texts[name] = value
+                continue
+            try:
+                if self._sealer is None:
+                    raise StorageFailed("the storage has no key any more")
+                texts[name] = self._sealer.unseal(name, str(value.get(SEALED)))
+            except Exception as error:  # of a plugin too
+                logger.error("a stored setting of the broker is ignored, set it again: %s: %s", name, error)
+        return texts
+
+    def _sealed(self, name: str, text: str | None) -> str | dict[str, str] | None:
+        if self._sealer is None or text is None or not self.find(name).is_secret:
+            return text
+        try:
+            return {SEALED: self._sealer.seal(name, text)}
+        except Exception as error:  # of a plugin
+            raise StorageFailed(f"the storage could not encrypt {name}: {type(error).__name__}") from None
 
     def check_name(self, resource: str) -> None:
         """Raise InvalidRequest if `resource` is neither this broker nor the empty name."""
@@ -192,7 +225,8 @@ class BrokerTarget:
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
-        return self._key(resource), _encoded(values)
+        seal = self._sealed if resource else lambda name, text: text
+        return self._key(resource), _encoded(values, seal)
 
     def names(self) -> list[str]:
         """Return this broker."""
@@ -317,18 +351,23 @@ def _source(resource: str) -> ConfigSource:
     return ConfigSource.DYNAMIC_BROKER if resource else ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
-def _encoded(values: Mapping[str, Any]) -> bytes | None:
-    return json.dumps({name: format_value(value) for name, value in values.items()}).encode() if values else None
+def _encoded(
+    values: Mapping[str, Any], seal: Callable[[str, str | None], object] = lambda name, text: text
+) -> bytes | None:
+    texts = {name: seal(name, format_value(value)) for name, value in values.items()}
+    return json.dumps(texts).encode() if values else None
 
 
-def _decoded(key: str, stored: bytes) -> dict[str, str]:
+def _decoded(key: str, stored: bytes) -> dict[str, Any]:
+    """Return the values as text; an encrypted one as it is stored."""
     try:
-        return {str(name): str(value) for name, value in dict(json.loads(stored)).items()}
+        items = dict(json.loads(stored)).items()
+        return {str(name): value if isinstance(value, dict) else str(value) for name, value in items}
     except (ValueError, TypeError) as error:
         raise StorageFailed(f"the metadata store is damaged: {key} can't be read: {error!r}") from error
 
 
-def _usable(find: Callable[[str], Setting | None], values: Mapping[str, str], what: str) -> dict[str, Any]:
+def _usable(find: Callable[[str], Setting | None], values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return the parsed values of settings that `find` knows; log the others, which a removed
     plugin or another version of kqueue has set.
     """

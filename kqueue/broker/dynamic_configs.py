@@ -35,6 +35,7 @@ from kqueue.broker.logger_levels import LoggerLevels
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topics import Topics
 from kqueue.groups.config import GROUP_DEFAULT_NAMES, GroupConfig
+from kqueue.storage.sealing import Sealer
 
 logger = logging.getLogger("kqueue.broker")
 QUEUED_MAX = 1000
@@ -72,6 +73,7 @@ class DynamicConfigs:
         topics: Topics,
         after_effect: Callable[[Callable[[], None]], None],
         jobs: Jobs,
+        sealer: Sealer | None = None,
     ) -> None:
         """Take the parts. `after_effect(call)`: calls once topics have the values of the broker."""
         rows = config.catalog.rows
@@ -79,7 +81,7 @@ class DynamicConfigs:
         self._after_effect = after_effect
         self._jobs = jobs
         self.topics = TopicTarget(config, topics)
-        self.brokers = BrokerTarget(config, node_id, metadata)
+        self.brokers = BrokerTarget(config, node_id, metadata, sealer)
         self.groups = NamedTarget(
             "group",
             rows(Scope.GROUP),

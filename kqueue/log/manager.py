@@ -84,9 +84,8 @@ class LogManager:
         self.producer_expiration_ms = producer_expiration_ms
         self._producer_limit = ProducerLimit(producer_ids_max)
         self._logs: dict[TopicPartition, Log] = {}
-        self._failed: dict[
-            DataFolder, dict[TopicPartition, Log]
-        ] = {}  # the open logs that have gone offline; others may be in it still
+        # the open logs that have gone offline; others may be in it still
+        self._failed: dict[DataFolder, dict[TopicPartition, Log]] = {}
         self._closed = False
         self._folders = DataFolders(
             storages,
@@ -98,6 +97,7 @@ class LogManager:
             jobs=jobs,
             reserve_bytes=reserve_bytes,
         )
+        self.sealer = self._folders.sealer
         self.checkpoints = LogCheckpoints(self._folders, self._logs)
         self.mover: LogMover | None = None
         self.directory_ids = tuple(folder.properties["directory.id"] for folder in self._folders)

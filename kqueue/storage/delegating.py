@@ -11,7 +11,7 @@ overrides `open` too, and returns a `DelegatingFile` of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kqueue.storage.contract import File, FolderEntry, Lock, Region, Storage
 
@@ -37,6 +37,11 @@ class DelegatingStorage:
     def opener(self) -> Callable[[], Storage] | None:
         """None: a subclass states how another process opens it, or that none can."""
         return None
+
+    @property
+    def sealer(self) -> Any:
+        """See `sealing.sealer_of`."""
+        return getattr(self._inner, "sealer", None)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> File:
         return self._delegate("open", self._inner.open, path, create=create, size=size)

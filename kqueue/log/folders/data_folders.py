@@ -26,6 +26,7 @@ from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
 from kqueue.log.formats.filenames import LOG
 from kqueue.log.formats.moved_partitions import MovedPartition
 from kqueue.storage import Storage
+from kqueue.storage.sealing import Sealer, sealer_of
 
 logger = logging.getLogger("kqueue.log")
 PREFERRED_MAX = 10_000
@@ -92,6 +93,11 @@ class DataFolders:
             for moved in list(folder.moved.entries.values()):
                 self._finish_move(folder, moved, rng)
         self._settle_doubles()
+
+    @property
+    def sealer(self) -> Sealer | None:
+        """Encrypts secrets with the key of the folders; None: they have none."""
+        return next((one for one in (sealer_of(folder.storage) for folder in self._folders) if one), None)
 
     def __iter__(self) -> Iterator[DataFolder]:
         return iter(self._folders)

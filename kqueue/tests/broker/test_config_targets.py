@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import InvalidRequest, KqueueError, SettingError, StorageFailed
 from kqueue.base.settings import ANY, Catalog, Scope, Setting, SettingType, UpdateMode
 from kqueue.broker.config_targets import BrokerTarget
+from kqueue.config.catalog import CATALOG
 from kqueue.testing.simulation import Simulation
 
 ROWS = [
@@ -83,3 +86,46 @@ def test_a_damaged_record_fails_the_start() -> None:
     sim.store.commit({}, {"/configs/groups/g": b"[1"}, [])
     with pytest.raises(StorageFailed, match="/configs/groups/g can't be read"):
         Simulation(store=sim.store)
+
+
+class Reversing:
+    """A sealer that anybody can undo."""
+
+    def seal(self, name: str, secret: str) -> str:
+        return secret[::-1]
+
+    def unseal(self, name: str, sealed: str) -> str:
+        if sealed == "damaged":
+            raise StorageFailed("it is damaged")
+        return sealed[::-1]
+
+
+@pytest.mark.parametrize("sealer", [Reversing(), None])
+def test_secrets_of_this_broker_are_sealed_where_there_is_a_sealer(
+    sealer: Reversing | None, sim: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata, sealer)
+    secret, plain = "listener.name.l.ssl.key.password", "log.retention.ms"
+    _, stored = target.record("7", {secret: "hidden", plain: 5})
+    assert stored is not None
+    assert json.loads(stored) == {secret: {"sealed": "neddih"} if sealer else "hidden", plain: "5"}
+    _, shared = target.record("", {secret: "hidden"})
+    assert shared is not None
+    assert json.loads(shared) == {secret: "hidden"}, "other brokers may have other keys"
+    target._apply("7", json.dumps({secret: {"sealed": "neddih"}, plain: "6"}).encode())
+    assert target.own("7") == {**({secret: "hidden"} if sealer else {}), plain: 6}
+    target._apply("7", json.dumps({secret: {"sealed": "damaged"}, plain: "7"}).encode())
+    assert target.own("7") == {plain: 7}
+    assert f"a stored setting of the broker is ignored, set it again: {secret}: " in caplog.text
+    assert "hidden" not in caplog.text
+
+
+def test_a_secret_is_not_stored_where_the_sealer_fails(sim: Simulation) -> None:
+    class Broken(Reversing):
+        def seal(self, name: str, secret: str) -> str:
+            raise OSError(secret)
+
+    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata, Broken())
+    with pytest.raises(StorageFailed, match=r"could not encrypt ssl\.key\.password: OSError") as raised:
+        target.record("7", {"ssl.key.password": "hidden"})
+    assert "hidden" not in str(raised.value)

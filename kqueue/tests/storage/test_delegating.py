@@ -24,7 +24,7 @@ def members(contract: type) -> set[str]:
 
 
 def test_every_member_of_the_contract_is_delegated() -> None:
-    assert members(Storage) == members(DelegatingStorage) == members(LocalStorage)
+    assert members(Storage) == members(DelegatingStorage) - {"sealer"} == members(LocalStorage)  # only some have one
     assert members(File) == members(DelegatingFile)
     assert {"open", "rename", "location"} < members(Storage)
     assert {"size", "append"} < members(File)

@@ -10,6 +10,7 @@ from kqueue.storage import DelegatingStorage, FolderEntry, LocalStorage, Lock, S
 from kqueue_storage_encrypted.file import EncryptedFile, State, pack
 from kqueue_storage_encrypted.format import HEADER, FileKey
 from kqueue_storage_encrypted.keys import KEY_CHECK, KeySource, key_source, open_folder
+from kqueue_storage_encrypted.sealing import SettingSealer
 
 
 def open_encrypted(path: str) -> EncryptedStorage:
@@ -50,6 +51,11 @@ class EncryptedStorage(DelegatingStorage):
         """
         open_inner = self._inner.opener
         return None if open_inner is None else partial(_reopen, open_inner, self._source)
+
+    @property
+    def sealer(self) -> SettingSealer:
+        """Encrypts sensitive settings with the same master key."""
+        return SettingSealer(self._source)
 
     def open(self, path: str, *, create: bool = False, size: int | None = None) -> EncryptedFile:
         name = f"{self._inner.location}/{path}"

@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import CorruptRecordError
-from kqueue_storage_encrypted import open_encrypted
+from kqueue_storage_encrypted import KeySource, open_encrypted
 from kqueue_storage_encrypted.format import HEADER, OVERHEAD
+from kqueue_storage_encrypted.sealing import SettingSealer
 
 import kqueue
+from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import StorageFailed
+from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.log_tools.folder import LogFolder
 from kqueue.testing.process_environment import process_environment
 from kqueue.workers.subprocess_runner import SubprocessRunner
@@ -231,3 +234,33 @@ def test_damage_costs_its_records_and_is_named(folder: Path, caplog: pytest.LogC
     assert any(
         "00000000000000000000.log" in record.getMessage() for record in caplog.records if record.name == "kqueue.log"
     )
+
+
+def test_sensitive_settings_are_encrypted_in_the_metadata_store(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    name = "listener.name.plaintext.ssl.key.password"
+
+    def value(broker: kqueue.Broker) -> object:
+        return broker._server.broker.configs.own(ConfigResource(ResourceType.BROKER, "1")).get(name)
+
+    with broker_over(folder) as broker:
+        broker.alter_config(**{name.replace(".", "_"): "pa55-of-the-key", "log_retention_ms": 777_777})
+        assert value(broker) == "pa55-of-the-key"
+        broker.restart()
+        assert value(broker) == "pa55-of-the-key"
+    stored = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"777777" in stored
+    assert b"pa55" not in stored
+    assert "pa55" not in caplog.text
+
+
+def test_a_sealed_setting_is_of_one_name_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    sealer = SettingSealer(KeySource(variable=VARIABLE))
+    sealed = sealer.seal("a", "secret")
+    assert sealed != sealer.seal("a", "secret")
+    assert sealer.unseal("a", sealed) == "secret"
+    monkeypatch.setenv(VARIABLE, base64.b64encode(bytes(32)).decode())
+    other = SettingSealer(KeySource(variable=VARIABLE))
+    damaged = sealed[:40] + ("A" if sealed[40] != "A" else "B") + sealed[41:]
+    for who, what, text in ((sealer, "b", sealed), (other, "a", sealed), (sealer, "a", damaged), (sealer, "a", "x")):
+        with pytest.raises(StorageFailed, match="damaged, or was encrypted with another key"):
+            who.unseal(what, text)
