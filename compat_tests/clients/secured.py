@@ -19,7 +19,6 @@ from compat_tests.clients.adapters.contract import Client, Config
 from compat_tests.clients.brokers import SETTINGS
 from compat_tests.clients.group_members import eventually
 from kqueue.client import Client as OwnClient
-from kqueue.client.calls.acls import AclEntry
 from kqueue.client.calls.quotas import EntityParts, QuotaAlteration
 from kqueue.config.client_security import ClientSecurity
 from kqueue.security.acl_text import parse_acls
@@ -131,7 +130,7 @@ class Secured:
         """
         bindings = parse_acls(lines)
         with self.asking() as client:
-            client.create_acls([AclEntry(*binding) for binding in bindings])
+            client.create_acls(bindings)
         stores = [broker._server.broker.security.acls for broker in self._brokers]
         eventually(lambda: all(set(bindings) <= set(one._by_id.values()) for one in stores), "all brokers have them")
 

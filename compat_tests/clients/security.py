@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.client import Client
-from kqueue.client.calls.acls import AclEntry
 from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.client_configs import ClientAccess, client_config
 from kqueue.embedded.development_certificates import AUTHORITY, DevelopmentCertificates
@@ -100,7 +99,7 @@ def grant(addresses: Sequence[str]) -> None:
     """Let clients do what scenarios need; return once each of the brokers knows it."""
     if not is_secured():
         return
-    expected = {AclEntry(*binding) for binding in parse_acls(ACLS)}
+    expected = set(parse_acls(ACLS))
     with Client(",".join(addresses), security=own_security()) as client:
         client.create_acls(sorted(expected))
     for address in addresses:

@@ -13,8 +13,8 @@ from compat_tests.clients.group_members import eventually
 from compat_tests.clients.security import own_security
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
-from kqueue.client.calls.acls import AclEntry, AclEntryFilter
 from kqueue.security.acl_text import parse_acls
+from kqueue.security.acls import AclFilter
 
 TOPIC_AUTHORIZATION_FAILED = 29
 
@@ -26,7 +26,7 @@ def test_plain_connections_get_no_answer(broker: RunningBroker) -> None:
 
 def test_clients_may_do_what_acls_say(broker: RunningBroker, connect: ClientFactory, topic: Callable[..., str]) -> None:
     name = topic()
-    [denial] = [AclEntry(*binding) for binding in parse_acls([f"User:ann deny write topic:{name}"])]
+    [denial] = parse_acls([f"User:ann deny write topic:{name}"])
     with Client(broker.bootstrap, security=own_security()) as client:
         client.create_acls([denial])
         producer = connect.producer(broker.bootstrap)
@@ -39,4 +39,4 @@ def test_clients_may_do_what_acls_say(broker: RunningBroker, connect: ClientFact
             return False
 
         eventually(is_refused, "the client is refused")
-        client.delete_acls([AclEntryFilter(name=name)])
+        client.delete_acls([AclFilter(name=name)])
