@@ -17,6 +17,7 @@ from kqueue.base.errors import (
 from kqueue.base.names import uuid_text
 from kqueue.base.promise import Promise
 from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
+from kqueue.broker.mutation_quota import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.audit import ADMINISTRATIVE, AuditEvent, Decision
 from kqueue.security.authorizer import Action, Client
@@ -31,7 +32,6 @@ from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
-    from kqueue.broker.client_quotas import MutationQuota
     from kqueue.broker.topics import Topic
 
 T = TypeVar("T")
@@ -194,7 +194,10 @@ class RequestContext:
         Args: strict_from: version from which what is above the client's quota is refused.
         """
         is_strict = self.api_version >= strict_from
-        return self.broker.security.quotas.mutations(self.principal.name, self.client_id, is_strict=is_strict)
+        quotas = self.broker.security.active_quotas
+        if quotas is None:
+            return MutationQuota(None, is_strict=is_strict)
+        return quotas.mutations(self.principal.name, self.client_id, is_strict=is_strict)
 
     def cluster_view(self) -> ClusterView:
         """Return brokers and partitions as clients of this listener see them."""

@@ -9,7 +9,6 @@ ClientQuotaControlManager.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -21,12 +20,12 @@ from kqueue.base.errors import (
     InvalidRequest,
     KqueueError,
     StorageFailed,
-    ThrottlingQuotaExceeded,
 )
 from kqueue.base.promise import Promise
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.settings import INT_MAX
 from kqueue.broker.metadata_cache import MetadataCache
+from kqueue.broker.mutation_quota import MutationQuota
 from kqueue.broker.security_keys import QUOTAS_PREFIX
 from kqueue.security.quota_rates import SampledRate
 from kqueue.security.quotas import (
@@ -298,41 +297,6 @@ class ClientQuotas:
                     del rates[oldest]
         rates[kept_as] = rate
         return rate
-
-
-class MutationQuota:
-    """Bounds how many partitions one client creates and deletes (KIP-599).
-
-    Strict: what is above the quota is refused. Else it is done, and the client held back.
-    """
-
-    def __init__(self, limiter: RateLimiter | None, *, is_strict: bool) -> None:
-        self._limiter = limiter
-        self._is_strict = is_strict
-        self.is_bounded = limiter is not None
-        self.throttle_ms = 0
-        """For how long the client is held back."""
-
-    def count(self, partitions: int) -> None:
-        """Count partitions to be changed. Raises: ThrottlingQuotaExceeded: the client used up what
-        it may; nothing is counted.
-        """
-        limiter = self._limiter
-        if limiter is None:
-            return
-        if self._is_strict and (debt_ms := _rounded(limiter.debt_ms())):
-            self.throttle_ms = debt_ms
-            raise ThrottlingQuotaExceeded(
-                f"the client changes more partitions than {CONTROLLER_MUTATION_RATE} allows; "
-                f"it may again in {debt_ms} ms"
-            )
-        limiter.count(partitions)
-        if not self._is_strict:
-            self.throttle_ms = _rounded(limiter.debt_ms())
-
-
-def _rounded(ms: float) -> int:
-    return INT_MAX if math.isinf(ms) else min(INT_MAX, int(ms + 0.5))
 
 
 def changes_of(ops: Iterable[tuple[str, float | None]], entity: QuotaEntity) -> dict[str, float | None]:

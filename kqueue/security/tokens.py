@@ -12,14 +12,14 @@ import base64
 import hmac
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kqueue.base.errors import CorruptData, InvalidRequest
+from kqueue.base.errors import CorruptData
 from kqueue.base.settings import LONG_MAX
-from kqueue.security.errors import InvalidPrincipalType, TokenExpired, TokenOwnerMismatch, TokenRequestNotAllowed
-from kqueue.security.principals import ANONYMOUS, USER_TYPE, Principal
+from kqueue.security.errors import TokenExpired, TokenOwnerMismatch
+from kqueue.security.principals import Principal
 from kqueue.security.scram_credentials import (
     SCRAM_MECHANISMS,
     ScramCredential,
@@ -28,9 +28,6 @@ from kqueue.security.scram_credentials import (
     make_credential,
 )
 
-PRINCIPAL_LENGTH_MAX = 1024
-"""Characters of the name of an owner or a renewer."""
-RENEWERS_MAX = 100
 _SIGNED = b"kqueue delegation token\0"
 
 
@@ -70,25 +67,6 @@ class DelegationToken:
         if self.is_expired(now_ms):
             raise TokenExpired("the delegation token has expired")
         return replace(self, expiry_ms=min(self.max_ms, now_ms + period_ms))
-
-
-def check_client(principal: Principal) -> None:
-    """Raise TokenRequestNotAllowed for a client that may use no request about tokens."""
-    if principal == ANONYMOUS:
-        raise TokenRequestNotAllowed("delegation tokens are for clients that authenticated")
-    if principal.by_token:
-        raise TokenRequestNotAllowed("a client that authenticated by a delegation token may not use tokens' requests")
-
-
-def check_principals(owner: Principal, renewers: Sequence[Principal]) -> None:
-    """Raise InvalidPrincipalType, InvalidRequest for principals that a token may not name."""
-    if len(renewers) > RENEWERS_MAX:
-        raise InvalidRequest(f"a token has at most {RENEWERS_MAX} renewers, found {len(renewers)}")
-    for principal in (owner, *renewers):
-        if principal.type != USER_TYPE:
-            raise InvalidPrincipalType(f"expected principals of type {USER_TYPE}")
-        if not 0 < len(principal.name) <= PRINCIPAL_LENGTH_MAX:
-            raise InvalidRequest(f"the name of a principal has from 1 to {PRINCIPAL_LENGTH_MAX} characters")
 
 
 def new_token_id() -> str:

@@ -6,14 +6,14 @@ all its quotas; the others are stored together. Source: Kafka's ClientQuotaContr
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.base.errors import InvalidRequest, KqueueError
-from kqueue.broker.client_quotas import QuotaChange, changes_of
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
-from kqueue.security.quotas import QuotaEntity, entity_of
 from kqueue.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -21,6 +21,10 @@ from kqueue.wire.messages.alter_client_quotas import (
     EntryDataInRequest,
     EntryDataInResponse,
 )
+
+if TYPE_CHECKING:
+    from kqueue.broker.client_quotas import QuotaChange
+    from kqueue.security.quotas import QuotaEntity
 
 VERSIONS = (0, 1)
 ITEM_WEIGHT = 50
@@ -40,6 +44,9 @@ def handle(
     """Respond when the valid changes are stored."""
     if len(request.entries) > ENTRIES_MAX:
         raise InvalidRequest(f"{len(request.entries)} entities in one request, at most {ENTRIES_MAX} are taken")
+    from kqueue.broker.client_quotas import changes_of  # on use: who sets no quota does not need them
+    from kqueue.security.quotas import entity_of
+
     quotas = context.broker.security.quotas
     changes: dict[QuotaEntity, QuotaChange] = {}
     refusals: Refusals = {}

@@ -7,22 +7,15 @@ refused; the other users' changes are one commit. Source: Kafka's ScramControlMa
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.scram_users import ScramAlteration, ScramUsers
 from kqueue.security.errors import CredentialNotFound, DuplicateCredential
 from kqueue.security.operations import AclOperation
-from kqueue.security.scram_credentials import credential_of_salted
-from kqueue.security.scram_validation import (
-    check_iterations,
-    check_salt,
-    check_salted_password,
-    check_user_name,
-    mechanism_of_number,
-)
 from kqueue.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -30,6 +23,9 @@ from kqueue.wire.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+
+if TYPE_CHECKING:
+    from kqueue.broker.scram_users import ScramAlteration, ScramUsers
 
 VERSIONS = (0, 0)
 ACCESS = (on_cluster(AclOperation.ALTER),)
@@ -86,15 +82,19 @@ def _rows(request: AlterUserScramCredentialsRequest) -> list[Row]:
 
 
 def _alteration(row: Row, users: ScramUsers) -> ScramAlteration:
-    check_user_name(row.name)
-    mechanism = mechanism_of_number(row.mechanism)
+    from kqueue.broker.scram_users import ScramAlteration  # on use: who sets no password does not need them
+    from kqueue.security import scram_validation as valid
+    from kqueue.security.scram_credentials import credential_of_salted
+
+    valid.check_user_name(row.name)
+    mechanism = valid.mechanism_of_number(row.mechanism)
     if isinstance(row, ScramCredentialDeletion):
         if not users.is_known(row.name, mechanism):
             raise CredentialNotFound("Attempt to delete a user credential that does not exist")
         return ScramAlteration(row.name, mechanism, None)
-    check_iterations(row.iterations)
-    check_salt(row.salt)
-    check_salted_password(mechanism, row.salted_password)
+    valid.check_iterations(row.iterations)
+    valid.check_salt(row.salt)
+    valid.check_salted_password(mechanism, row.salted_password)
     salt = bytes(row.salt)  # not a view of the request's buffer
     credential = credential_of_salted(mechanism, bytes(row.salted_password), salt, row.iterations)
     return ScramAlteration(row.name, mechanism, credential)

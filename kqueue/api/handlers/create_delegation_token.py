@@ -11,19 +11,23 @@ Any client that authenticated, but not by a token, may create tokens of its own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kqueue.api.access import Rule
 from kqueue.api.errors import CodedError, code_of
 from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
-from kqueue.broker.delegation_tokens import CreatedToken
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.errors import TokenAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
-from kqueue.security.tokens import check_client, check_principals
+from kqueue.security.token_principals import check_client, check_principals
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from kqueue.broker.delegation_tokens import CreatedToken
 
 VERSIONS = (0, 3)
 VERSION_REQUESTERS = 3

@@ -29,7 +29,7 @@ from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueE
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.client_quotas import MutationQuota
+from kqueue.broker.mutation_quota import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics import NO_COUNT, NewTopic, Topic
 from kqueue.security.operations import AclOperation, ResourceType

@@ -9,7 +9,6 @@ from kqueue.api.access import on_cluster
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.security.operations import AclOperation
-from kqueue.security.quotas import filter_of
 from kqueue.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -24,6 +23,8 @@ ACCESS = (on_cluster(AclOperation.DESCRIBE_CONFIGS),)
 
 def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
     """Respond with the entities that the filter finds, and their own quotas."""
+    from kqueue.security.quotas import filter_of  # on use: who has no quotas does not need them
+
     wanted = filter_of(
         ((row.entity_type, row.match_type, row.match) for row in request.components), strict=request.strict
     )

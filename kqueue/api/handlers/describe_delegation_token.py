@@ -7,6 +7,8 @@ Its HMAC, with which they can authenticate as its owner, is in the response, as 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kqueue.api.access import Rule
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
@@ -16,13 +18,16 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
-from kqueue.security.tokens import DelegationToken, check_client
+from kqueue.security.token_principals import check_client
 from kqueue.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+
+if TYPE_CHECKING:
+    from kqueue.security.tokens import DelegationToken
 
 VERSIONS = (0, 3)
 VERSION_REQUESTERS = 3

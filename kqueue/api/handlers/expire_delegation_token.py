@@ -12,7 +12,7 @@ from kqueue.api.request_context import RequestContext, wait_for
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.security.tokens import check_client
+from kqueue.security.token_principals import check_client
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 

@@ -9,16 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.errors import CorruptData, InvalidRequest
-from kqueue.security.errors import InvalidPrincipalType, TokenExpired, TokenOwnerMismatch, TokenRequestNotAllowed
-from kqueue.security.principals import ANONYMOUS, Principal
+from kqueue.base.errors import CorruptData
+from kqueue.security.errors import TokenExpired, TokenOwnerMismatch
+from kqueue.security.principals import Principal
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramCredential, make_credential
 from kqueue.security.tokens import (
-    PRINCIPAL_LENGTH_MAX,
-    RENEWERS_MAX,
     DelegationToken,
-    check_client,
-    check_principals,
     decode_token,
     encode_token,
     end_ms,
@@ -123,22 +119,3 @@ def test_an_ended_token_is_not_renewed() -> None:
 
 def test_times_end_where_messages_do() -> None:
     assert end_ms(5, 2**63 - 1) == 2**63 - 1
-
-
-def test_only_clients_that_authenticated_otherwise_may_use_tokens() -> None:
-    check_client(ANN)
-    for principal in (ANONYMOUS, Principal("User", "ann", by_token=True)):
-        with pytest.raises(TokenRequestNotAllowed):
-            check_client(principal)
-
-
-def test_principals_are_users_with_names_of_bounded_length() -> None:
-    check_principals(ANN, [BOB] * RENEWERS_MAX)
-    with pytest.raises(InvalidRequest, match="renewers"):
-        check_principals(ANN, [BOB] * (RENEWERS_MAX + 1))
-    for principal in (Principal("Group", "x"), Principal("", "x")):
-        with pytest.raises(InvalidPrincipalType):
-            check_principals(ANN, [principal])
-    for name in ("", "x" * (PRINCIPAL_LENGTH_MAX + 1)):
-        with pytest.raises(InvalidRequest, match="characters"):
-            check_principals(Principal("User", name), [])
