@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
@@ -21,10 +22,15 @@ from kqueue.replication.config import (
     SQLITE_STORE,
     ZOOKEEPER_PASSWORD,
     ZOOKEEPER_STORE,
+    ZOOKEEPER_STORES,
+    ZOOKEEPER_TLS,
     ZOOKEEPER_USER,
 )
 from kqueue.storage import LocalStorage, Storage
 from kqueue.storage.descriptor_cache import LIMIT_MIN, DescriptorCache, default_limit
+
+if TYPE_CHECKING:
+    from kqueue.metadata.zookeeper_tls import Wrap
 
 logger = logging.getLogger("kqueue.server")
 
@@ -99,7 +105,9 @@ def open_cluster_store(config: Config, objects: plugins.PluginObjects) -> Cluste
             return SqliteStore(text.removeprefix(SQLITE_STORE))
         from kqueue.metadata.zookeeper import ZookeeperStore
 
-        return ZookeeperStore(text.removeprefix(ZOOKEEPER_STORE), credentials=_zookeeper_credentials(config))
+        return ZookeeperStore(
+            text.removeprefix(ZOOKEEPER_STORE), credentials=_zookeeper_credentials(config), tls=zookeeper_tls(config)
+        )
     except ValueError as error:
         raise SettingError(f"{CLUSTER_STORE}={text}: {error}") from None
     except StorageFailed as error:
@@ -113,6 +121,28 @@ def _zookeeper_credentials(config: Config) -> tuple[str, str] | None:
     if (user is None) is not (password is None):
         raise SettingError(f"{ZOOKEEPER_USER} and {ZOOKEEPER_PASSWORD} go together: expected both, or neither")
     return None if user is None else (user, password)
+
+
+def zookeeper_tls(config: Config) -> Wrap | None:
+    """Return what encrypts connections to ZooKeeper; None: nothing does. Raises SettingError."""
+    if not config[ZOOKEEPER_TLS]:
+        return None
+    from kqueue.config.tls_client import client_context  # on use: without TLS nobody needs it
+    from kqueue.config.tls_properties import tls_client_settings
+
+    checks = "ssl.endpoint.identification.algorithm"
+    given: dict[str, str | None] = {checks: config["zookeeper.ssl.endpoint.identification.algorithm"]}
+    for store in ZOOKEEPER_STORES:
+        path = config[f"zookeeper.ssl.{store}.location"]
+        by_name = "PEM" if str(path).endswith(".pem") else "PKCS12"
+        given[f"ssl.{store}.location"] = path
+        given[f"ssl.{store}.type"] = config[f"zookeeper.ssl.{store}.type"] or by_name
+        given[f"ssl.{store}.password"] = config[f"zookeeper.ssl.{store}.password"]
+    try:
+        context = client_context(tls_client_settings(given))
+    except SettingError as error:
+        raise SettingError(f"TLS to ZooKeeper, zookeeper.ssl.*: {error}") from None
+    return lambda connected, host: context.wrap_socket(connected, server_hostname=host)
 
 
 def check_distinct(storages: Sequence[Storage]) -> None:

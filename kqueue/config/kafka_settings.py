@@ -113,7 +113,7 @@ REMOVED = _names(
     password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
     password.encoder.secret port reserved.broker.max.id zookeeper.clientCnxnSocket zookeeper.connect
     zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
-    zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.ssl.client.enable zookeeper.sync.time.ms
+    zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.sync.time.ms
     """
 )
 """Settings of Kafka with ZooKeeper, which Kafka 4 removed."""

@@ -74,6 +74,7 @@ from kqueue.metadata.zookeeper_commits import Change, Committer, NodeMissing, re
 from kqueue.metadata.zookeeper_mirror import Mirror, MirroredEntry
 from kqueue.metadata.zookeeper_nodes import Last, Layout, two_numbers
 from kqueue.metadata.zookeeper_session import ZookeeperSession, ZookeeperTerm
+from kqueue.metadata.zookeeper_tls import Wrap
 
 DEFAULT_PORT = 2181
 TICK_MS = 2000
@@ -101,13 +102,19 @@ class ZookeeperStore:
     Args:
         address: ``HOST:PORT[,HOST:PORT...][/CHROOT]``.
         credentials: user and password, for ZooKeeper's scheme `digest`; None: none.
+        tls: encrypts connections to the servers; None: they are not encrypted.
         timeout_s: limit of each call while no server answers, in seconds; StorageFailed then.
     Raises: ValueError: no address. StorageFailed: no server answers in time, or the nodes are those
         of a newer kqueue.
     """
 
     def __init__(
-        self, address: str, *, timeout_s: float = TIMEOUT_S, credentials: tuple[str, str] | None = None
+        self,
+        address: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        credentials: tuple[str, str] | None = None,
+        tls: Wrap | None = None,
     ) -> None:
         self._servers, chroot = parse_zookeeper_address(address)
         self._layout = Layout(chroot)
@@ -122,8 +129,9 @@ class ZookeeperStore:
         self._call_began = math.inf
         """When the call under the lock did; infinite: there is none."""
         # Its session owns nothing; its timeout bounds the search for a server that answers.
+        self._tls = tls
         self._client = ZookeeperClient(
-            self._servers, round(timeout_s * 600), credentials=self._credentials, connected=self._watch_again
+            self._servers, round(timeout_s * 600), credentials=self._credentials, tls=tls, connected=self._watch_again
         )
         self._mirror = Mirror(self._client, self._layout)
         self._committer = Committer(self._client, self._mirror, self._layout)
@@ -203,7 +211,9 @@ class ZookeeperStore:
         check_registration(node_id, incarnation, timeout_ms)
         id = _new_id()
         with self._calling() as deadline:
-            client = ZookeeperClient(self._servers, _asked_timeout_ms(timeout_ms), credentials=self._credentials)
+            client = ZookeeperClient(
+                self._servers, _asked_timeout_ms(timeout_ms), credentials=self._credentials, tls=self._tls
+            )
 
             epochs: list[int] = []
 

@@ -34,6 +34,7 @@ from kazoo.protocol.states import KazooState, ZnodeStat
 from kazoo.security import make_digest_acl
 
 from kqueue.base.errors import StorageFailed
+from kqueue.metadata.zookeeper_tls import TlsHandler, Wrap
 
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 1.0}
 """kazoo's pauses between attempts to connect, in seconds."""
@@ -152,6 +153,7 @@ class ZookeeperClient:
         session_timeout_ms: of the ephemeral nodes that it creates; also bounds the detection of a
             server that does not answer.
         credentials: of its user, who alone may use the nodes that it creates; None: everybody may.
+        tls: encrypts its connections; None: they are not encrypted.
         connected: called by a thread of kazoo's after each connection; it must not wait.
 
     Attributes:
@@ -165,6 +167,7 @@ class ZookeeperClient:
         session_timeout_ms: int,
         *,
         credentials: ZookeeperCredentials | None = None,
+        tls: Wrap | None = None,
         connected: Callable[[], None] | None = None,
     ) -> None:
         self.servers = servers
@@ -172,8 +175,10 @@ class ZookeeperClient:
         self._on_connected = connected
         self.on_lost: Callable[[], None] | None = None
         self._acl: Acl = None if credentials is None else [make_digest_acl(*credentials, all=True)]
+        self._tls = None if tls is None else TlsHandler(tls)
         self._kazoo = KazooClient(
             servers,
+            handler=self._tls,
             timeout=session_timeout_ms / 1000,
             connection_retry=dict(RECONNECT),
             logger=_kazoo_log,
@@ -192,6 +197,11 @@ class ZookeeperClient:
         self._kazoo.start_async()
         if not self._connected.wait(deadline - begin):
             self.close()
+            if self._tls is not None and self._tls.failure:
+                raise StorageFailed(
+                    f"can't speak TLS with ZooKeeper at {self.servers}: {self._tls.failure}; check that its port is a "
+                    "secureClientPort, and the settings zookeeper.ssl.*"
+                )
             raise StorageFailed(
                 f"can't reach ZooKeeper at {self.servers} within {deadline - begin:.1f} s: check that the addresses "
                 "and ports are right (2181 unless configured otherwise), that the servers run, that a majority of "

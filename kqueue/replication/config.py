@@ -29,6 +29,7 @@ SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
 ZOOKEEPER_USER = "kqueue.zookeeper.user"
 ZOOKEEPER_PASSWORD = "kqueue.zookeeper.password"
+ZOOKEEPER_TLS = "zookeeper.ssl.client.enable"
 GIVEN_STORE = "memory"
 INTER_BROKER_LISTENER = "inter.broker.listener.name"
 INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
@@ -53,6 +54,35 @@ def _row(
 ) -> Setting:
     return Setting(name, kind, default, valid, Scope.BROKER, doc, dynamic=dynamic, cluster_only=True)
 
+
+ZOOKEEPER_STORES = {
+    "keystore": "this broker's key and certificate, for servers that ask for one",
+    "truststore": "the authorities of the servers' certificates. Unset: those of the system",
+}
+ZOOKEEPER_TLS_ROWS = (
+    *(
+        row
+        for store, what in ZOOKEEPER_STORES.items()
+        for row in (
+            _row(f"zookeeper.ssl.{store}.location", SettingType.STRING, None, ANY, f"File with {what}."),
+            _row(
+                f"zookeeper.ssl.{store}.type",
+                SettingType.STRING,
+                None,
+                ANY,
+                f"Type of zookeeper.ssl.{store}.location: PEM or PKCS12. Unset: PEM if its name ends with .pem.",
+            ),
+            _row(f"zookeeper.ssl.{store}.password", SettingType.PASSWORD, None, ANY, f"Password of the {store}."),
+        )
+    ),
+    _row(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        SettingType.STRING,
+        "HTTPS",
+        ANY,
+        "Whether certificates of ZooKeeper's servers must name the host that was connected to; empty: they need not.",
+    ),
+)
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -177,8 +207,16 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.PASSWORD,
         None,
         ANY,
-        "Password of kqueue.zookeeper.user. It is sent to ZooKeeper in clear.",
+        "Password of kqueue.zookeeper.user. It is sent to ZooKeeper in clear, unless with TLS.",
     ),
+    _row(
+        ZOOKEEPER_TLS,
+        SettingType.BOOLEAN,
+        False,
+        ANY,
+        "Whether to connect to ZooKeeper by TLS; kqueue.cluster.store then names the servers' secureClientPort.",
+    ),
+    *ZOOKEEPER_TLS_ROWS,
     _row(
         INTER_BROKER_PROTOCOL,
         SettingType.STRING,
