@@ -18,8 +18,10 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 import kqueue
+from kqueue.base.errors import InvalidRequest
 from kqueue.embedded.client_configs import CLIENTS
 from kqueue.embedded.users import MODULES
+from kqueue.security.jaas import PLAIN_MODULE
 from kqueue.tests.embedded.test_client_configs import FAILURES, ROUND_TRIPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -173,3 +175,11 @@ def test_listeners_of_their_own_names_have_the_users() -> None:
     }
     with kqueue.Broker(users={"ann": "x"}, settings=settings) as broker:
         assert broker.client_config("confluent-kafka")["security.protocol"] == "SASL_PLAINTEXT"
+
+
+def test_login_modules_of_a_listener_cannot_be_altered_and_are_not_shown() -> None:
+    listeners = {"listeners": "IN://127.0.0.1:0", "listener.security.protocol.map": "IN:SASL_PLAINTEXT"}
+    with kqueue.Broker(users={"ann": "secret"}, settings=listeners) as broker:
+        with pytest.raises(InvalidRequest, match="can't be changed at run time") as raised:
+            broker.alter_config(listener_name_in_plain_sasl_jaas_config=f'{PLAIN_MODULE} required user_eve="pa55";')
+        assert "pa55" not in str(raised.value)
