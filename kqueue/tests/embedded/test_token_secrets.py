@@ -74,6 +74,7 @@ def settings(folder: Path, private_key: str, certificate: str) -> dict[str, obje
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required {users}",
         "listener.name.sasl.oauthbearer.sasl.jaas.config": f'{OAUTHBEARER_MODULE} required x="{MARK}option";',
         "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys").as_uri(),
+        "listener.name.sasl.oauthbearer.sasl.oauthbearer.client.credentials.client.secret": f"{MARK}client",
         "delegation.token.secret.key": f"{MARK}brokers",
         "authorizer.class.name": "standard",
         "super.users": "User:ann",
