@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from compat_tests.zookeeper import server
 from compat_tests.zookeeper.server import Ensemble, Server
@@ -27,8 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that no test stops."""
+    """A server that no test stops, with the parent of the tests' chroots: it would belong to the
+    user of the first test that has one.
+    """
     with Server(tmp_path_factory.mktemp("zookeeper")) as running:
+        kazoo = KazooClient(running.address)
+        kazoo.start()
+        kazoo.create("/test")
+        kazoo.stop()
+        kazoo.close()
         yield running
 
 
