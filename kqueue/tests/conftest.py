@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,3 +18,17 @@ def pytest_collection_finish() -> None:
     """Leave what collection made out of all later garbage collections: it lives to the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _loggers() -> Iterator[None]:
+    """Put the loggers of the process and of client libraries back as they were: `kqueue serve`, and
+    `kqueue` itself, set them up for a process of their own.
+    """
+    loggers = [logging.getLogger(name) for name in (None, "kafka", "aiokafka")]
+    before = [(logger, logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
+    yield
+    for logger, level, propagate, handlers in before:
+        logger.setLevel(level)
+        logger.propagate = propagate
+        logger.handlers[:] = handlers

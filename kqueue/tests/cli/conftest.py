@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 from collections.abc import Callable, Iterator
 
@@ -22,20 +21,6 @@ def _no_settings_from_outside() -> None:
     """Remove kqueue's environment variables, which would change the settings of every broker."""
     for name in [name for name in os.environ if name.startswith("KQUEUE_")]:
         del os.environ[name]
-
-
-@pytest.fixture(autouse=True)
-def _loggers() -> Iterator[None]:
-    """Put the loggers of the process and of client libraries back as they were: `kqueue serve`, and
-    `kqueue` itself, set them up for a process of their own.
-    """
-    loggers = [logging.getLogger(name) for name in (None, "kafka", "aiokafka")]
-    before = [(logger, logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
-    yield
-    for logger, level, propagate, handlers in before:
-        logger.setLevel(level)
-        logger.propagate = propagate
-        logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ def test_every_module_that_serves_in_a_process_uses_it() -> None:
     # they start them through the function that uses it, or run the command in their own process
     assert {name for name, text in serving.items() if "process_environment(" not in text} <= {
         "kqueue/tests/cli/test_exposure_report.py",
+        "kqueue/tests/embedded/test_token_secrets.py",
         "kqueue/tests/test_docs_workers.py",
         "kqueue/tests/testing/test_process_environment.py",
     }

@@ -21,5 +21,8 @@ def test_settings_can_be_of_one_listener_and_mechanism():
 
 
 def test_login_modules_are_secrets():
-    assert [row.name for row in SETTINGS if row.is_secret] == ["sasl.jaas.config"]
+    assert [row.name for row in SETTINGS if row.is_secret] == [
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.credentials.client.secret",
+    ]
     assert CATALOG.find_broker("listener.name.a.plain.sasl.jaas.config").is_secret
