@@ -28,6 +28,17 @@ ANSWER_TIMEOUT_MS = 5000
 JOIN_S = 15.0
 
 
+def take_up_join(consumer: KafkaConsumer) -> None:
+    """Have the next poll go on with a join that outlasted the last one.
+
+    kafka-python 3.0 forgets a join that began because the partitions of the topic changed, and is
+    deaf then: its member is alive, and gets no records.
+    """
+    coordinator = consumer._coordinator
+    if coordinator.rejoining and not coordinator.need_rejoin():
+        coordinator.request_rejoin()
+
+
 class TopicReader:
     """One run of `consume`. It commits only records that standard output has accepted."""
 
@@ -151,7 +162,7 @@ class TopicReader:
                 self.out.flush()
                 self.printed += len(records)
                 self._next[partition] = records[-1].offset + 1
-            self._take_up_join()
+            take_up_join(self.consumer)
             now_s = time.monotonic()
             if batches or self._is_joining(now_s - began_s):
                 idle_since_s = now_s
@@ -161,16 +172,6 @@ class TopicReader:
                 self._next_commit_s = now_s + COMMIT_EVERY_S
                 with contextlib.suppress(KafkaError):  # the broker may come back; the last commit reports an error
                     self._commit()
-
-    def _take_up_join(self) -> None:
-        """Have the next poll go on with a join that outlasted this one.
-
-        kafka-python 3.0 forgets a join that began because the partitions of the topic changed, and
-        is deaf then: its member is alive, and gets no records.
-        """
-        coordinator = self.consumer._coordinator
-        if coordinator.rejoining and not coordinator.need_rejoin():
-            coordinator.request_rejoin()
 
     def _is_joining(self, since_s: float) -> bool:
         """Whether the group has not assigned partitions yet; the idle timeout starts after that."""
@@ -208,7 +209,7 @@ class TopicReader:
             printed = self._changed(self.consumer.assignment())
         while printed:
             self.consumer.poll(timeout_ms=POLL_MS, max_records=1)
-            self._take_up_join()
+            take_up_join(self.consumer)
             ours = {
                 partition: offset for partition, offset in printed.items() if partition in self.consumer.assignment()
             }

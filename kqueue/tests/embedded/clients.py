@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
+from kqueue.cli.topic_reader import take_up_join
 
 T = TypeVar("T")
 WITHIN_S = 20.0
@@ -109,7 +110,9 @@ class PythonConsumer(Consumer):
         self._consumer = KafkaConsumer(*topics, bootstrap_servers=bootstrap, **{**DEFAULTS, **options})
 
     def poll(self, timeout_ms: int) -> list[Any]:
-        return [record for records in self._consumer.poll(timeout_ms).values() for record in records]
+        batches = self._consumer.poll(timeout_ms)
+        take_up_join(self._consumer)
+        return [record for records in batches.values() for record in records]
 
     def committed(self, topic: str, partition: int = 0) -> int | None:
         found: int | None = self._consumer.committed(TopicPartition(topic, partition))
