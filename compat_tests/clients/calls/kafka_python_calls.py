@@ -27,6 +27,7 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.calls.contract import NO_REQUEST, Calls
+from compat_tests.clients.group_members import eventually
 
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 TESTED_VERSION = (3, 0, 12)
@@ -381,25 +382,26 @@ class Admin(Calls):
         assert self.admin.create_acls([self.acl]) == {"succeeded": [self.acl], "failed": []}
 
     def call_describe_acls(self) -> None:
-        found, error = self.admin.describe_acls(self.acl)
-        assert (found, error.errno) == ([self.acl], 0)
+        eventually(lambda: self.admin.describe_acls(self.acl)[0] == [self.acl], "the new ACL")
 
     def call_delete_acls(self) -> None:
-        ((_, deleted, error),) = self.admin.delete_acls([self.acl])
-        assert (deleted, error.errno) == ([self.acl], 0)
-        assert self.admin.describe_acls(self.acl)[0] == []
+        eventually(lambda: self.admin.delete_acls([self.acl])[0][1] == [self.acl], "the ACL that is deleted")
+        eventually(lambda: self.admin.describe_acls(self.acl)[0] == [], "no ACL")
 
     def call_alter_user_scram_credentials(self) -> None:
         wanted = UserScramCredentialUpsertion(self.user, ScramMechanism.SCRAM_SHA_256, "secret", iterations=4096)
         assert self.admin.alter_user_scram_credentials([wanted]) == {self.user: None}
 
     def call_describe_user_scram_credentials(self) -> None:
-        found = self.admin.describe_user_scram_credentials([self.user])[self.user]
         mechanism = {"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}
-        assert found == {"error": None, "credential_infos": [mechanism]}
+        expected = {"error": None, "credential_infos": [mechanism]}
+        eventually(lambda: self._described_user() == expected, "the user's credential")
         gone = UserScramCredentialDeletion(self.user, ScramMechanism.SCRAM_SHA_256)
         assert self.admin.alter_user_scram_credentials([gone]) == {self.user: None}
-        assert self.admin.describe_user_scram_credentials([self.user])[self.user]["error"]
+        eventually(lambda: self._described_user()["error"], "no such user")
+
+    def _described_user(self) -> Any:
+        return self.admin.describe_user_scram_credentials([self.user])[self.user]
 
     def call_delete_topics(self) -> None:
         self.admin.delete_topics([self.topic])
