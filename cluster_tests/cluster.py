@@ -102,9 +102,13 @@ class TestedCluster(ClusterOfProcesses):
         """All brokers but one."""
         return [one for one in self.brokers if one != number]
 
-    def leaders(self, topic: str) -> list[int]:
-        """The leader of each partition. Raises: ClientError."""
-        with self.client() as client:
+    def leaders(self, topic: str, without: int | None = None) -> list[int]:
+        """The leader of each partition. Raises: ClientError.
+
+        Args: without: a broker that is not asked: alone, it goes on with what it knew.
+        """
+        asked = ",".join(broker.bootstrap for number, broker in self.brokers.items() if number != without)
+        with self.client(asked) as client:
             return [one.leader for one in client.metadata([topic]).topics[topic].partitions.values()]
 
     def await_all(self, timeout_s: float = 60.0) -> float:

@@ -56,7 +56,7 @@ class Scene:
 
     def await_others(self, victim: int) -> float:
         """Return once others lead what a broker led. Returns: seconds it took."""
-        return until("others lead", lambda: not {victim, NO_LEADER} & set(self.cluster.leaders(TOPIC)))
+        return until("others lead", lambda: not {victim, NO_LEADER} & set(self.cluster.leaders(TOPIC, without=victim)))
 
     def await_servers(self) -> None:
         """Return once every server of ZooKeeper serves."""

@@ -12,8 +12,10 @@ from cluster_tests.round import RoundResult, limit_s, play
 from compat_tests.zookeeper import server
 from compat_tests.zookeeper.server import Ensemble
 
-LIMIT_S = 2.0
-"""How long clients may wait after a kill at the test settings."""
+LIMIT_S = 6.0
+"""How long clients may wait after a kill at the test settings, on a machine with other work too.
+`python -m benchmarks --only cluster` holds the bound of a machine without.
+"""
 BY_STORE = ["kill", "pause"]
 """What depends on the store, so is played over both."""
 LONG_ONLY = {"blink", "part-one-way", "kill-again"}

@@ -163,9 +163,9 @@ class ClusterOfProcesses:
         """The data folder of each broker."""
         return [broker.data for broker in self.brokers.values()]
 
-    def client(self) -> Client:
-        """Return a client for short requests."""
-        return Client(self.bootstrap, timeout_ms=4_000, request_timeout_ms=500, connect_timeout_ms=500)
+    def client(self, bootstrap: str | None = None) -> Client:
+        """Return a client for short requests. `bootstrap`: None: any broker."""
+        return Client(bootstrap or self.bootstrap, timeout_ms=4_000, request_timeout_ms=500, connect_timeout_ms=500)
 
     def await_brokers(self, ids: Collection[int]) -> None:
         """Return once the brokers that are not fenced are these. Raises: BrokerFailed."""

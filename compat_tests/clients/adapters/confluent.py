@@ -56,6 +56,13 @@ from compat_tests.clients.adapters.contract import (
 )
 from compat_tests.clients.security import connecting
 
+COORDINATOR_MOVES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Errors of a poll that only tell: the client looks for the coordinator again."""
+
 
 class _Pending:
     def __init__(self, producer: confluent_kafka.Producer) -> None:
@@ -220,7 +227,10 @@ class _Consumer:
                 return []
             messages.extend([first, *self._consumer.consume(self._batch - 1, 0)])
         if messages[0].error():
-            raise refuse(messages.popleft().error())
+            error = messages.popleft().error()
+            if error.code() in COORDINATOR_MOVES:
+                return []
+            raise refuse(error)
         found = []
         while messages and not messages[0].error():
             found.append(self._record(messages.popleft()))
