@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import psutil
@@ -20,11 +20,12 @@ from kqueue.client import NewTopic as Wanted
 from kqueue.demo.events import events
 from kqueue.demo.flights import Flights
 from kqueue.spark.errors import DataLost, PipelineFailed
-from kqueue.spark.jobs import archive_layout as keeping
 from kqueue.spark.jobs.archive import ArchiveResult, archive
 from kqueue.spark.jobs.replay import replay
+from kqueue.spark.stores.local import LocalStore
 
 NewTopic = Callable[..., str]
+Pairs = Iterable[tuple[str, str]]
 
 
 class Killed(BaseException):
@@ -105,36 +106,41 @@ def test_restarted_replay_sends_no_duplicates(
 def test_kill_at_any_step_loses_and_duplicates_nothing(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job is killed after each change of the folder in turn.
+    """The job is killed before each change of the folder in turn.
 
     Readers never see a record twice, and the next run completes the archive.
     """
-    topic, rename, left, seen = new_topic(1), keeping.ArchiveLayout._rename, 0, []
+    topic, seen = new_topic(1), []
     for day in (1, 2):
         broker.topics[topic].produce("a", timestamp=day * 86_400_000)
-
-    def cut_off(self: keeping.ArchiveLayout, source: str, target: str) -> None:
-        nonlocal left
-        if not left:
-            raise Killed
-        left -= 1
-        rename(self, source, target)
+    put_new, move = LocalStore.put_new, LocalStore.move
 
     for cut in range(4):
-        folder, left = str(tmp_path / f"kept-{cut}"), cut
-        monkeypatch.setattr(keeping.ArchiveLayout, "_rename", cut_off)
+        folder, left = str(tmp_path / f"kept-{cut}"), itertools.count(cut, -1)
+
+        def turn(left: Iterator[int] = left) -> None:
+            if not next(left):
+                raise Killed
+
+        def put_or_die(self: LocalStore, path: str, data: bytes, turn: Callable[[], None] = turn) -> bool:
+            turn()
+            return put_new(self, path, data)
+
+        def move_or_die(self: LocalStore, pairs: Pairs, turn: Callable[[], None] = turn) -> None:
+            for pair in pairs:
+                turn()
+                move(self, [pair])
+
+        monkeypatch.setattr(LocalStore, "put_new", put_or_die)
+        monkeypatch.setattr(LocalStore, "move", move_or_die)
         with pytest.raises(Killed):
             archive(spark, source(broker, topic), folder)
-        monkeypatch.setattr(keeping.ArchiveLayout, "_rename", rename)
+        monkeypatch.undo()
         seen.append(len(offsets(folder)))
         assert archive(spark, source(broker, topic), folder).rows == 2
         assert offsets(folder) == [(0, 0), (0, 1)]
-    assert seen == [
-        0,
-        0,
-        1,
-        2,
-    ]  # killed before the decision, before each file move of a day, and before the batch is reported
+        assert not any((Path(folder) / ".staging").glob("*/*"))
+    assert seen == [0, 0, 1, 2]  # before the decision, each file's move, and the manifest
 
 
 def test_errors_of_unarchivable_topics(

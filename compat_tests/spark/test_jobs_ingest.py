@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,10 +26,12 @@ import kqueue
 from kqueue.cli.app import kqueue as command
 from kqueue.demo.events import Event, EventKind, events, replay
 from kqueue.demo.flights import Flights
+from kqueue.spark.batches import whole_files
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import EventSchema, Field, parse
 from kqueue.spark.event_schema.sql_validation import check
 from kqueue.spark.jobs.ingest import ingest
+from kqueue.spark.stores.local import LocalStore
 from kqueue.spark.tables.delta import DeltaLog
 from kqueue.spark.tables.table import Table
 
@@ -221,12 +224,12 @@ def test_delta_and_schema_evolution(
 def test_batch_is_in_table_once_after_kill(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("select id, if(id = 1, null, date'2013-01-01') as date from range(3)").coalesce(1)
     none = rows.where("id < 0")
-    staging, folder = tmp_path / "staging", tmp_path / "table"
+    store, folder = LocalStore(tmp_path), tmp_path / "table"
 
     def log() -> DeltaLog:
-        return DeltaLog(folder, rows.schema.json(), ["date"], "me")
+        return DeltaLog(store, "table", rows.schema.json(), ["date"], "me")
 
-    plain = Table(folder, staging, none, None)
+    plain = Table(store, "table", none, None)
     assert plain.write(none, 0) == 0
     assert pd.read_parquet(folder).columns.tolist() == ["id", "batch", "date"]  # the table is empty and readable
     assert (plain.write(rows, 1), plain.write(rows.unionAll(rows), 1)) == (3, 3)  # the second table is never created
@@ -234,7 +237,12 @@ def test_batch_is_in_table_once_after_kill(spark: SparkSession, tmp_path: Path) 
     assert sorted(pd.read_parquet(folder)["id"]) == [0, 1, 2]
     assert plain.read_batch(spark, 1).columns == ["id", "date"]
 
-    logged = Table(folder, staging, none, log())  # as if killed before the commit to Delta's log
+    # as the first release left it: without manifests, and killed before the commit to Delta's log
+    shutil.rmtree(tmp_path / "checkpoints")
+    old = Table(store, "table", none, None)
+    assert ([old.has(batch) for batch in range(3)], old.write(none, 1)) == ([True, True, False], 3)
+    assert old.read_batch(spark, 1).count() == 3
+    logged = Table(store, "table", none, log())
     assert not logged.has(1)
     assert logged.read(spark).isEmpty()
     assert (logged.write(none, 0), logged.write(rows, 1), logged.write(rows, 1)) == (0, 3, 3)
@@ -242,7 +250,8 @@ def test_batch_is_in_table_once_after_kill(spark: SparkSession, tmp_path: Path) 
         (0, "2013-01-01"), (1, "1970-01-01"), (2, "2013-01-01"),
     ]  # fmt: skip
     assert sorted(row.id for row in logged.read(spark).collect()) == [0, 1, 2]
-    assert list(staging.iterdir()) == []
+    assert store.names("checkpoints/table/.staging") == []
+    assert len(whole_files(str(tmp_path), "table")) == len(logged.read(spark).inputFiles())
 
 
 SQL = {

@@ -6,18 +6,19 @@ import contextlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.spark import transforms
+from kqueue.spark.batches import Staged
 from kqueue.spark.errors import PipelineFailed
-from kqueue.spark.jobs.archive_layout import ArchivedBatch, ArchiveLayout, final_name
+from kqueue.spark.jobs.archive_layout import Archive, ArchivedBatch
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.reader_factory import check_readable, open_reader
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler
 from kqueue.spark.source.split_planner import rate_limited
+from kqueue.spark.stores import Location, location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +61,7 @@ class ArchiveResult(NamedTuple):
 def archive(
     spark: SparkSession,
     source: Mapping[str, str],
-    folder: str,
+    folder: str | Location,
     *,
     compression: str = "zstd",
     since_ms: int | None = None,
@@ -70,7 +71,7 @@ def archive(
 ) -> ArchiveResult:
     """Append the new records of topics to the archive in `folder`, once each.
 
-    `archive_layout` describes the folder and the commit of a batch.
+    `archive_layout` describes the folder, `kqueue.spark.batches` the commit of a batch.
 
     Columns: those of the source with headers, and `date`, the UTC day of the timestamp, null
     without one. Files are partitioned by topic and day, sorted by partition and offset, and about
@@ -82,6 +83,7 @@ def archive(
         compression: one of `CODECS`.
         since_ms: partitions new to the archive begin with the first record at or after this time.
         until_ms: end before the first record at or after this time.
+        folder: on a file system that the executors reach too, or a location in an object store.
         batch_bytes: approximate size of a batch, and so the work that a kill repeats.
     Raises: DataLost: records were deleted before they were archived, and failOnDataLoss is not
         false. PipelineFailed: a topic ends before its archived end (probably recreated).
@@ -89,8 +91,8 @@ def archive(
     """
     source = {"kafka.isolation.level": "read_committed", **source}
     options = parse_options(source, streaming=False)
-    layout = ArchiveLayout(spark, folder)
-    if not layout.exists():
+    layout = Archive(spark, location_of(folder))
+    if not layout.store.exists():
         check_readable(options)
     with layout.held():
         return _archive(spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes), tell)
@@ -103,7 +105,7 @@ class _Sizes(NamedTuple):
 
 def _archive(
     spark: SparkSession,
-    layout: ArchiveLayout,
+    layout: Archive,
     options: SourceOptions,
     source: Mapping[str, str],
     since_ms: int | None,
@@ -113,32 +115,20 @@ def _archive(
 ) -> ArchiveResult:
     rows = batches = files = 0
     done = layout.last() or ArchivedBatch(0, uuid.uuid4().hex)
-    if layout.publish(done.number + 1):  # of a run that was killed when it had it all
-        done = layout.last() or done
-        rows, batches, files = done.rows, 1, len(done.files)
+    whole = layout.recover(done.number + 1)  # of a run that was killed when it had it all
+    if whole is not None:
+        done, rows, batches, files = whole, whole.rows, 1, len(whole.files)
     with contextlib.closing(open_reader(options)) as reader:
         starts, ends = _bounds(options, reader, done.ends, since_ms, until_ms)
         steps = list(_steps(reader, starts, ends, sizes.batch_bytes))
         unread = reader.unread(ends) if until_ms is None else ""
     seen, total = 0, _size(starts, ends)
     for begin, end in steps:
-        number = done.number + 1
-        frame = _read(spark, source, begin, end)
         with watched(spark, "archive", seen, _size(begin, end), total, tell):
-            staged_rows = _stage(spark, frame, layout.begin(number), sizes)
+            staged = _stage(spark, _read(spark, source, begin, end), layout, done.number + 1, sizes)
         seen += _size(begin, end)
-        names = tuple(final_name(name, number) for name in layout.staged(number))
-        done = replace(
-            done,
-            number=number,
-            ends={**done.ends, **end},
-            rows=staged_rows,
-            rows_total=done.rows_total + staged_rows,
-            files=names,
-        )
-        layout.commit(done)
-        layout.publish(number)
-        rows, batches, files = rows + staged_rows, batches + 1, files + len(names)
+        done = layout.commit(staged, done.id, {**done.ends, **end}, done.rows_total + staged.rows)
+        rows, batches, files = rows + done.rows, batches + 1, files + len(done.files)
     return ArchiveResult(rows, batches, files, done.rows_total, unread)
 
 
@@ -219,13 +209,11 @@ def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: O
     return transforms.dated(spark.read.format("kqueue").options(**options).load()).select(*COLUMNS)
 
 
-def _stage(spark: SparkSession, frame: DataFrame, folder: str, sizes: _Sizes) -> int:
-    """Write records to a folder; return their number."""
+def _stage(spark: SparkSession, frame: DataFrame, layout: Archive, number: int, sizes: _Sizes) -> Staged:
+    """Write records where no reader looks."""
     with _settings(spark, {"spark.sql.adaptive.advisoryPartitionSizeInBytes": str(FILE_BYTES), **SETTINGS}):
         ordered = frame.hint("rebalance", "topic", "date").sortWithinPartitions(*ORDER)
-        writer = ordered.write.mode("overwrite").partitionBy("topic", "date").option("compression", sizes.compression)
-        writer.parquet(folder)
-    return int(spark.read.schema(SCHEMA).parquet(folder).count())
+        return layout.stage(ordered, number, sizes.compression)
 
 
 @contextlib.contextmanager

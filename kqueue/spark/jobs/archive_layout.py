@@ -1,43 +1,32 @@
-"""The layout of an archive folder, and the atomic commit of a batch.
+"""An archive: batches of records, and the state after each.
 
-    records/topic=orders/date=2026-01-31/00000007-….parquet   records of batch 7;
-        date=__HIVE_DEFAULT_PARTITION__: no timestamp
-    batches/00000007.json                                     describes batch 7; written after its
-        files
-    .staging/00000008.new/…                                   a batch being written; ignored
-    .staging/00000008/…                                       a committed batch whose files are
-        being moved
-    .lock                                                     held by the running job, on mounted
-        file systems
-
-A batch is committed when its staging folder is renamed to the name without `.new`. After that its
-files are only moved, one by one; after a kill the next run moves the rest. Before it, the batch is
-ignored and written again. So no record is ever present twice, for any reader. Until the move ends,
-readers may see part of a batch. This needs a file system with atomic folder renames: local disks
-and HDFS have them, object stores do not.
+records/topic=orders/date=2026-01-31/00000007-….parquet   records of batch 7;
+    date=__HIVE_DEFAULT_PARTITION__: no timestamp
+batches/00000007.json                                     its manifest; see `kqueue.spark.batches`
+.staging/                                                 a batch that is being written
+.lock                                                     held by the running job, on mounted
+    file systems
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import FolderInUse
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.batches import Batch, Batches, Staged
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.source.offsets import Offsets, from_json, to_json
-from kqueue.storage.local import LocalStorage
+from kqueue.spark.stores import Location, open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-RECORDS, BATCHES, STAGING, NEW = "records", "batches", ".staging", ".new"
-ABOUT = "batch.json"
-VERSION = 1
+RECORDS = "records"
+BY = ("topic", "date")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +44,6 @@ class ArchivedBatch:
     rows_total: int = 0
     files: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """Return the text of its file."""
-        about = {"version": VERSION, "batch": self.number, "archive": self.id, "next": to_json(self.ends)}
-        return json.dumps({**about, "rows": self.rows, "rows_total": self.rows_total, "files": self.files}, indent=1)
-
     @property
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each topic."""
@@ -69,163 +53,62 @@ class ArchivedBatch:
         return found
 
 
-def batch_from(text: str, where: str) -> ArchivedBatch:
-    """Parse the text of `ArchivedBatch.to_json`. Raises: PipelineFailed: another form."""
-    try:
-        read: dict[str, Any] = json.loads(text)
-        if read["version"] != VERSION:
-            raise ValueError(f"version {read['version']!r}, expected {VERSION}")
-        ends = {
-            TopicPartition(*topic_partition): offset
-            for topic_partition, offset in from_json(read["next"], "next").items()
-        }
-        files = tuple(map(str, read["files"]))
-        return ArchivedBatch(
-            int(read["batch"]), str(read["archive"]), ends, int(read["rows"]), int(read["rows_total"]), files
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineFailed(f"{where} is no description of a batch: {error!r}") from None
-
-
-def batch_name(number: int) -> str:
-    """Return the batch number as it occurs in names."""
-    return f"{number:08d}"
-
-
-class ArchiveLayout:
-    """An archive folder, on any file system that Spark supports.
-
-    All methods raise PipelineFailed: the folder cannot be read or written.
+class Archive:
+    """An archive in any store. Methods raise PipelineFailed or StorageFailed: it cannot be read or
+    written.
     """
 
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        self.folder = folder.rstrip("/") or folder
-        assert spark._jvm is not None
-        self._path: Any = spark._jvm.org.apache.hadoop.fs.Path
-        self._files = self._path(self.folder).getFileSystem(spark._jsc.hadoopConfiguration())
+    def __init__(self, spark: SparkSession, place: Location) -> None:
+        self.store = open_store(place, spark)
+        self._batches = Batches(self.store, RECORDS)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder's lock during the block. On unmounted file systems there is no lock.
-
-        Raises: FolderInUse.
-        """
-        if "://" in self.folder:
+        """Hold the folder's lock during the block, where there are locks. Raises: FolderInUse."""
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(self.store.lock(".lock"))
+            except FolderInUse:
+                raise FolderInUse(
+                    f"another archive is at work on {self.store.url}: wait until it is done, or take another folder"
+                ) from None
             yield
-            return
-        try:
-            lock = LocalStorage(Path(self.folder), private=False).lock(".lock")
-        except FolderInUse:
-            raise FolderInUse(
-                f"another archive is at work on {self.folder}: wait until it is done, or take another folder"
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def exists(self) -> bool:
-        """Return whether there is a folder."""
-        return self._exists(self.folder)
-
-    def of(self, *parts: str) -> str:
-        """Return a path below the folder."""
-        return "/".join((self.folder, *parts))
 
     def batches(self) -> list[ArchivedBatch]:
         """Return all batches, oldest first; none if there is no archive."""
-        names = sorted(name for name in self._names(BATCHES) if name.endswith(".json"))
-        return [batch_from(self._read(self.of(BATCHES, name)), self.of(BATCHES, name)) for name in names]
+        found = (self._batches.read(number) for number in self._batches.numbers())
+        return [self._archived(batch) for batch in found if batch is not None]
 
     def last(self) -> ArchivedBatch | None:
         """Return the newest batch."""
-        names = sorted(name for name in self._names(BATCHES) if name.endswith(".json"))
-        return batch_from(self._read(self.of(BATCHES, names[-1])), self.of(BATCHES, names[-1])) if names else None
+        last = self._batches.last()
+        return None if last is None else self._archived(last)
 
-    def begin(self, number: int) -> str:
-        """Delete staged files of an interrupted run; return the folder for a batch's records."""
-        self._delete(self.of(STAGING))
-        return self.of(STAGING, f"{batch_name(number)}{NEW}")
+    def recover(self, number: int) -> ArchivedBatch | None:
+        """Do the rest of a batch of an interrupted run; None: it is not decided."""
+        batch = self._batches.recover(number)
+        return None if batch is None else self._archived(batch)
 
-    def staged(self, number: int) -> list[str]:
-        """Return the files written since `begin`."""
-        root = self.of(STAGING, f"{batch_name(number)}{NEW}")
-        return [name for name in self._walk(root) if name.endswith(".parquet")]
+    def stage(self, records: DataFrame, number: int, codec: str) -> Staged:
+        """Write the records of a batch where no reader looks."""
+        return self._batches.stage(records, number, BY, codec)
 
-    def commit(self, batch: ArchivedBatch) -> None:
-        """Commit the staged files as this batch."""
-        new = self.of(STAGING, f"{batch_name(batch.number)}{NEW}")
-        self._write(f"{new}/{ABOUT}", batch.to_json())
-        self._rename(new, self.of(STAGING, batch_name(batch.number)))
+    def commit(self, staged: Staged, archive_id: str, ends: Offsets, rows_total: int) -> ArchivedBatch:
+        """Make staged records a batch of the archive."""
+        about = {"archive": archive_id, "next": to_json(ends), "rows_total": rows_total}
+        return self._archived(self._batches.commit(staged, about))
 
-    def publish(self, number: int) -> bool:
-        """Move a committed batch's files to their final folders.
-
-        Returns: False: the batch was not committed.
-        """
-        root = self.of(STAGING, batch_name(number))
-        if not self._exists(f"{root}/{ABOUT}"):
-            return False
-        for name in self._walk(root):
-            if name.endswith(".parquet"):
-                self._move(f"{root}/{name}", self.of(RECORDS, final_name(name, number)))
-        self._move(f"{root}/{ABOUT}", self.of(BATCHES, f"{batch_name(number)}.json"))
-        self._delete(self.of(STAGING))
-        return True
-
-    # --- file system
-
-    def _exists(self, path: str) -> bool:
-        return bool(self._files.exists(self._path(path)))
-
-    def _names(self, folder: str) -> list[str]:
-        if not self._exists(self.of(folder)):
-            return []
-        return [status.getPath().getName() for status in self._files.listStatus(self._path(self.of(folder)))]
-
-    def _walk(self, root: str) -> Iterator[str]:
-        """Yield the files below `root`, relative to it, sorted."""
-        if not self._exists(root):
-            return
-        depth = len(self._path(root).toUri().getPath().rstrip("/")) + 1
-        found = self._files.listFiles(self._path(root), True)
-        names = []
-        while found.hasNext():
-            names.append(found.next().getPath().toUri().getPath()[depth:])
-        yield from sorted(names)
-
-    def _read(self, path: str) -> str:
-        stream = self._files.open(self._path(path))
+    def _archived(self, batch: Batch) -> ArchivedBatch:
+        """Raises PipelineFailed: another form."""
+        about: dict[str, Any] = dict(batch.about)
         try:
-            return bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
-
-    def _write(self, path: str, text: str) -> None:
-        stream = self._files.create(self._path(path), True)
-        try:
-            stream.write(text.encode())
-        finally:
-            stream.close()
-
-    def _move(self, source: str, target: str) -> None:
-        self._files.mkdirs(self._path(target).getParent())
-        self._rename(source, target)
-
-    def _rename(self, source: str, target: str) -> None:
-        if not self._files.rename(self._path(source), self._path(target)):
-            raise PipelineFailed(
-                f"could not rename {source} to {target}; is it there already, or the folder not to be written to?"
+            ends = {
+                TopicPartition(*topic_partition): offset
+                for topic_partition, offset in from_json(about["next"], "next").items()
+            }
+            return ArchivedBatch(
+                batch.number, str(about["archive"]), ends, batch.rows, int(about["rows_total"]), batch.files
             )
-
-    def _delete(self, path: str) -> None:
-        self._files.delete(self._path(path), True)
-
-
-def final_name(name: str, number: int) -> str:
-    """Return the final name of a staged file.
-
-    ``topic=a/date=2026-01-31/part-….parquet`` -> ``topic=a/date=2026-01-31/00000007-….parquet``.
-    """
-    folder, _, file = name.rpartition("/")
-    return f"{folder}/{batch_name(number)}-{file.removeprefix('part-')}"
+        except (ValueError, KeyError, TypeError) as error:
+            where = f"batch {batch.number} of {self.store.url}"
+            raise PipelineFailed(f"{where} is no description of an archive's batch: {error!r}") from None

@@ -21,6 +21,7 @@ from kqueue.spark.jobs.progress import Tell, await_end, silent
 from kqueue.spark.session import isolated_session
 from kqueue.spark.source.options import parse_options
 from kqueue.spark.source.reader_factory import check_readable, unread
+from kqueue.spark.stores import Location, location_of
 from kqueue.spark.tables import Format, Table, Tables, has_tables, open_tables
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class IngestResult(NamedTuple):
 def ingest(
     spark: SparkSession,
     source: Mapping[str, str],
-    folder: str,
+    folder: str | Location,
     *,
     schema: EventSchema = FLIGHTS,
     format: Format = "parquet",
@@ -71,7 +72,8 @@ def ingest(
 
     Args:
         source: options of the kqueue source.
-        folder: on a file system that the executors share with the driver.
+        folder: on a file system that the executors share with the driver, or a location in an
+            object store with a folder for the progress.
         schema: the event schema.
         format: parquet, or delta: the same files with Delta's log.
         finish: close the last windows too; later events of these windows are then not counted.
@@ -85,10 +87,11 @@ def ingest(
     check(own, schema)
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
     options = parse_options(given, streaming=True)
-    if not has_tables(folder):
+    place = location_of(folder)
+    if not has_tables(place):
         check_readable(options)
     records = own.readStream.format("kqueue").options(**given).load()
-    with open_tables(folder, schema, format, source) as tables:
+    with open_tables(place, schema, format, source, own) as tables:
         run = _Run(own, tables, schema, tell)
         run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)

@@ -57,10 +57,10 @@ def watched(
 
 
 def _look(spark: SparkSession, over: threading.Event, tell_share: Callable[[float], None]) -> None:
-    tracker = spark.sparkContext.statusTracker()
     first: int | None = None  # the stage that reads; those after it take what it has read
     while not over.wait(LOOK_S):
         try:
+            tracker = spark.sparkContext.statusTracker()
             active = tracker.getActiveStageIds()
             first = min(active, default=None) if first is None else first
             info = None if first is None else tracker.getStageInfo(first)

@@ -7,17 +7,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql.types import StructType
+
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.names import did_you_mean
 from kqueue.base.text import counted
 from kqueue.client import Client, NewTopic
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.jobs.archive import SCHEMA
-from kqueue.spark.jobs.archive_layout import RECORDS, ArchivedBatch, ArchiveLayout
+from kqueue.spark.jobs.archive_layout import RECORDS, Archive, ArchivedBatch
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
 from kqueue.spark.sink.options import parse_options
+from kqueue.spark.stores import Location, location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +43,7 @@ class ReplayResult(NamedTuple):
 
 def replay(
     spark: SparkSession,
-    folder: str,
+    folder: str | Location,
     target: Mapping[str, str],
     *,
     topic: str | None = None,
@@ -63,7 +66,7 @@ def replay(
     of partitions, or uses LogAppendTime. During the write: RowRefused, ClientError; without
     exactly_once sent records remain and a retry duplicates them.
     """
-    layout = ArchiveLayout(spark, folder)
+    layout = Archive(spark, location_of(folder))
     batches = _batches(layout)
     with Client(parse_options(target, streaming=False).client) as client:
         wanted = _wanted(batches[-1], topic)
@@ -85,12 +88,12 @@ def replay(
     return ReplayResult(rows, before, tuple(wanted), made)
 
 
-def _batches(layout: ArchiveLayout) -> list[ArchivedBatch]:
+def _batches(layout: Archive) -> list[ArchivedBatch]:
     """Return the committed batches."""
     batches = layout.batches()
     if not batches:
         raise PipelineFailed(
-            f"{layout.folder} is no archive: expected a folder that `kqueue pipeline archive` has written"
+            f"{layout.store.url} is no archive: expected a folder that `kqueue pipeline archive` has written"
         )
     return batches
 
@@ -145,10 +148,10 @@ def _done(client: Client, app: str) -> int:
     return max(Journal(client, app).read().done, 0)
 
 
-def _read(spark: SparkSession, layout: ArchiveLayout, batches: Sequence[ArchivedBatch]) -> DataFrame:
+def _read(spark: SparkSession, layout: Archive, batches: Sequence[ArchivedBatch]) -> DataFrame:
     """Return the records of these batches, each partition together and in order."""
-    files = [layout.of(RECORDS, name) for batch in batches for name in batch.files]
-    records = spark.read.schema(SCHEMA).option("basePath", layout.of(RECORDS)).parquet(*files)
+    files = [name for batch in batches for name in batch.files]
+    records = layout.store.frame(spark, StructType.fromDDL(SCHEMA), RECORDS, files)
     return records.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
 

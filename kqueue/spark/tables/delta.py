@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.stores.store import NULL_VALUE, Store
 
-NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 NEEDED = f"Delta tables need the package deltalake ({{}}): {install_hint('delta')}"
 
 
@@ -36,22 +38,26 @@ class DeltaLog:
     """The Delta log of one table; created if it does not exist.
 
     Args:
+        name: of the table's folder in the store.
         schema: in Spark's JSON, which Delta uses too; missing columns are added to the table.
         by: the partition columns.
         writer: our application id in the log.
     """
 
-    def __init__(self, folder: Path, schema: str, by: Sequence[str], writer: str) -> None:
+    def __init__(self, store: Store, name: str, schema: str, by: Sequence[str], writer: str) -> None:
         import deltalake
 
-        self._folder = folder
+        self._store = store
+        self._name = name
         self._by = list(by)
         self._writer = writer
         self._schema = deltalake.Schema.from_json(_all_nullable(schema))
-        if not deltalake.DeltaTable.is_deltatable(str(folder)):
-            folder.mkdir(parents=True, exist_ok=True)
-            deltalake.DeltaTable.create(folder, self._schema, partition_by=self._by)
-        self._table = deltalake.DeltaTable(folder)
+        url, options = store.of(name), dict(store.settings)
+        if not deltalake.DeltaTable.is_deltatable(url, options):
+            if store.renames:
+                Path(url).mkdir(parents=True, exist_ok=True)
+            deltalake.DeltaTable.create(url, self._schema, partition_by=self._by, storage_options=options)
+        self._table = deltalake.DeltaTable(url, storage_options=options)
         self._add_columns()
 
     def has(self, batch: int) -> bool:
@@ -60,8 +66,8 @@ class DeltaLog:
         last = self._table.transaction_version(self._writer)
         return last is not None and last >= batch
 
-    def commit(self, batch: int, files: Sequence[Path]) -> None:
-        """Add files to the table as one batch, unless it is committed.
+    def commit(self, batch: int, files: Sequence[str]) -> None:
+        """Add files, below the table's folder, to the table as one batch, unless it is committed.
 
         Raises: PipelineFailed: Delta refuses the commit.
         """
@@ -75,12 +81,14 @@ class DeltaLog:
         try:
             self._table.create_write_transaction(added, "append", self._schema, self._by, commit_properties=done)
         except DeltaError as error:
-            raise PipelineFailed(f"{self._folder}: Delta's log does not take batch {batch}: {error}") from None
+            raise PipelineFailed(
+                f"{self._store.of(self._name)}: Delta's log does not take batch {batch}: {error}"
+            ) from None
 
     def files(self) -> list[str]:
-        """Return the paths of the table's current files."""
+        """Return the table's current files, below its folder."""
         self._table.update_incremental()
-        return [str(uri) for uri in self._table.file_uris()]
+        return [str(path) for path in pa.table(self._table.get_add_actions())["path"].to_pylist()]
 
     def _add_columns(self) -> None:
         there = {field.name for field in self._table.schema().fields}
@@ -88,21 +96,15 @@ class DeltaLog:
         if new:
             self._table.alter.add_columns(new)
 
-    def _added(self, file: Path) -> Any:
+    def _added(self, file: str) -> Any:
         from deltalake.transaction import AddAction
 
-        path = file.relative_to(self._folder)
-        values = dict(part.split("=", 1) for part in path.parts[:-1])
+        values = dict(part.split("=", 1) for part in file.split("/")[:-1])
         partition = {name: None if values[name] == NULL_VALUE else values[name] for name in self._by}
-        status = file.stat()
-        return AddAction(
-            quote(path.as_posix(), safe="/="),
-            status.st_size,
-            partition,
-            int(status.st_mtime * 1000),
-            True,
-            json.dumps(_stats(file)),
-        )
+        with self._store.open(f"{self._name}/{file}") as opened:
+            size = opened.size() if callable(opened.size) else opened.size
+            stats = json.dumps(_stats(opened))
+        return AddAction(quote(file, safe="/="), size, partition, int(time.time() * 1000), True, stats)
 
 
 def _all_nullable(schema: str) -> str:
@@ -114,7 +116,7 @@ def _all_nullable(schema: str) -> str:
     return json.dumps(table)
 
 
-def _stats(file: Path) -> dict[str, Any]:
+def _stats(file: Any) -> dict[str, Any]:
     """Return row count, minima, maxima and null counts; readers skip files by them."""
     footer = pq.read_metadata(file)
     least: dict[str, Any] = {}

@@ -4,7 +4,7 @@ checkpoints/tables.json   what the tables were created with
 checkpoints/lock          held by the running job
 checkpoints/stream/       Spark's checkpoint
 checkpoints/gold.json     the end of the last window in gold
-checkpoints/staging/      incomplete batches
+checkpoints/silver/       decisions and manifests of a table's batches (`kqueue.spark.batches`)
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import contextlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kqueue.base.errors import FolderInUse, StorageFailed
+from kqueue.spark.batches.readers import CHECKPOINTS
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import EventSchema
+from kqueue.spark.stores import Location, Store, open_store
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 from kqueue.spark.tables.table import DATE, Table
 from kqueue.storage.local import LocalStorage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Format = Literal["parquet", "delta"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -37,17 +39,16 @@ _FILE = "tables.json"
 
 @dataclass(frozen=True)
 class Tables:
-    """A locked folder of tables. `storage`: of its checkpoints. `writer`: the tables' id."""
+    """Locked tables. `store`: of the tables. `checkpoints`: the folder of their progress.
 
-    folder: Path
+    `storage`: that folder as storage. `writer`: the tables' id.
+    """
+
+    store: Store
+    checkpoints: Path
     storage: LocalStorage
     format: Format
     writer: str
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of checkpoints."""
-        return self.folder / "checkpoints"
 
     def table(self, name: str, columns: DataFrame) -> Table:
         """Return a table.
@@ -56,8 +57,8 @@ class Tables:
             columns: an empty frame with the table's columns.
         """
         by = [DATE] if DATE in columns.columns else []
-        log = DeltaLog(self.folder / name, columns.schema.json(), by, self.writer) if self.format == "delta" else None
-        return Table(self.folder / name, self.checkpoints / "staging", columns, log)
+        log = DeltaLog(self.store, name, columns.schema.json(), by, self.writer) if self.format == "delta" else None
+        return Table(self.store, name, columns, log)
 
     def read_json(self, name: str) -> Any:
         """Return the stored value of a name; None: none."""
@@ -73,30 +74,41 @@ class Tables:
         self.storage.write_atomic(name, json.dumps(value, indent=1).encode())
 
 
-def has_tables(folder: str) -> bool:
+def has_tables(place: Location) -> bool:
     """Return whether an earlier run has made tables there."""
-    return (Path(folder) / "checkpoints" / _FILE).exists()
+    return (_checkpoints(place) / _FILE).exists()
+
+
+def _checkpoints(place: Location) -> Path:
+    """Return the folder of the progress. Raises OptionError: it would be on no mounted one."""
+    if place.checkpoint is not None:
+        return Path(place.checkpoint).absolute()
+    if "://" in place.url:
+        raise OptionError(
+            f"{place.url!r} is in no file system that is mounted here: name a folder, on a cluster one that all "
+            "machines share"
+        )
+    return Path(place.url).absolute() / CHECKPOINTS
 
 
 @contextlib.contextmanager
-def open_tables(folder: str, schema: EventSchema, format: Format, source: Mapping[str, str]) -> Iterator[Tables]:
-    """Lock a folder of tables during the block; create it if it does not exist.
+def open_tables(
+    place: Location, schema: EventSchema, format: Format, source: Mapping[str, str], spark: SparkSession | None = None
+) -> Iterator[Tables]:
+    """Lock tables during the block; create their folder if it does not exist.
 
-    Raises: OptionError: not on a mounted file system, or its tables were created with other
+    Raises: OptionError: not on a mounted file system, or the tables were created with other
         settings (the message names them). FolderInUse: another job holds it. ExtraNeeded: a package
         is missing. StorageFailed: it cannot be created or written.
     """
     if format not in FORMATS:
-        raise OptionError(f"format: expected parquet or delta, found {format!r}")
-    if "://" in folder:
-        raise OptionError(
-            f"{folder!r} is in no file system that is mounted here: name a folder, on a cluster one that all "
-            "machines share"
-        )
+        raise OptionError(f"format: expected {_choice(FORMATS)}, found {format!r}")
     if format == "delta":
         check_installed()
-    root = Path(folder).absolute()
-    storage = LocalStorage(root / "checkpoints", private=False)
+    checkpoints, folder = _checkpoints(place), place.url
+    if "://" not in folder:
+        place = replace(place, url=str(Path(folder).absolute()))
+    storage = LocalStorage(checkpoints, private=False)
     try:
         lock = storage.lock("lock")
     except FolderInUse:
@@ -104,10 +116,9 @@ def open_tables(folder: str, schema: EventSchema, format: Format, source: Mappin
             f"another ingest is at work on {folder}: wait until it is done, or take another folder"
         ) from None
     try:
-        given = _description(schema, format, source)
-        tables = Tables(root, storage, format, _agreed(root, storage, given, folder))
-        shutil.rmtree(tables.checkpoints / "staging", ignore_errors=True)
-        (tables.checkpoints / "staging").mkdir()
+        found = Tables(open_store(place, spark), checkpoints, storage, format, "")
+        tables = replace(found, writer=_agreed(found, _description(schema, format, source), folder))
+        shutil.rmtree(checkpoints / "staging", ignore_errors=True)  # where the first releases wrote
         yield tables
     except ConnectionError:  # of the bridge to Spark's Java
         raise
@@ -117,28 +128,33 @@ def open_tables(folder: str, schema: EventSchema, format: Format, source: Mappin
         lock.release()
 
 
+def _choice(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def _description(schema: EventSchema, format: Format, source: Mapping[str, str]) -> dict[str, Any]:
     topics = {name: source[name] for name in TOPICS if name in source}
     return {"version": VERSION, "format": format, "topics": topics, "shape": json.loads(json.dumps(asdict(schema)))}
 
 
-def _agreed(root: Path, storage: LocalStorage, given: dict[str, Any], folder: str) -> str:
+def _agreed(tables: Tables, given: dict[str, Any], folder: str) -> str:
     """Return the id of the tables, after comparing the settings with those of their creation."""
-    there = Tables(root, storage, "parquet", "").read_json(_FILE)
+    there = tables.read_json(_FILE)
     if there is None:
-        if any(path.name != "checkpoints" for path in root.iterdir()) or (root / "checkpoints" / "stream").exists():
+        others = [name for name in tables.store.names("") if name.partition("/")[0] != CHECKPOINTS]
+        if others or (tables.checkpoints / "stream").exists():
             raise OptionError(
                 f"{folder} has something in it that no ingest has made: take an empty folder, or one that is "
                 "not there yet"
             )
         there = {**given, "writer": f"kqueue-{uuid.uuid4()}"}
-        storage.write_atomic(_FILE, json.dumps(there, indent=1).encode())
+        tables.keep_json(_FILE, there)
     elif not isinstance(there, dict) or there.get("version") != VERSION:
         raise OptionError(f"{folder} was made by another version of kqueue: use that, or another folder")
     else:
         _compare(there, given, folder)
         if {**there, **given} != there:
-            storage.write_atomic(_FILE, json.dumps({**there, **given}, indent=1).encode())
+            tables.keep_json(_FILE, {**there, **given})
     return str(there["writer"])
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.stores.local import LocalStore
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 
 deltalake = pytest.importorskip("deltalake")
@@ -28,16 +29,16 @@ PLAIN = schema(id="long", at="timestamp", name="string", date="date")
 
 
 def log_of(folder: Path, columns: str = PLAIN, writer: str = "me") -> DeltaLog:
-    return DeltaLog(folder, columns, ["date"], writer)
+    return DeltaLog(LocalStore(folder.parent), folder.name, columns, ["date"], writer)
 
 
-def file(folder: Path, topic_partition: str, *rows: tuple[Any, Any, Any]) -> Path:
-    path = folder / topic_partition
+def file(folder: Path, name: str, *rows: tuple[Any, Any, Any]) -> str:
+    path = folder / name
     path.parent.mkdir(parents=True)
     kinds = [("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())]
     columns = [pa.array([row[index] for row in rows], kind) for index, (_, kind) in enumerate(kinds)]
     pq.write_table(pa.table(columns, names=[name for name, _ in kinds]), path)
-    return path
+    return name
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -58,7 +59,7 @@ def test_each_batch_is_there_once(tmp_path: Path) -> None:
     assert [(row["id"], row["at"], row["name"], row["date"]) for row in rows(tmp_path)] == [
         (1, NOON, "x", dt.date(2013, 1, 1)), (2, None, None, dt.date(2013, 1, 1)), (3, NOON, "y", None),
     ]  # fmt: skip
-    assert sorted(Path(name).relative_to(tmp_path).parts[0] for name in again.files()) == ["batch=0", "batch=2"]
+    assert sorted(Path(name).parts[0] for name in again.files()) == ["batch=0", "batch=2"]
     assert deltalake.DeltaTable(tmp_path).metadata().partition_columns == ["date"]
 
 
@@ -122,7 +123,7 @@ def test_after_others_have_made_one_file_of_many(tmp_path: Path) -> None:
         log.commit(batch, [file(tmp_path, f"batch={batch}/date=2013-01-01/a.parquet", (batch, NOON, "x"))])
     deltalake.DeltaTable(tmp_path).optimize.compact()
     (merged,) = log.files()
-    assert "batch=" not in Path(merged).relative_to(tmp_path).as_posix()
+    assert "batch=" not in merged
     assert log.has(1)
 
 
