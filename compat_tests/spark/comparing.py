@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPartition
 
 from compat_tests.spark.queries import SOURCE, checkpoint
 from kqueue.client import EARLIEST, LATEST, Client
@@ -22,17 +24,21 @@ class Row(NamedTuple):
     value: bytes
 
 
-def check(bootstrap: str, folder: Path, confirmed: list[bytes]) -> None:
-    """Assert that the output of all three queries is complete.
+def check(bootstrap: str, folder: Path, names: Sequence[str], confirmed: list[bytes]) -> None:
+    """Assert that the output of these queries is complete.
 
-    `kept` and `once` have each record exactly once, `least` at least once. No confirmed value is
-    missing.
+    `kept`, `once` and `whole` have each record exactly once, `least` at least once. No confirmed
+    value is missing.
     """
     records = sorted(topic_rows(bootstrap, SOURCE))
     sent = Counter(row.value for row in records)
     assert not set(confirmed) - set(sent), "the broker lost what it had confirmed"
-    assert sorted(file_rows(folder / "kept")) == records
-    assert Counter(row.value for row in topic_rows(bootstrap, "once")) == sent
+    if "kept" in names:
+        assert sorted(file_rows(folder / "kept")) == records
+    if "once" in names:
+        assert Counter(row.value for row in topic_rows(bootstrap, "once")) == sent
+    if "whole" in names:
+        assert Counter(committed(bootstrap, "whole")) == sent
     least = Counter(row.value for row in topic_rows(bootstrap, "least"))
     assert least >= sent
     assert set(least) == set(sent)
@@ -50,6 +56,25 @@ def topic_rows(bootstrap: str, topic: str) -> Iterator[Row]:
                     for record in iter_records(data, position):
                         yield Row(topic_partition.partition, record.offset, bytes(record.value or b""))
                     at = header.next_offset
+
+
+def committed(bootstrap: str, topic: str) -> list[bytes]:
+    """Return the values that readers of committed records see."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed", enable_auto_commit=False)
+    try:
+        with Client(bootstrap) as client:
+            partitions = client.metadata([topic]).topics[topic].topic_partitions
+            ends = client.offsets(dict.fromkeys(partitions, LATEST), isolation="read_committed")
+            assert ends == client.offsets(dict.fromkeys(partitions, LATEST)), "a transaction is open"
+        consumer.assign([KafkaPartition(*one) for one in partitions])
+        consumer.seek_to_beginning()
+        found: list[bytes] = []
+        while any(consumer.position(KafkaPartition(*one)) < (end.offset or 0) for one, end in ends.items()):
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [bytes(record.value) for record in records]
+        return found
+    finally:
+        consumer.close()
 
 
 def file_rows(folder: Path) -> Iterator[Row]:

@@ -1,13 +1,14 @@
-"""Runs three queries of one topic: ``python compat_tests/spark/queries.py BOOTSTRAP FOLDER``.
+"""Runs queries of one topic: ``python compat_tests/spark/queries.py BOOTSTRAP FOLDER NAME...``.
 
-The process can be killed. `kept` writes to Parquet, `once` to a topic exactly once, `least` to a
-topic at least once. The program first prints the location of kqueue; run as a file from another
-folder, it uses the installed package.
+The process can be killed. `kept` writes to Parquet, `once` to a topic exactly once, `whole` in
+transactions, `least` to a topic at least once. The program first prints the location of kqueue; run
+as a file from another folder, it uses the installed package.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +18,10 @@ import kqueue
 from kqueue.spark.session import QUIET_LOG, session
 
 SOURCE = "orders"
-DELIVERIES = {"once": "exactly-once", "least": "at-least-once"}
-QUERIES = ("kept", *DELIVERIES)
+DELIVERIES = {"once": "exactly-once", "whole": "transactional", "least": "at-least-once"}
+COPIED = ("once", "kept", "least")
+WHOLE = ("whole", "least")
+"""The queries of one process, first the one that is watched. More need too much memory."""
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "480m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -27,7 +30,7 @@ SETTINGS: dict[str, object] = {
 
 
 def start(spark: SparkSession, bootstrap: str, folder: Path, name: str, *, once: bool = False) -> StreamingQuery:
-    """Start or resume one of `QUERIES`.
+    """Start or resume a query.
 
     Args: once: end when all current records are processed.
     """
@@ -68,14 +71,14 @@ def _to_topic(frame: DataFrame, bootstrap: str, name: str) -> DataStreamWriter:
     return frame.select("key", "value").repartition(2).writeStream.format("kqueue").options(**writing)
 
 
-def main(bootstrap: str, folder: Path) -> None:
+def main(bootstrap: str, folder: Path, names: Sequence[str]) -> None:
     assert QUIET_LOG.is_file()
     print(kqueue.__file__, flush=True)
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
-    for name in QUERIES:
+    for name in names:
         start(spark, bootstrap, folder, name)
     spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

@@ -2,10 +2,10 @@
 
 All produced records are in the output, exactly once where the query promises it.
 
-`KQUEUE_KILLS` (default 1): kills of a process with three queries. `KQUEUE_STOPS` (default 3): kills
+`KQUEUE_KILLS` (default 1): kills of a process with its queries. `KQUEUE_STOPS` (default 3): kills
 of the broker, or stops of a query, in a running process. `KQUEUE_SEED`: the random seed. More than
 5 kills need `-o faulthandler_timeout=0`. Kills at each broker call of an exactly-once write are in
-`kqueue/tests/spark/sink/test_batch_commit.py`.
+`kqueue/tests/spark/sink/test_batch_commit.py` and `test_transaction_commit.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def produced(tmp_path: Path, rng: random.Random) -> Iterator[tuple[Served, Produ
     """Start a broker and a producer that keeps sending records."""
     with Served(tmp_path / "broker", rng) as broker:
         with Client(broker.bootstrap) as client:
-            client.create_topics([NewTopic(topic, PARTITIONS) for topic in (queries.SOURCE, "once", "least")])
+            client.create_topics([NewTopic(topic, PARTITIONS) for topic in (queries.SOURCE, *queries.DELIVERIES)])
         producer = Producer(broker.bootstrap, queries.SOURCE, PARTITIONS, random.Random(SEED))
         for _ in range(3):
             producer.send(BACKLOG // 3)
@@ -46,18 +46,18 @@ def produced(tmp_path: Path, rng: random.Random) -> Iterator[tuple[Served, Produ
         yield broker, producer
 
 
-def finish(spark: SparkSession, broker: Served, producer: Producer, folder: Path) -> None:
+def finish(spark: SparkSession, broker: Served, producer: Producer, folder: Path, names: Sequence[str]) -> None:
     """Let the queries process all records, and compare the results."""
     producer.end()
-    for query in [queries.start(spark, broker.bootstrap, folder, name, once=True) for name in queries.QUERIES]:
+    for query in [queries.start(spark, broker.bootstrap, folder, name, once=True) for name in names]:
         assert query.awaitTermination(DEADLINE_S)
-    check(broker.bootstrap, folder, producer.confirmed)
+    check(broker.bootstrap, folder, names, producer.confirmed)
     assert len(producer.confirmed) > BACKLOG
 
 
-def wait_for_copying(broker: Served, alive: Callable[[], None]) -> None:
-    """Wait until the exactly-once topic gets rows of a batch that Spark has not committed."""
-    places = {TopicPartition("once", index): LATEST for index in range(PARTITIONS)}
+def wait_for_copying(broker: Served, name: str, alive: Callable[[], None]) -> None:
+    """Wait until a query's topic gets rows of a batch that Spark has not committed."""
+    places = {TopicPartition(name, index): LATEST for index in range(PARTITIONS)}
     with Client(broker.bootstrap) as client:
 
         def rows() -> int:
@@ -67,16 +67,16 @@ def wait_for_copying(broker: Served, alive: Callable[[], None]) -> None:
         killing.until(lambda: rows() > found, alive, "nothing is copied")
 
 
-def wait_for_a_batch(folder: Path, rng: random.Random, alive: Callable[[], None]) -> None:
+def wait_for_a_batch(folder: Path, names: Sequence[str], rng: random.Random, alive: Callable[[], None]) -> None:
     """Wait until one query has started another batch, and a random time longer."""
-    name = rng.choice(queries.QUERIES)
+    name = rng.choice(names)
     killing.until(lambda: is_cut(folder, name), alive, f"{name} is idle")
     time.sleep(rng.uniform(0, 0.5))
 
 
-def wait_for_all(folder: Path, alive: Callable[[], None]) -> None:
+def wait_for_all(folder: Path, names: Sequence[str], alive: Callable[[], None]) -> None:
     """Wait until each query has committed another batch."""
-    before = {name: batches(folder, name) for name in queries.QUERIES}
+    before = {name: batches(folder, name) for name in names}
     killing.until(
         lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on"
     )
@@ -88,34 +88,36 @@ def is_cut(folder: Path, query: str) -> bool:
 
 
 @pytest.mark.timeout(240 + 60 * KILLS)
-def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [queries.COPIED, queries.WHOLE], ids=["copied", "whole"])
+def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path, names: Sequence[str]) -> None:
     """Kill the queries with their broker, alternately during a copy and at a random time."""
     rng = random.Random(SEED)
     cuts, turn = 0, 0
     with produced(tmp_path, rng) as (broker, producer):
         while turn < KILLS or (cuts == 0 and turn < KILLS + IN_VAIN_MAX):
-            process = killing.start(tmp_path, Path(queries.__file__), broker.bootstrap, tmp_path)
+            process = killing.start(tmp_path, Path(queries.__file__), broker.bootstrap, tmp_path, *names)
             alive = partial(killing.check_alive, process, tmp_path)
             try:
                 assert Path(killing.first_line(process.stdout, tmp_path)).is_relative_to(HOME)
-                wait_for_all(tmp_path, alive)
+                wait_for_all(tmp_path, names, alive)
                 if turn % 2:
-                    wait_for_a_batch(tmp_path, rng, alive)
+                    wait_for_a_batch(tmp_path, names, rng, alive)
                     broker.kill()
                 else:
-                    wait_for_copying(broker, alive)
+                    wait_for_copying(broker, names[0], alive)
             finally:
                 killing.kill(process)
-            cuts += turn % 2 == 0 and is_cut(tmp_path, "once")
+            cuts += turn % 2 == 0 and is_cut(tmp_path, names[0])
             if turn % 2:
                 broker.start()
             turn += 1
         assert cuts, "no kill came while rows were copied"
-        finish(late_spark(), broker, producer, tmp_path)
+        finish(late_spark(), broker, producer, tmp_path, names)
 
 
 @pytest.mark.timeout(240 + 10 * STOPS)
-def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [queries.COPIED, queries.WHOLE], ids=["copied", "whole"])
+def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path, names: Sequence[str]) -> None:
     """Kill the broker or stop a query at a random time.
 
     Queries that fail without a broker resume from their checkpoints.
@@ -125,14 +127,15 @@ def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
         running: dict[str, StreamingQuery] = {}
 
         def restart_failed() -> None:
-            for name in queries.QUERIES:
+            for name in names:
                 if name not in running or not running[name].isActive:
                     running[name] = queries.start(spark, broker.bootstrap, tmp_path, name)
 
         for _ in range(STOPS):
             restart_failed()
             if rng.random() < 0.5:
-                wait_for_copying(broker, restart_failed)  # a query may fail only now, because of an earlier broker kill
+                # a query may fail only now, because of an earlier broker kill
+                wait_for_copying(broker, names[0], restart_failed)
             else:
                 time.sleep(rng.uniform(0.2, 1.5))
             if rng.random() < 0.7:
@@ -140,7 +143,7 @@ def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path) -> None:
                 time.sleep(rng.uniform(0, 0.5))
                 broker.start()
             else:
-                running[rng.choice(queries.QUERIES)].stop()
+                running[rng.choice(names)].stop()
         for query in running.values():
             query.stop()
-        finish(spark, broker, producer, tmp_path)
+        finish(spark, broker, producer, tmp_path, names)

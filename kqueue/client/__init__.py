@@ -28,7 +28,7 @@ from kqueue.client.calls.reassignments import Reassignment, Refusal
 from kqueue.client.calls.resource_configs import SettingRow
 from kqueue.client.calls.scram_users import SaltedPassword
 from kqueue.client.calls.share_group_offsets import ShareOffset
-from kqueue.client.calls.transactions import TransactionDescription, TransactionListing
+from kqueue.client.calls.transactions import TransactionalProducer, TransactionDescription, TransactionListing
 from kqueue.client.client import Client
 from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
 from kqueue.client.options import ClientOptions
@@ -70,4 +70,5 @@ __all__ = [
     "TopicPartition",
     "TransactionDescription",
     "TransactionListing",
+    "TransactionalProducer",
 ]

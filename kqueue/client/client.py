@@ -17,28 +17,19 @@ from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
 from kqueue.client.calls.describe_groups import DescribeGroup, GroupDescription
 from kqueue.client.calls.fetch import Fetch, FetchedRecords
-from kqueue.client.calls.find_coordinator import CoordinatorKey
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending, OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
-from kqueue.client.calls.producers import AbortMarker, AbortTransactions, DescribeProducers, ProducerState
 from kqueue.client.calls.resource_configs import AlterResource, DescribeResources, ListResources, SettingRow
 from kqueue.client.calls.share_group_offsets import DescribeShareOffsets, ShareOffset
-from kqueue.client.calls.transactions import (
-    DescribeTransaction,
-    FenceProducer,
-    ListTransactions,
-    TransactionDescription,
-    TransactionListing,
-)
-from kqueue.client.cluster_calls import ClusterCalls
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
 from kqueue.client.routing import Router
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.client.transaction_calls import TransactionCalls
 from kqueue.records.batch import iter_batches
 
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -48,7 +39,7 @@ R = TypeVar("R")
 PartitionOffsets = Mapping[TopicPartition, int]
 
 
-class Client(ClusterCalls):
+class Client(TransactionCalls):
     """A blocking client of a Kafka or kqueue cluster. The first call opens the first connection.
 
     Args:
@@ -189,6 +180,7 @@ class Client(ClusterCalls):
         *,
         acks: int = -1,
         repeatable: bool = False,
+        transactional_id: str | None = None,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, ProduceResult]:
         """Append one batch to each partition; all leaders in parallel.
@@ -197,6 +189,7 @@ class Client(ClusterCalls):
             batches: one batch of magic 2 per partition, sent unchanged.
             acks: -1: all in-sync replicas have the batch; 1: the leader has it; 0: no response.
             repeatable: a duplicate append is acceptable.
+            transactional_id: of transactional batches, whose partitions `add_to_transaction` added.
         A batch that is repeatable, or has a producer id and sequence, is retried until a broker
         confirms it. Any other batch is retried only if it is certain that it was not appended.
         Raises: CorruptBatch: not exactly one batch; nothing was sent. ClientError: `done` has the
@@ -207,7 +200,9 @@ class Client(ClusterCalls):
         for topic_partition, batch in batches.items():
             _check_batch(topic_partition, batch)
         with self._call(timeout_ms) as deadline:
-            return self._router.send_to_leaders(Produce(acks, repeatable=repeatable), batches, deadline)
+            return self._router.send_to_leaders(
+                Produce(acks, repeatable=repeatable, transactional_id=transactional_id), batches, deadline
+            )
 
     def create_topics(self, topics: Sequence[NewTopic], *, timeout_ms: int | None = None) -> ClusterMetadata:
         """Create topics; return their metadata once every partition has a leader.
@@ -309,66 +304,6 @@ class Client(ClusterCalls):
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, DescribeShareOffsets(group), deadline)
-
-    # --- transactions
-
-    def transactions(
-        self,
-        states: Sequence[str] = (),
-        producer_ids: Sequence[int] = (),
-        *,
-        running_ms: int | None = None,
-        pattern: str | re.Pattern[str] = ".*",
-        timeout_ms: int | None = None,
-    ) -> dict[int, list[TransactionListing]]:
-        """Return the transactional ids of the cluster that match all filters, by coordinator id.
-
-        Args:
-            states: in one of these states; empty: any. producer_ids: of one of these.
-            running_ms: with a transaction that has been open for longer (Kafka 3.8 and later).
-            pattern: whose id matches as a whole; matched in the client.
-        Raises: IncompatibleBroker: a broker does not know `running_ms`. ClientError.
-        """
-        with self._call(timeout_ms) as deadline:
-            listings = self._router.send_to_all(ListTransactions(states, producer_ids, running_ms), deadline)
-        regex = re.compile(pattern)
-        return {
-            broker: [listing for listing in found if regex.fullmatch(listing.transactional_id)]
-            for broker, found in listings.items()
-        }
-
-    def describe_transaction(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:
-        """Return the state of a transactional id.
-
-        Raises: BrokerRefused: TRANSACTIONAL_ID_NOT_FOUND, for example. ClientError.
-        """
-        with self._call(timeout_ms) as deadline:
-            call = DescribeTransaction(transactional_id)
-            return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
-
-    def fence_producer(self, transactional_id: str, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
-        """Abort the open transaction of a transactional id, and fence its producer."""
-        with self._call(timeout_ms) as deadline:
-            call = FenceProducer(transactional_id)
-            return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
-
-    def producers(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers that each partition knows, from its leader."""
-        with self._call(timeout_ms) as deadline:
-            return self._router.send_to_leaders(DescribeProducers(), dict.fromkeys(partitions), deadline)
-
-    def abort_transactions(
-        self, markers: Mapping[TopicPartition, AbortMarker], *, timeout_ms: int | None = None
-    ) -> None:
-        """Abort a transaction in each partition, at its leader, without the coordinator.
-
-        For transactions whose coordinator does not know them any more; others stay open there.
-        Raises: BrokerRefused: INVALID_PRODUCER_EPOCH, for example. ClientError.
-        """
-        with self._call(timeout_ms) as deadline:
-            self._router.send_to_leaders(AbortTransactions(), markers, deadline)
 
     # --- settings
 

@@ -24,5 +24,9 @@ class StagingLost(KqueueError):
     """Staged data of an exactly-once write is missing or changed; the message says what to do."""
 
 
+class TransactionLost(KqueueError):
+    """The broker aborted a transaction of a write; the message says what was written."""
+
+
 class PipelineFailed(KqueueError):
     """A Spark job failed; the message is Spark's, in one sentence."""

@@ -16,6 +16,7 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, P
 
 VERSION_IDS = 13  # topics are named by their ids
 VERSIONS = (3, 13)  # before 3 it carries other formats than batches
+VERSION_TRANSACTIONAL_MAX = 11  # later ones end transactions with another epoch (KIP-890)
 Buffer = bytes | bytearray | memoryview
 
 
@@ -37,17 +38,21 @@ class Produce:
 
     `acks`: -1 all in-sync replicas, 1 the leader, 0 no response.
     `repeatable`: a duplicate append of a batch is acceptable.
+    `transactional_id`: of transactional batches.
     """
 
     api = BY_MODULE["produce"]
     wait_ms = 0
 
-    def __init__(self, acks: int, *, repeatable: bool = False) -> None:
+    def __init__(self, acks: int, *, repeatable: bool = False, transactional_id: str | None = None) -> None:
         self.acks = acks
         self.repeatable = repeatable
+        self.transactional_id = transactional_id
         self.is_answered = acks != 0
 
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
+        if self.transactional_id is not None:
+            return VERSIONS[0], VERSION_TRANSACTIONAL_MAX
         return VERSIONS if cluster.have_ids(topics) else (VERSIONS[0], VERSION_IDS - 1)
 
     def is_repeatable(self, requested: Buffer) -> bool:
@@ -58,6 +63,7 @@ class Produce:
         self, version: int, requested: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
     ) -> ProduceRequest:
         return ProduceRequest(
+            transactional_id=self.transactional_id,
             acks=self.acks,
             timeout_ms=deadline.broker_timeout_ms,
             topic_data=[

@@ -1,4 +1,6 @@
-"""Steps 2 and 3 of an exactly-once write: decide the batch, and copy it. No pyspark."""
+"""Steps 2 and 3 of an exactly-once or transactional write: decide the batch, and copy or commit it.
+No pyspark.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import BrokerRefused, ClientError
-from kqueue.spark.errors import StagingLost
+from kqueue.spark.errors import StagingLost, TransactionLost
 from kqueue.spark.sink.batch_copy import copied_counts, copy
 from kqueue.spark.sink.journal import (
     JOURNAL,
@@ -22,18 +24,27 @@ from kqueue.spark.sink.journal import (
     done_entry,
 )
 from kqueue.spark.sink.producer_pipeline import sequence_after
+from kqueue.spark.sink.transaction_commit import check_open, commit_transactions
+from kqueue.spark.sink.transaction_write import TaskTransaction
 from kqueue.wire.error_codes import ErrorCode
 
 logger = logging.getLogger("kqueue.spark")
 
 
-def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[StagedBatch] | None) -> None:
+def commit(
+    client: Client,
+    query_id: str,
+    batch_id: int,
+    staged: Sequence[StagedBatch] | None,
+    transactions: Sequence[TaskTransaction] = (),
+) -> None:
     """Write a batch once, whatever earlier attempts did. Any process may repeat it.
 
     Args:
         staged: the batches that the tasks staged; None: a task found the batch already decided and
             staged nothing.
-    Raises: ClientError: a retry of the call is safe. StagingLost.
+        transactions: those of the tasks.
+    Raises: ClientError: a retry of the call is safe. StagingLost, TransactionLost.
     """
     journal = Journal(client, query_id)
     state = journal.read()
@@ -48,17 +59,26 @@ def commit(client: Client, query_id: str, batch_id: int, staged: Sequence[Staged
                 f"a task found batch {batch_id} in the journal {journal.topic_partition}, where it is no more; "
                 "start the query again"
             )
-        if not staged:
+        if not staged and not transactions:
             return
         writer = uuid.uuid4().hex
-        journal.append(decided_entry(_decide(client, state, batch_id, writer, staged)))
+        if transactions:
+            check_open(client, state, batch_id, transactions)
+        journal.append(decided_entry(_decide(client, state, batch_id, writer, staged, transactions)))
         state = journal.read()
+        if state.decided is None and state.done < batch_id:
+            raise TransactionLost(f"batch {batch_id} was given up by another attempt; start the query again")
     if state.decided is not None:
         _finish(journal, state, resumed=state.decided.writer != writer)
 
 
 def _decide(
-    client: Client, state: JournalState, batch_id: int, writer: str, staged: Iterable[StagedBatch]
+    client: Client,
+    state: JournalState,
+    batch_id: int,
+    writer: str,
+    staged: Iterable[StagedBatch],
+    transactions: Sequence[TaskTransaction],
 ) -> DecidedBatch:
     by_place: dict[TopicPartition, list[StagedBatch]] = {}
     for one in sorted(staged, key=lambda one: (one.staging_partition, one.offset)):
@@ -70,17 +90,20 @@ def _decide(
         )
         for topic_partition, mine in sorted(by_place.items())
     )
-    return DecidedBatch(batch_id, writer, producer, tuple(parts))
+    guard = transactions[0].guard if transactions else None
+    return DecidedBatch(batch_id, writer, producer, tuple(parts), tuple(one.producer for one in transactions), guard)
 
 
 def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalState:
-    """Copy what was decided, mark it done, and delete its staged data.
+    """Copy or commit what was decided, mark it done, and delete its staged data.
 
     Args:
         resumed: part of it may already be copied.
     """
     decided = state.decided
     assert decided is not None
+    if decided.guard is not None and not commit_transactions(journal, decided):
+        return journal.read()
     _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
     sequences = {part.topic_partition: sequence_after(part.sequence, part.rows) for part in decided.parts}
     journal.append(done_entry(state, sequences))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import InvalidRecord
@@ -69,12 +69,24 @@ ENGINES = EngineSelector()
 
 
 class Batcher:
-    """Turns rows into batches. `sequences`: None: batches without a producer id."""
+    """Turns rows into batches.
 
-    def __init__(self, targets: TargetTopics, options: SinkOptions, sequences: SequenceAllocator | None) -> None:
+    Args:
+        sequences: None: batches without a producer id.
+        before: is called with partitions before the next batches of them are encoded.
+    """
+
+    def __init__(
+        self,
+        targets: TargetTopics,
+        options: SinkOptions,
+        sequences: SequenceAllocator | None,
+        before: Callable[[Collection[TopicPartition]], None] = lambda partitions: None,
+    ) -> None:
         self._targets = targets
         self._options = options
         self._sequences = sequences
+        self._before = before
         self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._gathered = 0
         self._engine: EngineName = options["encoder"]
@@ -106,6 +118,8 @@ class Batcher:
     def flush(self) -> Iterator[ReadyBatch]:
         """Yield batches of all gathered rows."""
         gathered, self._rows, self._gathered = self._rows, {}, 0
+        if gathered:
+            self._before(gathered.keys())
         for topic_partition, parts in gathered.items():
             yield from self._encode(self._targets.get(topic_partition.topic), topic_partition, parts)
 

@@ -1,8 +1,10 @@
 """The journal of a query's exactly-once batches: partition 0 of its staging topic. No pyspark.
 
-Each entry is a JSON record. `opened`: the journal exists. `decided`: which staged batches form a
-batch. `done`: they are copied. Replaying the entries in order gives the same state in every
-process, even with duplicate entries.
+Each entry is a JSON record. `opened`: the journal exists. `decided`: which staged batches, or which
+transactions, form a batch. `done`: they are copied, or committed. `guard`: the transaction that
+hides a batch until it is done. `abandoned`: a guard is of no use any more, and nothing of its batch
+was committed. Replaying the entries in order gives the same state in every process, even with
+duplicate entries.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kqueue.client import EARLIEST, LATEST, Client, NewTopic, ProducerIdAndEpoch, TopicPartition
+from kqueue.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    NewTopic,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionalProducer,
+)
 from kqueue.client.errors import BrokerRefused
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.builder import BatchBuilder
@@ -74,14 +84,31 @@ class PartitionBatches(NamedTuple):
         return sum(batch.rows for batch in self.batches)
 
 
+class Guard(NamedTuple):
+    """The guard of a batch. `number`: counts those of one batch.
+
+    `producer`: None: it was abandoned, and the batch needs the next one.
+    """
+
+    batch_id: int
+    number: int
+    producer: TransactionalProducer | None
+
+
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
-    """A decided batch. `writer`: the process that wrote the entry."""
+    """A decided batch: staged batches in `parts`, or transactions.
+
+    `writer`: the process that wrote the entry. `producer`: of copied batches. `transactions`: of
+    the tasks. `guard`: of the transactions; None: there are none.
+    """
 
     batch_id: int
     writer: str
     producer: ProducerIdAndEpoch
-    parts: tuple[PartitionBatches, ...]
+    parts: tuple[PartitionBatches, ...] = ()
+    transactions: tuple[TransactionalProducer, ...] = ()
+    guard: TransactionalProducer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +117,12 @@ class JournalState:
 
     `done`: the last finished batch, -1: none. `decided`: a batch that is not done. `sequences`: the
     next sequences of `producer`, by partition. `done_at`: offset of the done entry; earlier entries
-    are obsolete.
+    are obsolete. `guard`: of the batch in progress.
     """
 
     done: int = NONE
     decided: DecidedBatch | None = None
+    guard: Guard | None = None
     producer: ProducerIdAndEpoch | None = None
     sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
     done_at: int = 0
@@ -120,13 +148,49 @@ def apply_entry(state: JournalState, entry: Mapping[str, Any], offset: int = 0) 
     if entry["kind"] == "decided":
         if batch_id <= state.done or state.decided is not None:
             return state
-        return replace(state, decided=_decided_of(entry, batch_id))
+        decided = _decided_of(entry, batch_id)
+        if decided.guard is not None and (state.guard is None or state.guard.producer != decided.guard):
+            return state  # the guard was given up, and with it what was written under it
+        return replace(state, decided=decided)
+    if entry["kind"] == "guard":
+        return _guarded(state, Guard(batch_id, int(entry["number"]), _producer_of(entry["producer"])))
+    if entry["kind"] == "abandoned":
+        return _abandoned(state, Guard(batch_id, int(entry["number"]), None), str(entry["writer"]))
     if entry["kind"] != "done":
         raise ValueError(f"kind {entry['kind']!r}")
     if batch_id <= state.done:
         return state
     sequences = {TopicPartition(topic, int(partition)): int(next) for topic, partition, next in entry["sequences"]}
-    return JournalState(batch_id, None, ProducerIdAndEpoch(*map(int, entry["producer"])), sequences, offset)
+    producer = ProducerIdAndEpoch(*map(int, entry["producer"]))
+    return JournalState(batch_id, producer=producer, sequences=sequences, done_at=offset)
+
+
+def _guarded(state: JournalState, guard: Guard) -> JournalState:
+    """The first guard of each number is valid."""
+    if state.has(guard.batch_id) or guard.number != next_guard(state, guard.batch_id):
+        return state
+    return replace(state, guard=guard)
+
+
+def _abandoned(state: JournalState, guard: Guard, writer: str) -> JournalState:
+    """A batch is given up by those who follow its decision, a guard only before the decision."""
+    if guard.batch_id <= state.done or state.guard is None or state.guard[:2] != guard[:2]:
+        return state
+    if state.decided is not None and state.decided.writer != writer:
+        return state
+    return replace(state, decided=None, guard=guard)
+
+
+def next_guard(state: JournalState, batch_id: int) -> int:
+    """Return the number of the next guard of a batch; -1: it has one that is in use."""
+    if state.guard is None or state.guard.batch_id != batch_id:
+        return 0
+    return state.guard.number + 1 if state.guard.producer is None else -1
+
+
+def _producer_of(row: Any) -> TransactionalProducer:
+    transactional_id, id, epoch = row
+    return TransactionalProducer(str(transactional_id), int(id), int(epoch))
 
 
 def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
@@ -141,7 +205,15 @@ def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
                 tuple(StagedBatch(topic_partition, *map(int, batch)) for batch in batches),
             )
         )
-    return DecidedBatch(batch_id, str(entry["writer"]), ProducerIdAndEpoch(*map(int, entry["producer"])), tuple(parts))
+    guard = entry.get("guard")
+    return DecidedBatch(
+        batch_id,
+        str(entry["writer"]),
+        ProducerIdAndEpoch(*map(int, entry["producer"])),
+        tuple(parts),
+        tuple(map(_producer_of, entry.get("transactions", ()))),
+        None if guard is None else _producer_of(guard),
+    )
 
 
 def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
@@ -156,7 +228,21 @@ def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
         for part in decided.parts
     ]
     head = {"version": VERSION, "kind": "decided", "batch": decided.batch_id, "writer": decided.writer}
-    return {**head, "producer": list(decided.producer), "parts": parts}
+    entry = {**head, "producer": list(decided.producer), "parts": parts}
+    if decided.guard is None:
+        return entry
+    return {**entry, "transactions": [list(one) for one in decided.transactions], "guard": list(decided.guard)}
+
+
+def guard_entry(batch_id: int, number: int, producer: TransactionalProducer) -> dict[str, Any]:
+    """Return the entry that proposes a guard of a batch."""
+    return {"version": VERSION, "kind": "guard", "batch": batch_id, "number": number, "producer": list(producer)}
+
+
+def abandoned_entry(guard: Guard, writer: str = "") -> dict[str, Any]:
+    """Return the entry that gives up a guard and, if its `writer` is named, a decision."""
+    head = {"version": VERSION, "kind": "abandoned", "batch": guard.batch_id}
+    return {**head, "number": guard.number, "writer": writer}
 
 
 def opened_entry() -> dict[str, Any]:
@@ -201,6 +287,7 @@ class Journal:
 
     def __init__(self, client: Client, query_id: str) -> None:
         self.client = client
+        self.query_id = query_id
         self.topic = PREFIX + query_id
         self.topic_partition = TopicPartition(self.topic, JOURNAL)
 

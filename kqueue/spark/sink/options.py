@@ -34,6 +34,9 @@ ACKS = {"all": ALL_IN_SYNC, "-1": ALL_IN_SYNC, "1": 1, "0": 0}
 IGNORES_KEYS = "sticky"
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
+TRANSACTIONAL = "transactional"
+TRANSACTION_TIMEOUT_MS = 900_000
+"""As transaction.max.timeout.ms of brokers by default."""
 STAGING_PARTITIONS_MAX = 1_000
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -96,7 +99,7 @@ OPTIONS = (
     ),
     Option(
         "delivery",
-        one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
+        one_of(AT_LEAST_ONCE, EXACTLY_ONCE, TRANSACTIONAL),
         AT_LEAST_ONCE,
         "both",
         "What holds for rows when something is done again.",
@@ -106,14 +109,14 @@ OPTIONS = (
         _app_id,
         None,
         "batch",
-        "With exactly-once: whose writes these are, as for Delta; a stream has its query's id.",
+        "With exactly-once and transactional: whose writes these are, as for Delta; a stream has its query's id.",
     ),
     Option(
         "txnVersion",
         _number(0, LONG_MAX),
         None,
         "batch",
-        "With exactly-once: the write's number, which rises; what was done is left.",
+        "With exactly-once and transactional: the write's number, which rises; what was done is left.",
     ),
     Option(
         "stagingPartitions",
@@ -166,6 +169,14 @@ OPTIONS = (
     Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
     Option("kafka.delivery.timeout.ms", _number(1), 120_000, "both", "How long a broker that is away is waited for."),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
+    Option(
+        "kafka.transaction.timeout.ms",
+        _number(1),
+        TRANSACTION_TIMEOUT_MS,
+        "both",
+        "With transactional: how long a batch may take, with the time until a restart; brokers allow "
+        "transaction.max.timeout.ms.",
+    ),
 )
 IGNORED = (
     *CLIENTS_IGNORED,
@@ -173,7 +184,6 @@ IGNORED = (
     "kafka.buffer.memory", "kafka.enable.idempotence", "kafka.internal.auto.downgrade.txn.commit", "kafka.linger.ms",
     "kafka.max.block.ms", "kafka.max.in.flight.requests.per.connection", "kafka.metadata.max.idle.ms",
     "kafka.partitioner.adaptive.partitioning.enable", "kafka.partitioner.availability.timeout.ms", "kafka.retries",
-    "kafka.transaction.timeout.ms",
 )  # fmt: skip
 """Options of Spark and of Kafka's producer that are accepted without effect."""
 REFUSED = {
@@ -183,8 +193,8 @@ REFUSED = {
     "kafka.key.serializer": "keys are bytes or text; make them so with DataFrame operations",
     "kafka.value.serializer": "values are bytes or text; make them so with DataFrame operations",
     "kafka.partitioner.class": "there is no Java that could run it; choose one with the option partitioner",
-    "kafka.transaction.two.phase.commit.enable": "use delivery=exactly-once",
-    "kafka.transactional.id": "use delivery=exactly-once",
+    "kafka.transaction.two.phase.commit.enable": "use delivery=transactional",
+    "kafka.transactional.id": "use delivery=transactional, which has ids of its own",
 }
 _ASYNC = "asyncprogresstrackingenabled"
 TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, prefix="asyncprogresstracking")
@@ -212,8 +222,13 @@ class SinkOptions:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether delivery is exactly-once."""
-        return bool(self.values["delivery"] == EXACTLY_ONCE)
+        """Whether each row is written once: delivery is exactly-once or transactional."""
+        return bool(self.values["delivery"] != AT_LEAST_ONCE)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether delivery is transactional."""
+        return bool(self.values["delivery"] == TRANSACTIONAL)
 
     @property
     def acks(self) -> int:
@@ -270,22 +285,24 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
 
 def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:
     names = {name.lower(): str(text).strip().lower() for name, text in given.items()}
+    delivery = options["delivery"]
     if not options.is_exactly_once:
         for name in ("txnAppId", "txnVersion"):
             if options[name] is not None:
-                raise OptionError(f"{name} is for delivery={EXACTLY_ONCE} only: other writes have no journal")
+                raise OptionError(
+                    f"{name} is for delivery={EXACTLY_ONCE} and {TRANSACTIONAL} only: other writes have no journal"
+                )
         return
     if not options.streaming and None in (options["txnAppId"], options["txnVersion"]):
         raise OptionError(
-            f"delivery={EXACTLY_ONCE} of a batch needs txnAppId and txnVersion, which say which write this is "
+            f"delivery={delivery} of a batch needs txnAppId and txnVersion, which say which write this is "
             "when it is begun again"
         )
     if options.acks != ALL_IN_SYNC:
         raise OptionError(
-            f"delivery={EXACTLY_ONCE} needs kafka.acks=all: with less, rows may be lost that were answered for"
+            f"delivery={delivery} needs kafka.acks=all: with less, rows may be lost that were answered for"
         )
     if names.get(_ASYNC) == "true":
         raise OptionError(
-            f"delivery={EXACTLY_ONCE} and asyncProgressTrackingEnabled contradict each other: Spark may then "
-            "change a batch"
+            f"delivery={delivery} and asyncProgressTrackingEnabled contradict each other: Spark may then change a batch"
         )

@@ -24,16 +24,23 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 class IdempotentProducer:
-    """A producer id with the next sequence of each partition. See `SequenceAllocator`."""
+    """A producer id with the next sequence of each partition. See `SequenceAllocator`.
 
-    def __init__(self, id: ProducerIdAndEpoch) -> None:
+    `transactional`: its batches are part of a transaction.
+    """
+
+    def __init__(self, id: ProducerIdAndEpoch, *, transactional: bool = False) -> None:
         self.id = id
+        self._transactional = transactional
         self._next: dict[TopicPartition, int] = {}
 
     def next_args(self, topic_partition: TopicPartition) -> ProducerArgs:
         """Return the producer arguments of the partition's next batch."""
         return ProducerArgs(
-            producer_id=self.id.id, epoch=self.id.epoch, base_sequence=self._next.get(topic_partition, 0)
+            producer_id=self.id.id,
+            epoch=self.id.epoch,
+            base_sequence=self._next.get(topic_partition, 0),
+            transactional=self._transactional,
         )
 
     def advance(self, topic_partition: TopicPartition, count: int) -> None:
@@ -74,12 +81,13 @@ class ProducerPipeline:
     """Sends batches to all partitions in parallel, in order within each partition.
 
     A few batches are sent by the caller's client. For more, a thread with its own client sends
-    while the caller encodes the next ones.
+    while the caller encodes the next ones. `transactional_id`: of transactional batches.
     """
 
-    def __init__(self, client: Client, acks: int) -> None:
+    def __init__(self, client: Client, acks: int, transactional_id: str | None = None) -> None:
         self._client = client
         self._acks = acks
+        self._transactional_id = transactional_id
 
     def send(self, batches: Iterable[ReadyBatch]) -> Iterator[tuple[ReadyBatch, ProduceResult]]:
         """Send batches; yield each with its result. Must be run to its end.
@@ -88,7 +96,7 @@ class ProducerPipeline:
         """
         waiting: dict[TopicPartition, deque[ReadyBatch]] = {}
         size = 0
-        with closing(_Rounds(self._client, self._acks)) as rounds:
+        with closing(_Rounds(self._client, self._acks, self._transactional_id)) as rounds:
             for ready in batches:
                 waiting.setdefault(ready.topic_partition, deque()).append(ready)
                 size += len(ready.batch)
@@ -120,9 +128,10 @@ def _take(waiting: dict[TopicPartition, deque[ReadyBatch]]) -> Round:
 class _Rounds:
     """Requests in flight, one after the other. After a failure no further one is sent."""
 
-    def __init__(self, client: Client, acks: int) -> None:
+    def __init__(self, client: Client, acks: int, transactional_id: str | None) -> None:
         self._client = client
         self._acks = acks
+        self._transactional_id = transactional_id
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: deque[Future[list[tuple[ReadyBatch, ProduceResult]]]] = deque()
         self._failed = False
@@ -157,7 +166,9 @@ class _Rounds:
             return []
         try:
             produced = self._client.produce(
-                {topic_partition: ready.batch for topic_partition, ready in taken.items()}, acks=self._acks
+                {topic_partition: ready.batch for topic_partition, ready in taken.items()},
+                acks=self._acks,
+                transactional_id=self._transactional_id,
             )
         except BaseException:
             self._failed = True

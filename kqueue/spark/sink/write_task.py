@@ -15,6 +15,7 @@ from kqueue.spark.sink.options import ALL_IN_SYNC, SinkOptions
 from kqueue.spark.sink.producer_pipeline import ProducerPipeline, borrowed_producer
 from kqueue.spark.sink.row_partitioning import TargetTopics
 from kqueue.spark.sink.staging import StagingPartitions, StagingSequences, stage
+from kqueue.spark.sink.transaction_write import TaskTransaction, TransactionWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +33,11 @@ class TaskOutcome(NamedTuple):
     """A task's report.
 
     `staged`: None: the batch was already decided, so nothing was staged. Empty: rows were sent
-    directly.
+    directly. `transaction`: the open transaction that has the rows; None: there is none.
     """
 
     staged: tuple[StagedBatch, ...] | None
+    transaction: TaskTransaction | None = None
 
 
 def send_rows(options: SinkOptions, rows: Iterable[pa.RecordBatch]) -> TaskOutcome:
@@ -60,9 +62,10 @@ def stage_rows(
     rows: Iterable[pa.RecordBatch],
     connect: Callable[[ClientOptions], Client] = Client,
 ) -> TaskOutcome:
-    """Stage rows for `commit`, unless their batch is already decided.
+    """Stage rows for `commit`, or write them in an open transaction, unless their batch is already
+    decided.
 
-    Raises: RowRefused, ClientError, StagingLost: readers see nothing.
+    Raises: RowRefused, ClientError, StagingLost, TransactionLost: readers see nothing.
     """
     with closing(connect(options.client)) as client:
         journal = Journal(client, identity.query_id)
@@ -70,6 +73,10 @@ def stage_rows(
         if journal.read().has(identity.batch_id):
             _drain(rows)
             return TaskOutcome(None)
+        if options.is_transactional:
+            with TransactionWriter(journal, identity.batch_id, options["kafka.transaction.timeout.ms"]) as writer:
+                writer.write(options, rows)
+            return TaskOutcome((), writer.transaction)
         staging_partitions = StagingPartitions(journal.topic, count, identity.task)
         with borrowed_producer(client) as producer:
             batcher = Batcher(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.batch_commit import commit
@@ -16,12 +18,16 @@ from kqueue.spark.sink.columns import check_columns
 from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.row_partitioning import check_target
+from kqueue.spark.sink.transaction_commit import abandon
+from kqueue.spark.sink.transaction_ids import check_timeout
 from kqueue.spark.sink.write_task import BatchIdentity, TaskOutcome, send_rows, stage_rows
 from kqueue.spark.source.spark_readers import without_traceback
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+logger = logging.getLogger("kqueue.spark")
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -37,7 +43,9 @@ class TaskCommitMessage(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`. After a failed write rows may be present, unless delivery=exactly-once."""
+    """`df.write`. After a failed write rows may be present, unless delivery is exactly-once or
+    transactional.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -54,7 +62,8 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self._options, messages, self._options["txnVersion"])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: staged data remains until the next batch is done."""
+        """Abort transactions; staged data remains until the next batch is done."""
+        _abort(self._options, messages, self._options["txnVersion"])
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -72,7 +81,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(self._options, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: staged data remains until the next batch is done."""
+        """Abort transactions; staged data remains until the next batch is done."""
+        _abort(self._options, messages, batchId)
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
@@ -100,6 +110,9 @@ def _checked(given: Mapping[str, str], schema: StructType, *, streaming: bool) -
     options = parse_options(given, streaming=streaming)
     check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options.topic)
     check_target(options)
+    if options.is_transactional:
+        with Client(options.client) as client:
+            check_timeout(client, options["kafka.transaction.timeout.ms"])
     return options
 
 
@@ -116,13 +129,27 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None], ba
     if query_id is None:
         return
     staged: list[StagedBatch] | None = []
+    transactions = [one.outcome.transaction for one in written if one.outcome.transaction is not None]
     for message in written:
         if message.outcome.staged is None or staged is None:
             staged = None
         else:
             staged += message.outcome.staged
     with without_traceback(), Client(options.client) as client:
-        commit(client, query_id, batch_id, staged)
+        commit(client, query_id, batch_id, staged, transactions)
+
+
+def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
+    """Abort open transactions, so that readers need not wait for their timeout."""
+    written = [message for message in messages if isinstance(message, TaskCommitMessage)]
+    query_id = options["txnAppId"] or (written[0].query_id if written else None)
+    if not options.is_transactional or query_id is None:
+        return
+    try:
+        with Client(options.client) as client:
+            abandon(client, query_id, batch_id)
+    except KqueueError as error:
+        logger.warning("transactions of batch %s stay open until their timeout: %s", batch_id, error)
 
 
 def _context() -> Any:
@@ -135,6 +162,7 @@ def _identity(context: Any) -> BatchIdentity:
     query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query_id is None or batch_id is None:
         raise OptionError(
-            "delivery=exactly-once: tasks do not know their query and batch here; use micro-batches, with a checkpoint"
+            "delivery=exactly-once and transactional: tasks do not know their query and batch here; use micro-batches, "
+            "with a checkpoint"
         )
     return BatchIdentity(query_id, int(batch_id), context.partitionId())

@@ -12,7 +12,15 @@ from kqueue.client.calls.init_producer_id import InitProducerId
 from kqueue.client.calls.list_groups import ListGroups
 from kqueue.client.calls.metadata import GetMetadata
 from kqueue.client.calls.resource_configs import DescribeResources
-from kqueue.client.calls.transactions import DescribeTransaction, FenceProducer, ListTransactions
+from kqueue.client.calls.transactions import (
+    AddPartitionsToTxn,
+    DescribeTransaction,
+    EndTxn,
+    FenceProducer,
+    InitTransactions,
+    ListTransactions,
+    TransactionalProducer,
+)
 from kqueue.client.deadline import Deadline
 from kqueue.schema import decode, encode
 
@@ -22,7 +30,8 @@ CALLS: list[NodeCall[object]] = [
     FindCoordinator("g"), CommitOffsets("g", {}), FetchCommitted("g", None, stable=True),
     FindPending("g", [TopicPartition("t", 0)]), InitProducerId(),
     ListGroups(), ListTransactions(["Ongoing"], [7], 1_000), DescribeTransaction("x"), FenceProducer("x"),
-    GetMetadata(["t"]),
+    GetMetadata(["t"]), InitTransactions("x", 1_000), EndTxn(TransactionalProducer("x", 7, 2), committed=True),
+    AddPartitionsToTxn(TransactionalProducer("x", 7, 2), [TopicPartition("t", 0)]),
 ]  # fmt: skip
 
 

@@ -14,7 +14,10 @@ from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.spark.sink.helpers import rows_of
 
 QUERY = "3f1c"
-CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
+CALLS = (
+    "metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records",
+    "init_transactions", "add_to_transaction", "end_transaction", "describe_transaction", "transactions",
+)  # fmt: skip
 ROWS = [f"row {number:03}" for number in range(120)]
 
 
@@ -61,13 +64,15 @@ def run_batch(
 ) -> None:
     """What Spark does for one micro-batch: its tasks, then the commit."""
     staged: list[StagedBatch] | None = []
+    transactions = []
     for number, values in enumerate(tasks):
         outcome = stage_rows(
             options, BatchIdentity(QUERY, batch_id, number), [rows_of(values)] if values else [], connect
         )
+        transactions += [outcome.transaction] if outcome.transaction is not None else []
         staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
     with connect(options.client) as client:
-        batch_commit.commit(client, QUERY, batch_id, staged)
+        batch_commit.commit(client, QUERY, batch_id, staged, transactions)
 
 
 def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:

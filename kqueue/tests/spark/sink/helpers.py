@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 import kqueue
-from kqueue.client import EARLIEST, LATEST, Client
+from kqueue.client import EARLIEST, LATEST, Client, TopicPartition
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.records.record import Record
 from kqueue.spark.sink.options import SinkOptions, parse_options
@@ -50,3 +50,32 @@ def records_in(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
 def values_in(broker: kqueue.Broker, topic: str) -> list[str]:
     """All values of a topic, sorted."""
     return sorted((one.value or b"").decode() for part in records_in(broker, topic).values() for one in part)
+
+
+def committed_in(broker: kqueue.Broker, topic: str) -> list[str]:
+    """The values that readers of committed records see now, sorted."""
+    seen: list[str] = []
+    with Client(broker.bootstrap) as client:
+        for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
+            found = client.offsets({topic_partition: LATEST}, isolation="read_committed")[topic_partition]
+            if found.offset:
+                seen += committed_values(client, topic_partition, found.offset)
+    return sorted(seen)
+
+
+def committed_values(client: Client, topic_partition: TopicPartition, end: int) -> Iterator[str]:
+    """The values before `end` as consumers find them: all but those of aborted transactions."""
+    at = 0
+    aborted: set[int] = set()
+    while at < end:
+        fetched = client.fetch({topic_partition: at}, isolation="read_committed")[topic_partition]
+        begins = sorted(fetched.aborted, key=lambda one: one.first_offset)
+        for position, header in iter_batches(fetched.records):
+            at = header.next_offset
+            while begins and begins[0].first_offset < at:
+                aborted.add(begins.pop(0).producer_id)
+            if header.is_control:
+                aborted.discard(header.producer_id)
+            elif not header.is_transactional or header.producer_id not in aborted:
+                for one in iter_records(fetched.records, position):
+                    yield (one.value or b"").decode()

@@ -29,9 +29,9 @@ def test_defaults_and_names_in_any_case() -> None:
         ({"kafka.batch.size": "0"}, "kafka.batch.size: expected a whole number from 1 to 2147483647, found '0'"),
         ({"kafka.compression.type": "zip"}, "kafka.compression.type: "),
         ({"partitioner": "murmur3"}, "partitioner: "),
-        ({"delivery": "twice"}, "delivery: expected at-least-once or exactly-once, found 'twice'"),
+        ({"delivery": "twice"}, "delivery: expected at-least-once, exactly-once or transactional, found 'twice'"),
         ({"path": "x"}, "path is not supported: rows go to a broker"),
-        ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported: use delivery=exactly-once"),
+        ({"kafka.transactional.id": "x"}, "kafka.transactional.id is not supported: use delivery=transactional"),
         ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol=TLS: expected one of"),
         (
             {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"},
@@ -45,7 +45,7 @@ def test_defaults_and_names_in_any_case() -> None:
         ({"delivery": "exactly-once", "kafka.acks": "1", "txnAppId": "a", "txnVersion": "1"}, "needs kafka.acks=all"),
         ({"delivery": "exactly-once", "txnAppId": "a"}, "needs txnAppId and txnVersion"),
         ({"delivery": "exactly-once", "txnAppId": "a/b", "txnVersion": "1"}, "txnAppId: expected up to 100 letters"),
-        ({"txnVersion": "1"}, "txnVersion is for delivery=exactly-once only"),
+        ({"txnVersion": "1"}, "txnVersion is for delivery=exactly-once and transactional only"),
     ],
 )
 def test_mistakes(given: dict[str, str], words: str) -> None:

@@ -1,0 +1,257 @@
+"""Transactional writes without Spark: kills at any step, concurrent drivers, timeouts. At every
+moment readers of committed records see all of a batch or nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import kqueue
+from kqueue.client import Client, TransactionalProducer
+from kqueue.spark.errors import OptionError, TransactionLost
+from kqueue.spark.sink.batch_commit import commit
+from kqueue.spark.sink.journal import DecidedBatch, Journal, decided_entry
+from kqueue.spark.sink.options import SinkOptions
+from kqueue.spark.sink.producer_pipeline import drop_idle_producers
+from kqueue.spark.sink.transaction_commit import abandon
+from kqueue.spark.sink.transaction_ids import check_timeout, drop_free_ids
+from kqueue.spark.sink.transaction_write import TaskTransaction
+from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
+from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
+from kqueue.tests.spark.sink.helpers import committed_in, options_for, rows_of
+from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch
+
+TWO_TASKS = [ROWS[:60], ROWS[60:]]
+
+
+@pytest.fixture
+def options(broker: kqueue.Broker) -> Iterator[SinkOptions]:
+    drop_free_ids()
+    yield options_for(broker, topic="out", delivery="transactional", stagingPartitions=1, kafka_batch_size=400)
+    drop_free_ids()
+
+
+def forget() -> None:
+    """What a new process does not know."""
+    drop_idle_producers()
+    drop_free_ids()
+
+
+def open_ids(options: SinkOptions) -> list[str]:
+    with Client(options.client) as client:
+        return [one.transactional_id for found in client.transactions(["Ongoing"]).values() for one in found]
+
+
+def written(options: SinkOptions, batch_id: int = 0) -> list[TaskTransaction]:
+    """The open transactions of two tasks."""
+    outcomes = [
+        stage_rows(options, BatchIdentity(QUERY, batch_id, task), [rows_of(values)])
+        for task, values in enumerate(TWO_TASKS)
+    ]
+    return [one.transaction for one in outcomes if one.transaction is not None]
+
+
+def decide(client: Client, transactions: list[TaskTransaction], batch_id: int = 0) -> None:
+    """Decide a batch, as a driver that dies then."""
+    producers = tuple(one.producer for one in transactions)
+    decided = DecidedBatch(batch_id, "gone", client.init_producer(), (), producers, transactions[0].guard)
+    Journal(client, QUERY).append(decided_entry(decided))
+
+
+def test_readers_see_all_of_a_batch_or_nothing_at_every_step(broker: kqueue.Broker, options: SinkOptions) -> None:
+    seen: set[int] = set()
+    for batch_id in range(2):
+        run_batch(
+            options, batch_id, TWO_TASKS, watched(lambda name, before: seen.add(len(committed_in(broker, "out"))))
+        )
+    assert committed_in(broker, "out") == sorted(ROWS + ROWS)
+    assert seen == {0, len(ROWS), 2 * len(ROWS)}
+    assert open_ids(options) == []
+
+
+def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
+    """Before and after each call to a broker; the second try has other tasks, in another order."""
+    expected: list[str] = []
+    for step in itertools.count():
+        mine = [f"{step:03} {row}" for row in ROWS]
+        killed = False
+        try:
+            run_batch(options, step, [mine[:60], mine[60:]], watched(after_calls(step, die)))
+        except Killed:
+            killed = True
+            assert committed_in(broker, "out") in (expected, sorted(expected + mine))
+            forget()
+            run_batch(options, step, [mine[::-2], [], mine[-2::-2]])
+        expected = sorted(expected + mine)
+        assert committed_in(broker, "out") == expected
+        assert open_ids(options) == []
+        if not killed:
+            break
+    assert step > 80
+
+
+def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkOptions) -> None:
+    """Nobody gets further than a few steps before the next kill, until one does."""
+    for batch_id, stride in enumerate((7, 11, 16)):
+        mine = [f"{batch_id}: {row}" for row in ROWS]
+        tries = 0
+        for limit in itertools.count(stride, stride):
+            tries += 1
+            forget()
+            try:
+                run_batch(options, batch_id, [mine[tries % 7 :], mine[: tries % 7]], watched(after_calls(limit, die)))
+            except Killed:
+                assert len(committed_in(broker, "out")) % len(ROWS) == 0
+                continue
+            break
+        assert tries > 2
+    assert committed_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
+
+
+@pytest.mark.parametrize("cut", [*range(0, 90, 9), *range(-26, 0, 2)])
+def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
+    """It stops at some percent of its way, or shortly before its end; another does the batch and
+    the next one meanwhile.
+    """
+    moments = moments_of_a_batch(options)
+    with held_up(options, TWO_TASKS, moments * cut // 100 if cut >= 0 else moments + cut):
+        run_batch(options, 1, [ROWS[::2], ROWS[1::2]])
+        run_batch(options, 2, [["last"]])
+        assert committed_in(broker, "out") == sorted([*ROWS, *ROWS, "last"])
+    run_batch(options, 3, [["after"]])
+    assert committed_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
+
+
+@pytest.mark.parametrize("before_end", range(4, 40, 3))
+def test_a_driver_that_was_thought_dead_ends_nothing_of_a_later_batch(
+    broker: kqueue.Broker, options: SinkOptions, before_end: int
+) -> None:
+    moments = moments_of_a_batch(options)
+    with held_up(options, TWO_TASKS, moments - before_end):
+        run_batch(options, 1, TWO_TASKS)
+        transactions = written(options, 2)
+    with Client(options.client) as client:
+        commit(client, QUERY, 2, [], transactions)
+    assert committed_in(broker, "out") == sorted(ROWS * 3)
+
+
+def test_a_speculative_attempt_is_aborted_and_its_twin_committed(broker: kqueue.Broker, options: SinkOptions) -> None:
+    transactions = written(options)
+    written(options)  # the same tasks again, whose report is not used
+    assert len(open_ids(options)) == 5
+    with Client(options.client) as client:
+        commit(client, QUERY, 0, [], transactions)
+    assert committed_in(broker, "out") == sorted(ROWS)
+    assert open_ids(options) == []
+
+
+def test_ids_are_used_again_once_their_batch_is_done(broker: kqueue.Broker, options: SinkOptions) -> None:
+    for batch_id in range(5):
+        run_batch(options, batch_id, TWO_TASKS)
+    with Client(options.client) as client:
+        assert len([one for found in client.transactions().values() for one in found]) == 3
+    written(options, 5)
+    drafts = open_ids(options)
+    written(options, 5)  # another attempt takes others
+    assert set(drafts) < set(open_ids(options))
+    assert len(open_ids(options)) == len(drafts) + 2
+
+
+def test_a_failed_batch_is_abandoned_and_readers_do_not_wait(broker: kqueue.Broker, options: SinkOptions) -> None:
+    transactions = written(options)
+    with Client(options.client) as client:
+        abandon(client, QUERY, 0)
+        assert open_ids(options) == []
+        with pytest.raises(TransactionLost, match="ended before all tasks did, so none is committed"):
+            commit(client, QUERY, 0, [], transactions)
+        decide(client, transactions)
+        assert Journal(client, QUERY).read().decided is None
+    run_batch(options, 0, TWO_TASKS)
+    with Client(options.client) as client:
+        abandon(client, QUERY, 0)
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def lose(client: Client, producer: TransactionalProducer) -> None:
+    """What the coordinator does after the timeout."""
+    client.end_transaction(producer, committed=False)
+
+
+def test_a_transaction_that_took_too_long_before_the_decision(broker: kqueue.Broker, options: SinkOptions) -> None:
+    transactions = written(options)
+    with Client(options.client) as client:
+        lose(client, transactions[1].producer)
+        with pytest.raises(TransactionLost, match=r"1 of 2 transactions .*transaction\.max\.timeout\.ms"):
+            commit(client, QUERY, 0, [], transactions)
+    forget()
+    run_batch(options, 0, TWO_TASKS)
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def test_a_decided_batch_of_which_nothing_is_committed_is_written_anew(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
+    transactions = written(options)
+    with Client(options.client) as client:
+        decide(client, transactions)
+        lose(client, transactions[0].producer)
+        with pytest.raises(TransactionLost, match="so none is committed; start the query again"):
+            commit(client, QUERY, 0, None)
+    assert open_ids(options) == []
+    forget()
+    run_batch(options, 0, TWO_TASKS)
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def test_a_decided_batch_of_which_a_part_is_lost_says_so(broker: kqueue.Broker, options: SinkOptions) -> None:
+    transactions = written(options)
+    with Client(options.client) as client:
+        decide(client, transactions)
+        lose(client, transactions[1].producer)
+        for _ in range(2):
+            with pytest.raises(TransactionLost, match=r"transaction 2 of 2 is lost, and 1 of them are committed"):
+                commit(client, QUERY, 0, None)
+
+
+def test_a_guard_that_took_too_long_is_replaced(broker: kqueue.Broker, options: SinkOptions) -> None:
+    with contextlib.suppress(Killed):
+        run_batch(options, 0, TWO_TASKS, watched(after_calls(60, die)))
+    with Client(options.client) as client:
+        guard = Journal(client, QUERY).read().guard
+        assert guard is not None
+        assert guard.producer is not None
+        client.fence_producer(guard.producer.transactional_id)
+    forget()
+    run_batch(options, 0, TWO_TASKS)
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def test_a_timeout_that_brokers_do_not_allow(broker: kqueue.Broker) -> None:
+    options = options_for(broker, topic="out", delivery="transactional", kafka_transaction_timeout_ms=900_001)
+    with pytest.raises(OptionError, match=r"timeout\.ms=900001 is longer than the brokers' transaction\.max\.timeout"):
+        run_batch(options, 0, [["x"]])
+    with (
+        Client(options.client) as client,
+        pytest.raises(OptionError, match=r"900001 .* transaction\.max\.timeout\.ms \(900000\)"),
+    ):
+        check_timeout(client, 900_001)
+
+
+def test_staged_and_transactional_batches_follow_each_other(broker: kqueue.Broker, options: SinkOptions) -> None:
+    staged = options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=1)
+    for batch_id, given in enumerate([staged, options, staged, options]):
+        run_batch(given, batch_id, [[f"{batch_id}"]])
+    assert committed_in(broker, "out") == ["0", "1", "2", "3"]
+
+
+def test_a_batch_without_rows_begins_nothing(broker: kqueue.Broker, options: SinkOptions) -> None:
+    run_batch(options, 0, [[], []])
+    with Client(options.client) as client:
+        assert Journal(client, QUERY).read().done == -1
+        assert not any(client.transactions().values())
