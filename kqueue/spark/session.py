@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
+from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.java import find_java
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+MASTER = "spark.master"
 STREAM_ENVIRONMENT = {
     "SPARK_LOCAL_DIRS": "",
     "SPARK_AUTH_SOCKET_TIMEOUT": "",
@@ -49,35 +51,53 @@ CALM: dict[str, str] = {
 
 
 def session(
-    app: str = "kqueue", master: str = LOCAL, *, settings: Mapping[str, object] | None = None, quiet: bool = True
+    app: str = "kqueue", master: str | None = None, *, settings: Mapping[str, object] | None = None, quiet: bool = True
 ) -> SparkSession:
     """Return a Spark session; an existing one keeps its master and memory settings.
 
     Finds a Java (see `find_java`) and sets JAVA_HOME for this process if Spark would not find it.
-    On a ``local`` master the workers run this Python (unless PYSPARK_PYTHON is set), and Spark
-    listens on the loopback interface only.
+    The driver runs this Python for the format. Workers run what PYSPARK_PYTHON says, else the
+    setting spark.pyspark.python, else that of the first of spark.archives, else this Python. On a
+    ``local`` master Spark listens on the loopback interface only.
 
     Args:
         app: the application name.
         master: ``local[*]``, ``local[2]``, ``spark://host:7077``, …; on a cluster the workers'
-            Python needs kqueue too.
+            Python needs kqueue too. None: that of `settings`, of spark-submit or of
+            spark-defaults.conf, else ``local[*]``.
         settings: Spark settings; they override kqueue's.
         quiet: Spark logs errors only.
     Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
     """
     sql = import_pyspark()
+    given = {name: _text(value) for name, value in (settings or {}).items()}
+    if master is not None:
+        given[MASTER] = master
     if not _is_running():
         java = find_java()
         if java.origin != "JAVA_HOME":
             os.environ["JAVA_HOME"] = str(java.home)
-        if master.startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = sql.SparkSession.builder.appName(app).master(master)
-    for name, value in _settings(master, settings or {}, quiet).items():
+        known = _start_java(_settings(given.get(MASTER), given, quiet))
+        given[MASTER] = str(known.get(MASTER, LOCAL))
+        os.environ.setdefault(pythons.WORKERS, pythons.executor_python(given[MASTER], known))
+    builder = sql.SparkSession.builder.appName(app)
+    for name, value in _settings(given.get(MASTER), given, quiet).items():
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
     prepare(made)
     return made
+
+
+def _start_java(settings: Mapping[str, str]) -> Any:
+    """Start Java unless there is one, as under spark-submit; return the settings of the application
+    to be, with those that Java found in spark-defaults.conf and the like.
+    """
+    import pyspark
+
+    given = pyspark.SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with pythons.driver_python(settings.get(MASTER)):
+        pyspark.SparkContext._ensure_initialized(conf=given)
+    return pyspark.SparkConf().setAll(list(settings.items()))
 
 
 def import_pyspark() -> Any:
@@ -93,21 +113,20 @@ def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkS
 
     It has the format registered and is prepared.
     """
-    from kqueue.spark.datasource import KqueueDataSource
-
     own = spark.newSession()
     for name, value in settings.items():
         own.conf.set(name, value)
-    own.dataSource.register(KqueueDataSource)  # Spark does not find it by itself where kqueue is installed as editable
+    pythons.register(own)  # Spark does not find it by itself where kqueue is installed as editable
     prepare(own)
     return own
 
 
 def prepare(spark: SparkSession) -> None:
-    """Make concurrent starts of streaming queries safe.
+    """Make a session that `session` did not create ready for the format.
 
-    Call it once before several queries start in parallel, in a session that `session` did not
-    create or that registered the format again.
+    Registers the format if Spark does not find it, sets the Python of executors (see `session`),
+    and makes concurrent starts of streaming queries safe. Call it again in a session that
+    registered the format again.
 
     Every Python stream inserts its worker environment into one map of the format, which Spark 4.2
     and 4.3 do not lock. Two concurrent inserts can corrupt the map; every later use of the format
@@ -117,10 +136,12 @@ def prepare(spark: SparkSession) -> None:
     from kqueue.spark.datasource import NAME
 
     formats = spark._jsparkSession.sessionState().dataSourceManager()
-    if formats.dataSourceExists(NAME):
-        environment = formats.lookupDataSource(NAME).dataSourceCls().envVars()
-        for name, value in STREAM_ENVIRONMENT.items():
-            environment.putIfAbsent(name, value)
+    if not formats.dataSourceExists(NAME):
+        pythons.register(spark)
+    pythons.set_executor_python(spark)
+    environment = formats.lookupDataSource(NAME).dataSourceCls().envVars()
+    for name, value in STREAM_ENVIRONMENT.items():
+        environment.putIfAbsent(name, value)
 
 
 def activate(spark: SparkSession) -> None:
@@ -133,15 +154,19 @@ def activate(spark: SparkSession) -> None:
 
 
 @contextlib.contextmanager
-def job_session(app: str, master: str = LOCAL) -> Iterator[SparkSession]:
+def job_session(
+    app: str, master: str | None = None, settings: Mapping[str, object] | None = None
+) -> Iterator[SparkSession]:
     """Yield a session for one job. A running session is used and left running.
+
+    Args: as of `session`.
 
     Raises: ExtraNeeded: as `session`. PipelineFailed: replaces an error of Spark, without its stack
         trace.
     """
     running = _is_running()
     with _plain_errors(), py4j_silenced():
-        spark = session(app, master)
+        spark = session(app, master, settings=settings)
         try:
             yield spark
         finally:
@@ -181,11 +206,11 @@ def _is_running() -> bool:
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
-def _settings(master: str, given: Mapping[str, object], quiet: bool) -> dict[str, str]:
+def _settings(master: str | None, given: Mapping[str, object], quiet: bool) -> dict[str, str]:
     found = dict(CALM)
     if not quiet:
         del found["spark.log.level"]
-    if master.startswith("local"):
+    if master is not None and master.startswith("local"):
         found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     found |= {name: _text(value) for name, value in given.items()}
     if quiet:

@@ -13,6 +13,7 @@ COMMANDS = {
     "sweep": LazyCommand(
         "kqueue.cli.pipeline.sweep:sweep", "Delete the state of ended queries that wrote exactly once."
     ),
+    "pack": LazyCommand("kqueue.cli.pipeline.pack:pack", "Pack this environment for a Spark cluster."),
     "audit": LazyCommand("kqueue.cli.pipeline.audit:audit", "Count records, and find missing and repeated ones."),
 }
 EXAMPLES = """\b

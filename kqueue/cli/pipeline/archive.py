@@ -74,7 +74,7 @@ def archive(
     skip_deleted: bool,
     path: str | None,
     bootstrap: str,
-    master: str,
+    master: str | None,
 ) -> None:
     """Write the records of topics to Parquet in FOLDER, by topic and day.
 
@@ -90,7 +90,7 @@ def archive(
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
     source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
-    with session(master, bootstrap=bootstrap if path is None else None) as spark:
+    with session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(
@@ -130,7 +130,9 @@ def archive(
 )
 @bootstrap_option
 @master_option
-def replay(folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str) -> None:
+def replay(
+    folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str | None
+) -> None:
     """Send the archive in FOLDER to a broker, with partitions, order, timestamps and headers.
 
     \b
@@ -140,7 +142,7 @@ def replay(folder: str, topic: str | None, create: bool, delivery: str, name: st
     With exactly-once, a replay that was interrupted and is started again sends nothing twice, and a
     finished one sends only records that are new to the archive.
     """
-    with session(master, bootstrap=bootstrap) as spark:
+    with session(master, bootstrap=bootstrap, folders=[folder]) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         exactly_once = delivery == "exactly-once"

@@ -61,7 +61,7 @@ def audit(
     strict: bool,
     path: str | None,
     bootstrap: str,
-    master: str,
+    master: str | None,
 ) -> None:
     """Read every record of topics; report missing and repeated records, and the lag of groups.
 
@@ -78,7 +78,7 @@ def audit(
     records are repeated or were deleted before a group read them; 2 if the audit failed.
     """
     source = source_options(topics, path, bootstrap, pattern)
-    with session(master, bootstrap=bootstrap if path is None else None, exit_code=FAILED) as spark:
+    with session(master, bootstrap=bootstrap if path is None else None, folders=[path], exit_code=FAILED) as spark:
         from kqueue.spark.jobs.audit import audit as run
 
         report = run(spark, source, groups=groups, tell=report_progress)

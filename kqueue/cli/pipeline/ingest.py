@@ -88,7 +88,7 @@ def ingest(
     path: str | None,
     as_json: bool,
     bootstrap: str,
-    master: str,
+    master: str | None,
 ) -> None:
     """Write the events of topics (JSON) to tables in FOLDER.
 
@@ -101,7 +101,10 @@ def ingest(
     written. Another run adds newer records; no record counts twice.
     """
     schema = _schema(events, lateness)
-    with session(master, bootstrap=bootstrap if path is None else None) as spark, _shown() as tell:
+    with (
+        session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark,
+        _shown() as tell,
+    ):
         from kqueue.spark.jobs.ingest import ingest as run
 
         done = run(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import client_access, find_broker
+from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_broker, parse_name_values
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.options import KAFKA, SECURE
+from kqueue.spark.pythons import is_local, named_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,16 +25,49 @@ INTERRUPTED = 130
 LOCATION = ".location"
 """How the names of properties end that are files, which Spark's processes find by whole paths."""
 NOISE_SHOWN = 2_000
+SETTINGS = "kqueue.spark_settings"
+"""Where a command's context keeps the settings of Spark that its options say."""
+F = TypeVar("F", bound=Callable[..., Any])
 
-master_option = click.option(
-    "--master", default="local[*]", show_default=True, help="Where Spark runs: local[*], local[2], spark://HOST:PORT, …"
-)
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
 topics_option = click.option(
     "-t", "--topic", "topics", multiple=True, required=True, help="The topic; may be repeated."
 )
 some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help="A topic; may be repeated.")
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
+
+
+def _keep_settings(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> None:
+    """Have `session` start Spark with the settings of an option."""
+    if not given:
+        return
+    kept: dict[str, str] = context.meta.setdefault(SETTINGS, {})
+    if parameter.name == "conf":
+        kept |= parse_name_values(given, "--conf")
+    elif parameter.name == "archives":
+        kept["spark.archives"] = ",".join(map(named_archive, given))
+    else:
+        kept["spark.jars.packages"] = ",".join(given)
+
+
+def master_option(command: F) -> F:
+    """Add ``--master`` to a command, as its argument `master`, and ``--archives``, ``--conf`` and
+    ``--packages``, which `session` takes.
+    """
+    for names, metavar, words in (
+        ("--packages", "MAVEN", "Packages of Maven for Spark, as spark-submit takes them; may be repeated."),
+        ("--conf", "NAME=VALUE", "A setting of Spark; may be repeated."),
+        ("--archives", "FILE", "What `kqueue pipeline pack` made, for workers that have no kqueue."),
+    ):
+        command = click.option(
+            names, metavar=metavar, multiple=True, expose_value=False, callback=_keep_settings, help=words
+        )(command)
+    return click.option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[2], spark://HOST:PORT, k8s://…  "
+        "[default: as spark-submit or spark-defaults.conf say, else local[*]]",
+    )(command)
 
 
 def broker_options(bootstrap: str) -> dict[str, str]:
@@ -162,14 +196,18 @@ def hide_progress() -> None:
 
 
 @contextlib.contextmanager
-def session(master: str, *, bootstrap: str | None = None, exit_code: int = 1) -> Iterator[SparkSession]:
+def session(
+    master: str | None, *, bootstrap: str | None = None, folders: Iterable[str | None] = (), exit_code: int = 1
+) -> Iterator[SparkSession]:
     """Yield a Spark session for one command, with progress.
 
-    Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130.
+    Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130. On a cluster the
+    executors are checked first.
 
     Args:
         bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, and to
             accept how the command connects; None: the job needs none.
+        folders: what executors have to see as the driver does; None: nothing.
     """
     global _progress_line
     from kqueue.spark.session import import_pyspark, job_session
@@ -186,12 +224,15 @@ def session(master: str, *, bootstrap: str | None = None, exit_code: int = 1) ->
             _progress_line = progress_line
             progress_line.start("Starting Spark")
             with _java_output_hidden():
-                spark = stack.enter_context(job_session("kqueue pipeline", master))
+                spark = stack.enter_context(job_session("kqueue pipeline", master, _settings()))
             from kqueue.spark.console_output import lost_java_silenced, query_errors_silenced
 
             stack.enter_context(query_errors_silenced())
             stack.enter_context(lost_java_silenced())
             reinstall_signal_handlers()
+            if not is_local(spark.sparkContext.master):
+                progress_line.start("Waiting for executors")
+                _check_executors(spark, bootstrap, folders)
             progress_line.clear()
             yield spark
     except KqueueError as error:
@@ -202,6 +243,22 @@ def session(master: str, *, bootstrap: str | None = None, exit_code: int = 1) ->
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         _progress_line = None
+
+
+def _settings() -> dict[str, str]:
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.get(SETTINGS, {})
+
+
+def _check_executors(spark: SparkSession, bootstrap: str | None, folders: Iterable[str | None]) -> None:
+    from kqueue.spark.executors import check_executors
+
+    whole = [absolute(folder) for folder in folders if folder is not None]
+    if bootstrap is None:
+        check_executors(spark, folders=whole)
+        return
+    advertised = [f"{node.host}:{node.port}" for node in cluster_metadata(bootstrap).brokers.values()]
+    check_executors(spark, bootstrap=map(str, addresses(bootstrap)), brokers=advertised, folders=whole)
 
 
 def _check_broker(bootstrap: str, exit_code: int) -> None:

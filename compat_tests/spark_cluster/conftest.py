@@ -1,0 +1,104 @@
+"""Fixtures of ``pytest compat_tests/spark_cluster``: a cluster, this environment packed.
+
+They need an environment that can be packed: a virtual one, without editable installs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import kqueue
+from compat_tests.spark_cluster.standalone import JAVA, Standalone
+from kqueue.spark.session import session
+from kqueue.testing.process_environment import process_environment
+
+KQUEUE = Path(sys.executable).with_name("kqueue")
+SETTINGS: dict[str, object] = {
+    "spark.driver.memory": "500m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.sql.shuffle.partitions": 2,
+}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def not_activated() -> None:
+    """Have no variable of Spark, and no environment activated, as after `/venv/bin/kqueue`."""
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "PYTHONPATH"):
+        os.environ.pop(name, None)
+    os.environ["PATH"] = os.pathsep.join(
+        folder for folder in os.environ["PATH"].split(os.pathsep) if folder != str(KQUEUE.parent)
+    )
+    os.environ |= {"MALLOC_ARENA_MAX": "2", "SPARK_LAUNCHER_OPTS": JAVA}
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with nothing of this process's Spark."""
+    return subprocess.run(
+        command, cwd=cwd, env=process_environment(**environment), capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pack this environment as users do."""
+    folder = tmp_path_factory.mktemp("packed")
+    done = run(KQUEUE, "pipeline", "pack", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    made = folder / "environment.tar.gz"
+    assert f"The workers need Python {sys.version_info[0]}.{sys.version_info[1]} in {sys.base_prefix}." in done.stdout
+    return made
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """Start a master and two workers that have no kqueue."""
+    with Standalone(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Standalone, archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start a session on the cluster, with the packed environment."""
+    folder = tmp_path_factory.mktemp("driver")
+    made = session(
+        "cluster",
+        cluster.master,
+        settings=SETTINGS | {"spark.archives": f"{archive}#environment", "spark.local.dir": folder},
+    )
+    yield made
+    made.stop()
+    os.environ.pop("PYSPARK_PYTHON", None)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
+    """Start a broker with a folder, without auto-creation of topics."""
+    with kqueue.Broker(tmp_path / "data", auto_create_topics_enable=False) as running:
+        yield running
+
+
+@pytest.fixture
+def filled(broker: kqueue.Broker) -> Callable[[int], str]:
+    """Return ``filled(count)``, which makes a topic of four partitions with so many records."""
+
+    def make(count: int) -> str:
+        name = f"orders-{next(_numbers)}"
+        broker.create_topic(name, 4)
+        for number in range(count):
+            broker.topics[name].produce(f"order {number}", key=f"customer {number % 17}")
+        return name
+
+    return make

@@ -1,0 +1,113 @@
+"""A standalone Spark cluster: a master and workers as processes, from pyspark's own jars."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+import pyspark
+
+from kqueue.spark.java import find_java
+
+SPARK_HOME = Path(pyspark.__file__).parent
+DEADLINE_S = 60
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
+
+
+class Standalone:
+    """A master and two workers of one core each, with nothing of this process's environment.
+
+    Workers find no kqueue: `python` is one of an empty environment.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self.folder = folder
+        self.python = folder / "bare" / "bin" / "python"
+        self.master = ""
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._count = workers
+        self._master: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder / "bare"], check=True)
+        self.start_master("0")
+        for _ in range(self._count):
+            self.start_worker()
+        until(lambda: self._log("master").count("Registering worker") >= self._count, "workers register")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self.workers, self._master):
+            if process is not None:
+                kill(process)
+
+    def start_master(self, port: str) -> None:
+        self._master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", port)
+        until(lambda: re.search(r"Starting Spark master at \S+", self._log("master")), "the master starts")
+        self.master = re.findall(r"Starting Spark master at (\S+)", self._log("master"))[-1]
+
+    def start_worker(self) -> None:
+        number = len(self.workers)
+        arguments = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"))
+        self.workers.append(
+            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *arguments, self.master)
+        )
+
+    def executors(self) -> list[int]:
+        """Return the process ids of executors, which are children of the workers."""
+        found = []
+        for worker in self.workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [one.pid for one in psutil.Process(worker.pid).children(recursive=True) if _is_executor(one)]
+        return found
+
+    def _log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def _start(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        environment = {
+            "HOME": str(self.folder),
+            "JAVA_HOME": str(find_java().home),
+            "MALLOC_ARENA_MAX": "2",
+            "PATH": f"{self.python.parent}:/usr/bin:/bin",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+            "SPARK_DAEMON_MEMORY": "128m",
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        command = [SPARK_HOME / "bin" / "spark-class", main, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    return any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children with SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until `condition()` is true. Raises: AssertionError: it was not in time."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)

@@ -1,0 +1,93 @@
+"""Which Python programs Spark runs: for the format on the driver, and in executors.
+
+Spark looks up formats, and plans their queries, with one program on the driver:
+PYSPARK_DRIVER_PYTHON of Java's environment, else PYSPARK_PYTHON, else ``python3``. It is none of
+these in an environment that is not activated, and under Jupyter it is ``jupyter``. Executors would
+run the same words, which may be no program there; `EXECUTORS` is a setting that overrides them.
+Formats that Python registers have `SparkContext.pythonExec` for both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER = "PYSPARK_DRIVER_PYTHON"
+WORKERS = "PYSPARK_PYTHON"
+EXECUTORS = "spark.sql.execution.pyspark.python"
+"""Spark's setting of the Python program of executors, in each session; not for RDDs."""
+WORKERS_SETTING = "spark.pyspark.python"
+ARCHIVES = "spark.archives"
+ENVIRONMENT = "environment"
+"""The folder that executors unpack the first archive to, where its name does not say another."""
+_THREADS = re.compile(r"local(\[.*\])?")
+
+
+def is_local(master: str) -> bool:
+    """Return whether executors are threads of the driver."""
+    return _THREADS.fullmatch(master) is not None
+
+
+def named_archive(archive: str) -> str:
+    """Return an archive with the name of its folder: ``environment.tar.gz#environment``."""
+    return archive if "#" in archive else f"{archive}#{ENVIRONMENT}"
+
+
+@contextlib.contextmanager
+def driver_python(master: str | None, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Have a Java that is started in the block look up formats with this Python.
+
+    Args:
+        master: None: not known before Java has started.
+    """
+    kept = environ.get(DRIVER)
+    shared = environ.get(WORKERS) if master is not None and is_local(master) else None
+    environ[DRIVER] = shared or sys.executable
+    try:
+        yield
+    finally:
+        del environ[DRIVER]
+        if kept is not None:
+            environ[DRIVER] = kept
+
+
+def executor_python(master: str, settings: Any) -> str:
+    """Return the program for executors, unless PYSPARK_PYTHON says it.
+
+    That of `WORKERS_SETTING`, else of the first archive, else the one of this process.
+
+    Args:
+        settings: with `get(name, default)`.
+    """
+    if is_local(master):
+        return sys.executable
+    archives = [one.strip() for one in str(settings.get(ARCHIVES, "")).split(",") if "#" in one]
+    packed = f"./{archives[0].rpartition('#')[2]}/bin/python" if archives else sys.executable
+    return str(settings.get(WORKERS_SETTING, packed))
+
+
+def register(spark: SparkSession) -> None:
+    """Register the format in a session with this process's Python for the driver."""
+    from kqueue.spark.datasource import KqueueDataSource
+
+    context = spark.sparkContext
+    kept = context.pythonExec
+    if not is_local(context.master):
+        context.pythonExec = sys.executable
+    try:
+        spark.dataSource.register(KqueueDataSource)
+    finally:
+        context.pythonExec = kept
+
+
+def set_executor_python(spark: SparkSession) -> None:
+    """Have the session's queries run in executors what RDDs do, unless its user said otherwise."""
+    if not is_local(spark.sparkContext.master) and spark.conf.get(EXECUTORS, None) is None:
+        spark.conf.set(EXECUTORS, spark.sparkContext.pythonExec)

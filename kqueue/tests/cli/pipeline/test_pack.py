@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kqueue.cli.app import kqueue
+from kqueue.cli.pipeline import pack as module
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(kqueue, ["pipeline", "pack", *words])
+
+
+def test_without_venv_pack_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "pip install '.[pack]'" in run().output
+
+
+def test_errors_of_venv_pack_become_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "install it without -e" in module._remedy("Cannot pack an environment\nwith editable packages\n- kqueue")
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    assert "is no virtual environment: make one" in module._remedy("Current environment is not a virtual environment")
+    monkeypatch.setattr(sys, "prefix", "/venv")
+    assert module._remedy("something\nelse") == "something else"
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("venv_pack")
+    (tmp_path / "environment.tar.gz").write_bytes(b"mine")
+    monkeypatch.chdir(tmp_path)
+    assert "overwrite it with --force" in run().output
+    assert (tmp_path / "environment.tar.gz").read_bytes() == b"mine"
+    assert "has to end in .tar.gz" in run("environment.rar").output
