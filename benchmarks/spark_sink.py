@@ -1,5 +1,5 @@
-"""Spark writes rows with keys to a topic of four partitions: kqueue's sink with both guarantees,
-and Spark's own connector.
+"""Spark writes rows with keys to a topic of four partitions: kqueue's sink with each guarantee, and
+Spark's own connector.
 
 All run in one session on the same rows, one task at a time, each the best of several rounds. Each
 round has a topic of its own; a round after which the topic lacks rows is an error.
@@ -41,19 +41,30 @@ LOADS = (Load("100 B", 100, 2_000_000), Load("1 KB", 1_000, 300_000))
 
 @dataclass(frozen=True)
 class SinkVariant:
-    """One sink format and its options. `is_once`: each write needs a number of its own."""
+    """One sink format and its options.
+
+    `is_once`: each write needs a number of its own. `beside`: records beside the rows, in each
+    partition.
+    """
 
     name: str
     sink: str = "kqueue"
     options: Mapping[str, str] = field(default_factory=dict)
     is_once: bool = False
+    beside: int = 0
 
 
 AT_LEAST_ONCE = SinkVariant("at least once")
 ZSTD = SinkVariant("at least once, zstd", options={"kafka.compression.type": "zstd"})
 EXACTLY_ONCE = SinkVariant("exactly once", options={"delivery": "exactly-once", "txnAppId": "benchmark"}, is_once=True)
+TRANSACTIONAL = SinkVariant(
+    "transactional",
+    options={"delivery": "transactional", "txnAppId": "benchmark-transactional"},
+    is_once=True,
+    beside=3,  # a guard, and the ends of its transaction and of the task's
+)
 STOCK = SinkVariant("Spark's own connector", sink="kafka")
-VARIANTS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, STOCK)
+VARIANTS = (AT_LEAST_ONCE, ZSTD, EXACTLY_ONCE, TRANSACTIONAL, STOCK)
 
 
 class SinkBench:
@@ -93,6 +104,7 @@ class SinkBench:
             rows.write.format(variant.sink).mode("append").options(**given).save()
             seconds = time.perf_counter() - began
             written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(partitions, LATEST)).values())
+            written -= variant.beside * PARTITIONS
             client.delete_topics([topic])
         if written != load.rows:
             raise RuntimeError(f"{variant.name}: {load.rows} rows were sent, and {written} records are stored")

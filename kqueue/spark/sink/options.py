@@ -204,12 +204,14 @@ TABLE = OptionTable(OPTIONS, IGNORED, REFUSED, prefix="asyncprogresstracking")
 class SinkOptions:
     """The validated options. Can be pickled. `values`: by the options' own names.
 
-    `security`: TLS and SASL; None: neither. `repr` shows no secret.
+    `security`: TLS and SASL; None: neither. `checkpoint`: of a stream; "": Spark chooses it. `repr`
+    shows no secret.
     """
 
     streaming: bool
     values: Mapping[str, Any]
     security: ClientSecurity | None = None
+    checkpoint: str = ""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -272,7 +274,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     )
     if values["kafka.bootstrap.servers"] is None:
         raise OptionError("say where the broker is: kafka.bootstrap.servers=host:port")
-    found = SinkOptions(streaming, values, security_of(given))
+    checkpoint = next((str(text) for name, text in given.items() if name.lower() == "checkpointlocation"), "")
+    found = SinkOptions(streaming, values, security_of(given), checkpoint.removeprefix("file://"))
     try:
         _ = found.client
     except ValueError as error:

@@ -4,14 +4,16 @@ pyspark.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.client import Client, ProducerIdAndEpoch, TopicPartition, TransactionalProducer
-from kqueue.client.errors import BrokerRefused
+from kqueue.client.errors import BrokerRefused, ClientError
 from kqueue.records.arrow.encoder import ProducerArgs
 from kqueue.records.builder import BatchBuilder
 from kqueue.spark.errors import StagingLost, TransactionLost
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 GUARD_KEY = b"_kqueue"
 """Compacted topics refuse records without a key."""
 GUARD_HEADER = "kqueue.guard"
+GUARDS_MAX = 3
+"""How many guards a task tries: the first may be one that a timeout ended long ago."""
 
 
 class TaskTransaction(NamedTuple):
@@ -40,7 +44,7 @@ class TaskTransaction(NamedTuple):
 class TransactionWriter:
     """Writes the rows of one task. `transaction`: None: nothing was written.
 
-    Thread: one at a time. Close it in `with`.
+    Thread: one at a time. Close it in `with`: an error aborts the transaction.
     """
 
     def __init__(self, journal: Journal, batch_id: int, timeout_ms: int) -> None:
@@ -58,8 +62,13 @@ class TransactionWriter:
         self._ids.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._ids.__exit__(*error)  # type: ignore[arg-type]
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and self.transaction is not None:
+            with contextlib.suppress(ClientError):  # the driver aborts it with the next commit
+                self._client.end_transaction(self.transaction.producer, committed=False)
+        self._ids.__exit__(kind, error, trace)
 
     def write(self, options: SinkOptions, rows: Iterable[pa.RecordBatch]) -> None:
         """Write rows. Raises: RowRefused, OptionError, TransactionLost, ClientError: nobody sees
@@ -110,13 +119,15 @@ class TransactionWriter:
 
     def _covering_guard(self, partitions: Collection[TopicPartition]) -> TransactionalProducer:
         """Return the batch's guard, which covers these partitions; the next one if it is lost."""
+        tries = 0
         while True:
+            tries += 1
             guard = self._agreed_guard()
             assert guard.producer is not None
             try:
                 cover(self._client, guard.producer, partitions)
             except BrokerRefused as error:
-                if error.code not in LOST:
+                if error.code not in LOST or tries == GUARDS_MAX:
                     raise
                 self._journal.append(abandoned_entry(guard))
             else:

@@ -18,6 +18,7 @@ from kqueue.spark.sink.columns import check_columns
 from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.row_partitioning import check_target
+from kqueue.spark.sink.staging_cleanup import query_id_of
 from kqueue.spark.sink.transaction_commit import abandon
 from kqueue.spark.sink.transaction_ids import check_timeout
 from kqueue.spark.sink.write_task import BatchIdentity, TaskOutcome, send_rows, stage_rows
@@ -143,11 +144,11 @@ def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None], bat
     """Abort open transactions, so that readers need not wait for their timeout."""
     written = [message for message in messages if isinstance(message, TaskCommitMessage)]
     query_id = options["txnAppId"] or (written[0].query_id if written else None)
-    if not options.is_transactional or query_id is None:
+    if not options.is_transactional:
         return
     try:
         with Client(options.client) as client:
-            abandon(client, query_id, batch_id)
+            abandon(client, query_id or query_id_of(options.checkpoint), batch_id)
     except KqueueError as error:
         logger.warning("transactions of batch %s stay open until their timeout: %s", batch_id, error)
 

@@ -9,8 +9,8 @@ import pytest
 import kqueue
 from kqueue.client import EARLIEST, Client, TopicPartition
 from kqueue.records.batch import iter_batches
-from kqueue.spark.errors import StagingLost, TransactionLost
-from kqueue.spark.sink.journal import Journal
+from kqueue.spark.errors import RowRefused, StagingLost, TransactionLost
+from kqueue.spark.sink.journal import Journal, JournalState
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.transaction_ids import drop_free_ids
 from kqueue.spark.sink.transaction_write import GUARD_HEADER, GUARD_KEY, TaskTransaction, TransactionWriter, cover
@@ -81,6 +81,47 @@ def test_a_batch_that_another_attempt_decided_is_not_written(options: SinkOption
             journal.append({**head, "producer": list(producer), "parts": []})
             with pytest.raises(StagingLost, match="batch 0 was written by another attempt"):
                 writer.write(options, [rows_of(["x"])])
+
+
+def test_a_task_that_fails_aborts_its_transaction(broker: kqueue.Broker, options: SinkOptions) -> None:
+    with Client(options.client) as client:
+        write(client, options, ["x"])
+        (task,) = [one for one in client.transactions(["Ongoing"])[1] if one.producer_id != guard_id(client)]
+        journal = Journal(client, "q")
+        with pytest.raises(RowRefused), TransactionWriter(journal, 0, 60_000) as writer:
+            writer.write(options, [rows_of(["y" * 100] * 170_000), rows_of(["z" * 2_000_000])])
+        assert writer.transaction is not None
+        left = {one.transactional_id for one in client.transactions(["Ongoing"])[1]}
+        assert task.transactional_id in left
+        assert writer.transaction.producer.transactional_id not in left
+
+
+def guard_id(client: Client) -> int:
+    guard = Journal(client, "q").read().guard
+    assert guard is not None
+    assert guard.producer is not None
+    return guard.producer.id
+
+
+def test_guards_that_end_at_once_are_not_tried_forever(options: SinkOptions) -> None:
+    with Client(options.client) as client, Client(options.client) as other:
+        journal = Journal(client, "q")
+        journal.open(1)
+
+        class Fenced(Journal):
+            """Ends each guard that it finds."""
+
+            def read(self) -> JournalState:
+                state = super().read()
+                if state.guard is not None and state.guard.producer is not None:
+                    other.fence_producer(state.guard.producer.transactional_id)
+                return state
+
+        with (
+            pytest.raises(TransactionLost, match="was ended before the task"),
+            TransactionWriter(Fenced(client, "q"), 0, 60_000) as writer,
+        ):
+            writer.write(options, [rows_of(["x"])])
 
 
 def test_a_transaction_that_is_ended_while_its_task_writes(broker: kqueue.Broker, options: SinkOptions) -> None:
