@@ -1,10 +1,12 @@
-"""Runs ingest, archive and replay: ``running_jobs.py BOOTSTRAP FOLDER [finish]``.
+"""Runs ingest, archive and replay: ``running_jobs.py BOOTSTRAP FOLDER SETTINGS [finish]``.
 
-The process can be killed. Each job has several batches and prints its progress: ``bronze 50``.
+SETTINGS: those of an object store, as JSON; {}: the results go to FOLDER. The process can be
+killed. Each job has several batches and prints its progress: ``bronze 50``.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,47 +17,60 @@ from kqueue.spark.jobs.archive import archive
 from kqueue.spark.jobs.ingest import ingest
 from kqueue.spark.jobs.replay import replay
 from kqueue.spark.session import session
+from kqueue.spark.stores import Location
 
 SOURCE, TARGET = "flights", "again"
 SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "480m",
+    "spark.driver.memory": "420m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
 }
 STAGES = {"archive": ("archive",), "replay": ("replay",), "ingest": ("bronze", "silver", "quarantine", "gold")}
 
 
-def run(spark: SparkSession, bootstrap: str, folder: Path, job: str, *, finish: bool = False) -> None:
+def places(folder: Path, settings: dict[str, str]) -> tuple[Location, Location]:
+    """Return where the archive and the tables are."""
+    if not settings:
+        return Location(str(folder / "kept")), Location(str(folder / "tables"))
+    prefix = f"s3://bucket/killed/{folder.name}"
+    tables = Location(f"{prefix}/tables", settings, checkpoint=str(folder / "progress"))
+    return Location(f"{prefix}/kept", settings), tables
+
+
+def run(
+    spark: SparkSession, bootstrap: str, kept: Location, tables: Location, job: str, *, finish: bool = False
+) -> None:
     """Run one of `STAGES` for all current records.
 
     Args: finish: ingest also completes the last hours.
     """
     source = {"kafka.bootstrap.servers": bootstrap, "subscribe": SOURCE}
     if job == "archive":
-        archive(spark, source, str(folder / "kept"), batch_bytes=15_000, tell=say)
+        archive(spark, source, kept, batch_bytes=15_000, tell=say)
     elif job == "replay":
         replay(
             spark,
-            str(folder / "kept"),
+            kept,
             {"kafka.bootstrap.servers": bootstrap},
             topic=TARGET,
             exactly_once=True,
             tell=say,
         )
     else:
-        ingest(spark, {**source, "maxOffsetsPerTrigger": "75"}, str(folder / "tables"), finish=finish, tell=say)
+        ingest(spark, {**source, "maxOffsetsPerTrigger": "75"}, tables, finish=finish, tell=say)
 
 
 def say(stage: str, *rows: int | None) -> None:
     print(stage, *rows, flush=True)
 
 
-def main(bootstrap: str, folder: Path, *finish: str) -> None:
+def main(bootstrap: str, folder: Path, settings: str, *finish: str) -> None:
+    kept, tables = places(folder, json.loads(settings))
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
 
     def all_of(jobs: tuple[str, ...]) -> None:
         for job in jobs:
-            run(spark, bootstrap, folder, job, finish=bool(finish))
+            run(spark, bootstrap, kept, tables, job, finish=bool(finish))
 
     with ThreadPoolExecutor() as threads:
         for done in [threads.submit(all_of, jobs) for jobs in (("archive", "replay"), ("ingest",))]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,9 +18,11 @@ import kqueue
 from kqueue.cli.app import kqueue as command
 from kqueue.demo.events import events, replay
 from kqueue.demo.flights import Flights
+from kqueue.spark.batches import whole_files
 from kqueue.spark.event_schema import FLIGHTS, parse
 from kqueue.spark.event_schema.schema import TYPES
 from kqueue.spark.jobs.ingest import BATCH_MAX
+from kqueue.tests.spark.stores.s3_server import KEYS, s3_place, s3_server
 
 TEXT = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
 (TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -28,8 +31,22 @@ COMMANDS = [
 ]
 
 
+ENDPOINT = "http://127.0.0.1:5000"
+
+
+@pytest.fixture
+def server() -> Iterator[dict[str, str]]:
+    with s3_server() as settings:
+        yield settings
+
+
+@pytest.mark.timeout(240)
 def test_every_command(
-    spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    broker: kqueue.Broker,
+    server: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for topic in ("flights", "again"):
@@ -45,13 +62,16 @@ def test_every_command(
     replay(producer, "flights", events(itertools.islice(Flights(), 200)))
     producer.close()
     for line in COMMANDS:
-        result = CliRunner().invoke(command, line.split()[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
+        arguments = line.replace(ENDPOINT, server["AWS_ENDPOINT_URL"]).split()[1:]
+        result = CliRunner().invoke(command, arguments, env={"KQUEUE_BOOTSTRAP": broker.bootstrap, **KEYS})
         done = result.exit_code == 0 or (
             "orders-checkpoint" in line and "nothing is kept" in result.stderr
         )  # that query does not exist
         assert done, f"{line}\n{result.output}"
-    first, again = ([record.value for record in broker.topics[topic].records()] for topic in ("flights", "again"))
-    assert first == again
+    topics = ("flights", "again", "from-s3")
+    first, again, from_s3 = (sorted(record.value for record in broker.topics[topic].records()) for topic in topics)
+    assert first == again == from_s3
+    assert whole_files(s3_place(server, "tables"), "gold")
     assert (tmp_path / "kept/records/topic=flights/date=2013-01-01").is_dir()
     (gold,) = pq.read_table(tmp_path / "tables/gold").to_pylist()
     assert (gold["shop"], gold["orders"], gold["revenue"]) == ("a", 2, 5)

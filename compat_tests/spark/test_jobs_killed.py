@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import select
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import kqueue
@@ -25,6 +26,8 @@ from compat_tests.spark.killing import DEADLINE_S, KILLS, SEED
 from compat_tests.spark.running_jobs import SOURCE, STAGES, TARGET
 from kqueue.demo.events import Event, EventKind, events
 from kqueue.demo.flights import Flights
+from kqueue.spark.stores import Location, open_store
+from kqueue.tests.spark.stores.s3_server import s3_server
 
 PARTITIONS = 2
 EVENTS = 150
@@ -58,27 +61,42 @@ def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
     ]
 
 
-def found(folder: Path, *columns: str) -> list[tuple[object, ...]]:
-    """Return the rows of Parquet files as a plain Parquet reader sees them."""
-    table = ds.dataset(folder, format="parquet", partitioning="hive").to_table(columns=list(columns))
-    return sorted(zip(*(table[name].to_pylist() for name in columns), strict=True))
+def found(place: Location, data: str, *columns: str) -> list[tuple[object, ...]]:
+    """Return the rows of all files below a folder, as a plain Parquet reader sees them."""
+    store, rows = open_store(place, None), []
+    for name in store.names(data):
+        if name.endswith(".parquet"):
+            with store.open(f"{data}/{name}") as file:
+                table = pq.ParquetFile(file).read(columns=list(columns))
+                rows += zip(*(table[column].to_pylist() for column in columns), strict=True)
+    return sorted(rows)
 
 
-def check(broker: kqueue.Broker, folder: Path, sent: list[Event]) -> None:
+def check(broker: kqueue.Broker, kept: Location, tables: Location, sent: list[Event]) -> None:
     places = [(number, offset) for number, part in enumerate(there(broker, SOURCE)) for offset in range(len(part))]
     assert len(places) == len(sent)
-    assert found(folder / "kept" / "records", "partition", "offset") == places
+    assert found(kept, "records", "partition", "offset") == places
     assert there(broker, TARGET) == there(broker, SOURCE)
-    assert found(folder / "tables" / "bronze", "partition", "offset") == places
+    assert found(tables, "bronze", "partition", "offset") == places
     kinds = Counter(event.kind for event in sent)
-    silver, quarantine = (found(folder / "tables" / table, "partition", "offset") for table in ("silver", "quarantine"))
+    silver, quarantine = (found(tables, table, "partition", "offset") for table in ("silver", "quarantine"))
     assert sorted(silver + quarantine) == places
     assert len(silver) == kinds[EventKind.VALID]
-    assert sum(row[0] for row in found(folder / "tables" / "gold", "flights")) == len(silver)
+    assert sum(row[0] for row in found(tables, "gold", "flights")) == len(silver)
+
+
+@pytest.fixture(params=["folder", "s3"])
+def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Yield the settings of an object store; {}: a folder."""
+    if request.param == "folder":
+        yield {}
+        return
+    with s3_server() as server:
+        yield server
 
 
 @pytest.mark.timeout(240 + 60 * KILLS)
-def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_jobs_are_killed(broker: kqueue.Broker, settings: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(SEED)
     for topic in (SOURCE, TARGET):
         broker.create_topic(topic, PARTITIONS, retention_ms=-1)
@@ -87,7 +105,7 @@ def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
     for turn in range(KILLS):
         sent += produce(broker, told)
         stages = {rng.choice(STAGES["ingest"]), "archive" if turn % 2 else "replay"}
-        process = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path)
+        process = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, json.dumps(settings))
         try:
             wait_for({*stages}, process, tmp_path)
             if "replay" in stages:
@@ -99,10 +117,12 @@ def test_jobs_are_killed(broker: kqueue.Broker, tmp_path: Path) -> None:
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)
-    last = killing.start(tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, "finish")
+    last = killing.start(
+        tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, json.dumps(settings), "finish"
+    )
     try:
         last.communicate(timeout=DEADLINE_S)
         assert last.returncode == 0, killing.last_words(tmp_path)
     finally:
         killing.kill(last)
-    check(broker, tmp_path, sent)
+    check(broker, *running_jobs.places(tmp_path, settings), sent)

@@ -8,13 +8,14 @@ from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
 from kqueue.cli.pipeline.spark_command import (
-    absolute,
     broker_options,
+    location,
     master_option,
     path_option,
     pattern_option,
     report_progress,
     report_unread,
+    s3_endpoint_option,
     session,
     some_topics_option,
     source_options,
@@ -60,6 +61,7 @@ def _time(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
     help="Whether to skip aborted transactions.",
 )
 @click.option("--skip-deleted", is_flag=True, help="Continue where records were deleted before they were archived.")
+@s3_endpoint_option
 @path_option
 @bootstrap_option
 @master_option
@@ -72,15 +74,17 @@ def archive(
     until: int | None,
     isolation: str,
     skip_deleted: bool,
+    s3_endpoint: str | None,
     path: str | None,
     bootstrap: str,
     master: str | None,
 ) -> None:
-    """Write the records of topics to Parquet in FOLDER, by topic and day.
+    """Write the records of topics to Parquet in FOLDER (or s3://BUCKET/PREFIX), by topic and day.
 
     \b
       kqueue pipeline archive kept --topic orders
       kqueue pipeline archive kept --topic orders --path kqueue-data      without a broker
+      kqueue pipeline archive s3://bucket/kept --topic orders
       kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
 
     Another run adds newer records. Each record is archived once, also if a run is killed: the next
@@ -90,13 +94,14 @@ def archive(
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
     source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
+    place = location(folder, s3_endpoint)
     with session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(
             spark,
             source,
-            absolute(folder),
+            place,
             compression=compression,
             since_ms=since,
             until_ms=until,
@@ -128,10 +133,18 @@ def archive(
     metavar="NAME",
     help="With exactly-once: a new name sends everything again.",
 )
+@s3_endpoint_option
 @bootstrap_option
 @master_option
 def replay(
-    folder: str, topic: str | None, create: bool, delivery: str, name: str, bootstrap: str, master: str | None
+    folder: str,
+    topic: str | None,
+    create: bool,
+    delivery: str,
+    name: str,
+    s3_endpoint: str | None,
+    bootstrap: str,
+    master: str | None,
 ) -> None:
     """Send the archive in FOLDER to a broker, with partitions, order, timestamps and headers.
 
@@ -142,13 +155,14 @@ def replay(
     With exactly-once, a replay that was interrupted and is started again sends nothing twice, and a
     finished one sends only records that are new to the archive.
     """
+    place = location(folder, s3_endpoint)
     with session(master, bootstrap=bootstrap, folders=[folder]) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         exactly_once = delivery == "exactly-once"
         done = run(
             spark,
-            absolute(folder),
+            place,
             broker_options(bootstrap),
             topic=topic,
             create=create,

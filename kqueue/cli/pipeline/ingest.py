@@ -16,11 +16,12 @@ from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import columns, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
-    absolute,
     hide_progress,
+    location,
     master_option,
     path_option,
     report_unread,
+    s3_endpoint_option,
     session,
     source_options,
     topics_option,
@@ -74,6 +75,12 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
 @click.option(
     "--finish", is_flag=True, help="Write the last windows to gold too; later events of these windows are not counted."
 )
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="A mounted folder for the progress, always the same; needed for an s3:// FOLDER.  [default: in FOLDER]",
+)
+@s3_endpoint_option
 @path_option
 @output_option
 @bootstrap_option
@@ -85,12 +92,14 @@ def ingest(
     format: str,
     lateness: str | None,
     finish: bool,
+    checkpoint: str | None,
+    s3_endpoint: str | None,
     path: str | None,
     as_json: bool,
     bootstrap: str,
     master: str | None,
 ) -> None:
-    """Write the events of topics (JSON) to tables in FOLDER.
+    """Write the events of topics (JSON) to tables in FOLDER (or s3://BUCKET/PREFIX).
 
     \b
       kqueue pipeline ingest tables --topic orders --events orders.toml
@@ -101,6 +110,7 @@ def ingest(
     written. Another run adds newer records; no record counts twice.
     """
     schema = _schema(events, lateness)
+    place = location(folder, s3_endpoint, checkpoint)
     with (
         session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark,
         _shown() as tell,
@@ -110,7 +120,7 @@ def ingest(
         done = run(
             spark,
             source_options(topics, path, bootstrap),
-            absolute(folder),
+            place,
             schema=schema,
             format="delta" if format == "delta" else "parquet",
             finish=finish,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress, TaskID
 
+    from kqueue.spark.stores import Location
+
 INTERRUPTED = 130
 LOCATION = ".location"
 """How the names of properties end that are files, which Spark's processes find by whole paths."""
@@ -35,6 +37,29 @@ topics_option = click.option(
 )
 some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help="A topic; may be repeated.")
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
+
+s3_endpoint_option = click.option(
+    "--s3-endpoint",
+    metavar="URL",
+    help="The server of an s3:// FOLDER; keys and the region come from AWS_... variables.  [default: AWS]",
+)
+
+
+def location(
+    folder: str, s3_endpoint: str | None, checkpoint: str | None = None, catalog: str | None = None
+) -> Location:
+    """Return where a job's results are. Raises ClickException: it can't be there."""
+    from kqueue.spark.stores import Location, open_store
+
+    storage = {} if s3_endpoint is None else {"AWS_ENDPOINT_URL": s3_endpoint}
+    whole = None if checkpoint is None else absolute(checkpoint)
+    place = Location(absolute(folder), storage, whole, None if catalog is None else absolute(catalog))
+    try:
+        if place.url.startswith("s3://"):
+            open_store(place, None)
+    except KqueueError as error:
+        raise click.ClickException(str(error)) from None
+    return place
 
 
 def _keep_settings(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> None:

@@ -23,6 +23,7 @@ from kqueue.spark.batches.readers import CHECKPOINTS
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import EventSchema
 from kqueue.spark.stores import Location, Store, open_store
+from kqueue.spark.stores.s3 import SCHEME
 from kqueue.spark.tables.delta import DeltaLog, check_installed
 from kqueue.spark.tables.table import DATE, Table
 from kqueue.storage.local import LocalStorage
@@ -34,6 +35,7 @@ Format = Literal["parquet", "delta"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 VERSION = 1
 TOPICS = ("subscribe", "subscribePattern", "assign")
+OWNER = f"{CHECKPOINTS}/owner"
 _FILE = "tables.json"
 
 
@@ -81,12 +83,17 @@ def has_tables(place: Location) -> bool:
 
 def _checkpoints(place: Location) -> Path:
     """Return the folder of the progress. Raises OptionError: it would be on no mounted one."""
-    if place.checkpoint is not None:
+    if place.checkpoint is not None and ("://" not in place.url or place.url.startswith(SCHEME)):
         return Path(place.checkpoint).absolute()
     if "://" in place.url:
+        if place.url.startswith(SCHEME):
+            raise OptionError(
+                f"tables on {place.url} need a mounted folder for the progress of ingest: name one (checkpoint, "
+                "--checkpoint), always the same"
+            )
         raise OptionError(
             f"{place.url!r} is in no file system that is mounted here: name a folder, on a cluster one that all "
-            "machines share"
+            f"machines share, or a prefix of an object store ({SCHEME}BUCKET/PREFIX)"
         )
     return Path(place.url).absolute() / CHECKPOINTS
 
@@ -141,6 +148,11 @@ def _agreed(tables: Tables, given: dict[str, Any], folder: str) -> str:
     """Return the id of the tables, after comparing the settings with those of their creation."""
     there = tables.read_json(_FILE)
     if there is None:
+        if tables.store.exists(OWNER):
+            raise OptionError(
+                f"{folder} has tables, whose progress is in another folder than {tables.checkpoints}: name that one "
+                "(checkpoint, --checkpoint); if it is lost, take another place for the tables"
+            )
         others = [name for name in tables.store.names("") if name.partition("/")[0] != CHECKPOINTS]
         if others or (tables.checkpoints / "stream").exists():
             raise OptionError(
@@ -155,7 +167,22 @@ def _agreed(tables: Tables, given: dict[str, Any], folder: str) -> str:
         _compare(there, given, folder)
         if {**there, **given} != there:
             tables.keep_json(_FILE, {**there, **given})
+    _own(tables, str(there["writer"]), folder)
     return str(there["writer"])
+
+
+def _own(tables: Tables, writer: str, folder: str) -> None:
+    """Tie tables in an object store to the folder of their progress.
+
+    With another one, Spark's batches would begin at 0 again, and be taken for those that are there.
+    """
+    if tables.store.renames:
+        return
+    if not tables.store.put_new(OWNER, writer.encode()) and tables.store.read(OWNER) != writer.encode():
+        raise OptionError(
+            f"the tables on {folder} belong to another ingest than that of {tables.checkpoints}: take another folder "
+            "for one of them"
+        )
 
 
 def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) -> None:

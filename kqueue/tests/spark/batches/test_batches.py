@@ -16,19 +16,31 @@ from hypothesis import strategies as st
 from kqueue.spark.batches import Batches, whole_files
 from kqueue.spark.batches.batches import Batch
 from kqueue.spark.errors import PipelineFailed
-from kqueue.spark.stores import Store
+from kqueue.spark.stores import Location, Store, open_store
 from kqueue.spark.stores.local import LocalStore
 from kqueue.tests.spark.batches.cut_stores import CutStore, Files, Killed, ids_of
+from kqueue.tests.spark.stores.s3_server import s3_place, s3_server
 
 MakeStore = Callable[[], Store]
 LAYOUTS = {"archive": (False, False), "table": (True, False), "table that is renamed": (True, True)}
 _numbers = itertools.count()
 
 
-@pytest.fixture
-def make_store(tmp_path: Path) -> MakeStore:
+@pytest.fixture(scope="module")
+def server() -> Iterator[dict[str, str]]:
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    with s3_server() as settings:
+        yield settings
+
+
+@pytest.fixture(params=["folder", "s3"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Return a function that makes an empty store."""
-    return lambda: LocalStore(tmp_path / f"store-{next(_numbers)}")
+    if request.param == "folder":
+        return lambda: LocalStore(tmp_path / f"store-{next(_numbers)}")
+    server: dict[str, str] = request.getfixturevalue("server")
+    return lambda: open_store(s3_place(server, f"store-{next(_numbers)}"), None)
 
 
 def frames(number: int) -> Files:
@@ -108,7 +120,7 @@ def test_a_kill_at_any_change_loses_nothing_and_shows_nothing_twice(make_store: 
         assert job.seen_by_listing() == ids_up_to(3)
         assert job.store.names("home/.staging") == []
     assert len(whole) >= 6
-    assert all(whole) or not renames
+    assert all(whole) or not job.store.renames
 
 
 @settings(max_examples=60, deadline=None)
@@ -211,7 +223,8 @@ def test_a_batch_that_the_first_release_had_decided_is_finished(make_store: Make
     assert store.names("records") == files
     assert store.names(".staging") == []
     assert batches.recover(1) is None
-    assert whole_files(store.url) == [store.of("records", file) for file in files]
+    place = Location(store.url, store.settings)
+    assert whole_files(place) == [store.of("records", file) for file in files]
 
 
 def test_damage_is_told(make_store: MakeStore) -> None:
@@ -219,7 +232,7 @@ def test_damage_is_told(make_store: MakeStore) -> None:
     batches = Batches(store, "records")
     assert batches.last() is None
     with pytest.raises(PipelineFailed, match="records has no whole batch"):
-        whole_files(store.url)
+        whole_files(Location(store.url, store.settings))
     for text in (b"{", b"[]", b'{"version": 2}', b'{"version": 1, "batch": 1, "rows": 1, "files": 1}'):
         store.delete("batches/00000001.json")
         store.put_new("batches/00000001.json", text)

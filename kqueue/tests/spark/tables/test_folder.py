@@ -12,8 +12,9 @@ import pytest
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
-from kqueue.spark.stores import Location
+from kqueue.spark.stores import Location, open_store
 from kqueue.spark.tables.folder import Format, Tables, open_tables
+from kqueue.tests.spark.stores.s3_server import s3_place, s3_server
 
 SOURCE = {"kafka.bootstrap.servers": "here:9092", "subscribe": "a,b"}
 
@@ -115,9 +116,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="has something in it that no ingest has made"):
         opened(tmp_path)
     assert not (tmp_path / "checkpoints" / "tables.json").exists()
-    elsewhere = open_tables(Location("s3://bucket/tables"), FLIGHTS, "parquet", SOURCE)
-    with pytest.raises(OptionError, match="is in no file system that is mounted here"), elsewhere:
-        pass
+    elsewhere = {"hdfs": "is in no file system that is mounted here", "s3": "need a mounted folder for the progress"}
+    for scheme, words in elsewhere.items():
+        tables = open_tables(Location(f"{scheme}://bucket/tables"), FLIGHTS, "parquet", SOURCE)
+        with pytest.raises(OptionError, match=words), tables:
+            pass
     with pytest.raises(StorageFailed):
         opened(tmp_path / "mine.txt" / "tables")
     with pytest.raises(OptionError, match="expected parquet or delta, found 'orc'"):
@@ -147,3 +150,26 @@ def test_a_java_that_ended_is_no_fault_of_the_folder(tmp_path: Path) -> None:
         open_tables(Location(str(tmp_path)), FLIGHTS, "parquet", SOURCE),
     ):
         raise OSError(28, "No space left on device")
+
+
+def test_tables_in_an_object_store_belong_to_one_folder_of_progress(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    with s3_server() as server:
+
+        def opened_from(name: str, prefix: str = "tables") -> Tables:
+            place = s3_place(server, prefix, checkpoint=str(tmp_path / name))
+            with open_tables(place, FLIGHTS, "parquet", SOURCE) as tables:
+                return tables
+
+        first = opened_from("one")
+        assert first.writer == opened_from("one").writer
+        assert first.store.names("") == ["checkpoints/owner"]
+        with pytest.raises(OptionError, match="has tables, whose progress is in another folder than .*two: name that"):
+            opened_from("two")
+        opened_from("two", "others")
+        with pytest.raises(OptionError, match="belong to another ingest than that of .*two"):
+            opened_from("two")
+        open_store(s3_place(server, "mine"), None).put_new("x", b"")
+        with pytest.raises(OptionError, match="has something in it that no ingest has made"):
+            opened_from("three", "mine")

@@ -1,0 +1,80 @@
+"""A prefix of a bucket, over the wire."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.base.errors import ExtraNeeded
+from kqueue.spark.errors import OptionError, PipelineFailed
+from kqueue.spark.stores import Location
+from kqueue.spark.stores.s3 import Bucket, S3Store, settings_of
+from kqueue.tests.spark.stores.contract import check_store
+from kqueue.tests.spark.stores.s3_server import KEYS, s3_place, s3_server
+
+pytest.importorskip("obstore")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[dict[str, str]]:
+    pytest.importorskip("moto")
+    with s3_server() as settings:
+        yield settings
+
+
+def test_a_prefix_is_a_store(server: dict[str, str]) -> None:
+    check_store(S3Store(s3_place(server, "pre/fix")))
+    check_store(S3Store(s3_place(server, "pre/fix2/")))
+    assert S3Store(s3_place(server, "")).names("") == ["pre/fix/batches2/1.json", "pre/fix2/batches2/1.json"]
+
+
+def test_tasks_get_the_bucket_without_connections(server: dict[str, str]) -> None:
+    bucket = Bucket("bucket", "tasks", settings_of(server, {}))
+    assert KEYS["AWS_SECRET_ACCESS_KEY"] not in repr(bucket)
+    bucket.put("a b=ä/x", b"1")
+    bucket.put("a b=ä/x", b"2")
+    again: Bucket = pickle.loads(pickle.dumps(bucket))
+    assert again.get("a b=ä/x") == b"2"
+
+
+def test_a_write_whose_response_is_lost_is_no_other_s(server: dict[str, str]) -> None:
+    store = S3Store(s3_place(server, "again"))
+    assert store.put_new("x", b"mine")
+    assert store.put_new("x", b"mine")
+    assert not store.put_new("x", b"yours")
+
+
+def test_servers_that_refuse_or_are_down_are_one_sentence(server: dict[str, str]) -> None:
+    with pytest.raises(PipelineFailed, match=r"s3://bucket-2/kept/batches can't be reached: The specified bucket does"):
+        S3Store(Location("s3://bucket-2/kept", server)).names("batches")
+    down = {**server, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
+    with pytest.raises(PipelineFailed, match=r"s3://bucket/kept/x can't be reached: ") as caught:
+        S3Store(Location("s3://bucket/kept", down)).read("x")
+    assert "\n" not in str(caught.value)
+    assert KEYS["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
+
+
+def test_settings_go_before_the_environment() -> None:
+    environment = {"AWS_REGION": "a", "AWS_ACCESS_KEY_ID": "b", "AWS_PROFILE": "c", "AWS_ENDPOINT_URL_S3": "https://x"}
+    assert settings_of({"AWS_REGION": "d"}, environment) == {
+        "AWS_REGION": "d", "AWS_ACCESS_KEY_ID": "b", "AWS_ENDPOINT_URL": "https://x",
+    }  # fmt: skip
+    assert settings_of({}, {"AWS_DEFAULT_REGION": "e"}) == {"AWS_REGION": "e"}
+    assert settings_of({"AWS_ENDPOINT_URL": "http://x"}, {})["AWS_ALLOW_HTTP"] == "true"
+    with pytest.raises(OptionError, match="storage: 'AWS_REGOIN' is unknown.*AWS_REGION"):
+        settings_of({"AWS_REGOIN": "d"}, {})
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3://B/x", "s3://bucket/x?y", "s3:///x"])
+def test_urls_are_checked(url: str) -> None:
+    with pytest.raises(OptionError, match="expected s3://BUCKET/PREFIX"):
+        S3Store(Location(url))
+
+
+def test_a_package_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(ExtraNeeded, match=r"pip install '\.\[s3\]'"):
+        S3Store(Location("s3://bucket/kept"))
