@@ -53,7 +53,7 @@ def run(
             kept,
             {"kafka.bootstrap.servers": bootstrap},
             topic=TARGET,
-            exactly_once=True,
+            delivery="exactly-once",
             tell=say,
         )
     else:

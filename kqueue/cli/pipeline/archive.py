@@ -23,7 +23,7 @@ from kqueue.cli.pipeline.spark_command import (
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 ISOLATIONS = ("read_committed", "read_uncommitted")
-DELIVERIES = ("at-least-once", "exactly-once")
+DELIVERIES = ("at-least-once", "exactly-once", "transactional")
 
 
 def _time(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -131,7 +131,7 @@ def archive(
     default="1",
     show_default=True,
     metavar="NAME",
-    help="With exactly-once: a new name sends everything again.",
+    help="With exactly-once and transactional: a new name sends everything again.",
 )
 @s3_endpoint_option
 @bootstrap_option
@@ -153,20 +153,20 @@ def replay(
       kqueue pipeline replay kept --delivery exactly-once
 
     With exactly-once, a replay that was interrupted and is started again sends nothing twice, and a
-    finished one sends only records that are new to the archive.
+    finished one sends only records that are new to the archive. With transactional too, and readers
+    of committed records see each batch of the archive as a whole.
     """
     place = location(folder, s3_endpoint)
     with session(master, bootstrap=bootstrap, folders=[folder]) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
-        exactly_once = delivery == "exactly-once"
         done = run(
             spark,
             place,
             broker_options(bootstrap),
             topic=topic,
             create=create,
-            exactly_once=exactly_once,
+            delivery=delivery,
             run=name,
             tell=report_progress,
         )

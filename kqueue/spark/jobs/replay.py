@@ -19,7 +19,7 @@ from kqueue.spark.jobs.archive_layout import RECORDS, Archive, ArchivedBatch
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
-from kqueue.spark.sink.options import parse_options
+from kqueue.spark.sink.options import AT_LEAST_ONCE, parse_options
 from kqueue.spark.stores import Location, location_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def replay(
     *,
     topic: str | None = None,
     create: bool = False,
-    exactly_once: bool = False,
+    delivery: str = AT_LEAST_ONCE,
     run: str = RUN,
     tell: ProgressListener = silent,
 ) -> ReplayResult:
@@ -59,27 +59,26 @@ def replay(
     Args:
         target: options of the kqueue sink that name the brokers, and how to connect to them.
         create: create missing topics, with unlimited retention.
-        exactly_once: send each batch of the archive once; an interrupted replay continues, and a
-            finished one sends only batches archived since.
-        run: with exactly_once, the name of the replay; another name sends everything again.
+        delivery: of the sink. Unless at-least-once, each batch of the archive is sent once: an
+            interrupted replay continues, and a finished one sends only batches archived since.
+        run: then the name of the replay; another name sends everything again.
     Raises, before any write: PipelineFailed: no archive, or a topic is missing, has another number
-    of partitions, or uses LogAppendTime. During the write: RowRefused, ClientError; without
-    exactly_once sent records remain and a retry duplicates them.
+    of partitions, or uses LogAppendTime. During the write: RowRefused, ClientError; at-least-once
+    sent records remain, and a retry duplicates them.
     """
+    once = delivery != AT_LEAST_ONCE
     layout = Archive(spark, location_of(folder))
     batches = _batches(layout)
     with Client(parse_options(target, streaming=False).client) as client:
         wanted = _wanted(batches[-1], topic)
         made = _prepare(client, wanted, create=create)
-        app = _app(batches[-1].id, topic, run) if exactly_once else None
+        app = _app(batches[-1].id, topic, run) if once else None
         done = _done(client, app) if app is not None else 0
     before = sum(batch.rows for batch in batches if batch.number <= done)
     left = [batch for batch in batches if batch.number > done and batch.rows]
     rows, total = 0, sum(batch.rows for batch in left)
-    for some in [[batch] for batch in left] if exactly_once else [left]:
-        options = (
-            {} if app is None else {"delivery": "exactly-once", "txnAppId": app, "txnVersion": str(some[-1].number)}
-        )
+    for some in [[batch] for batch in left] if once else [left]:
+        options = {} if app is None else {"delivery": delivery, "txnAppId": app, "txnVersion": str(some[-1].number)}
         if some:
             size = sum(batch.rows for batch in some)
             with watched(spark, "replay", rows, size, total, tell):

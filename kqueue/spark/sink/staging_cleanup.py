@@ -19,6 +19,7 @@ from kqueue.client.errors import BrokerRefused
 from kqueue.spark.errors import OptionError, StagingLost
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.journal import NONE, PREFIX, Journal, bounds
+from kqueue.spark.sink.transaction_commit import abort_all
 from kqueue.wire.error_codes import ErrorCode
 
 _PATTERN = PREFIX.replace("-", "[-]") + ".+"
@@ -70,7 +71,7 @@ def _look(client: Client, topic: str) -> StagedQuery:
 
 
 def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
-    """Delete the staging topic of a query that will not be restarted.
+    """Delete the staging topic of a query that will not be restarted; abort its open transactions.
 
     Args:
         query_id: of a stream (`query_id_of` reads it from a checkpoint), or a batch write's
@@ -94,6 +95,7 @@ def forget(client: Client, query_id: str, *, finish: bool = True) -> None:
         state = journal.read()
         if state.decided is not None:
             commit(client, query_id, state.decided.batch_id, None)
+    abort_all(client, query_id)
     client.delete_topics([journal.topic])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kqueue.client import Client, TransactionalProducer
 from kqueue.client.deadline import Deadline
-from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.client.errors import BrokerRefused, ClientError, IncompatibleBroker
 from kqueue.spark.errors import TransactionLost
 from kqueue.spark.sink.journal import DecidedBatch, Guard, Journal, JournalState, abandoned_entry
 from kqueue.spark.sink.transaction_ids import LOST, pattern_of
@@ -125,6 +125,15 @@ def abandon(client: Client, query_id: str, batch_id: int) -> None:
         return  # decided, or begun again
     _abort(client, left)
     _abort(client, [state.guard.producer])
+
+
+def abort_all(client: Client, query_id: str) -> None:
+    """Abort all open transactions of a query that does not run.
+
+    Raises: ClientError.
+    """
+    with contextlib.suppress(IncompatibleBroker):  # Kafka before 3.0, to which none was written
+        _abort(client, _open_transactions(client, query_id, None))
 
 
 def _open_transactions(

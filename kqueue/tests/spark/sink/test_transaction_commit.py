@@ -17,6 +17,7 @@ from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.journal import DecidedBatch, Journal, decided_entry
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
+from kqueue.spark.sink.staging_cleanup import forget as forget_query
 from kqueue.spark.sink.transaction_commit import abandon
 from kqueue.spark.sink.transaction_ids import check_timeout, drop_free_ids
 from kqueue.spark.sink.transaction_write import TaskTransaction
@@ -241,6 +242,19 @@ def test_a_timeout_that_brokers_do_not_allow(broker: kqueue.Broker) -> None:
         pytest.raises(OptionError, match=r"900001 .* transaction\.max\.timeout\.ms \(900000\)"),
     ):
         check_timeout(client, 900_001)
+
+
+def test_a_query_that_is_swept_leaves_no_transaction_open(broker: kqueue.Broker, options: SinkOptions) -> None:
+    decided = written(options)
+    with Client(options.client) as client:
+        decide(client, decided)
+        forget_query(client, QUERY)
+        assert committed_in(broker, "out") == sorted(ROWS)
+        written(options)
+        forget_query(client, QUERY, finish=False)
+        assert client.metadata(["out"]).topics.keys() == {"out"}
+    assert open_ids(options) == []
+    assert committed_in(broker, "out") == sorted(ROWS)
 
 
 def test_staged_and_transactional_batches_follow_each_other(broker: kqueue.Broker, options: SinkOptions) -> None:
