@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from kafka import KafkaProducer
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 import kqueue
@@ -40,7 +41,7 @@ def server() -> Iterator[dict[str, str]]:
         yield settings
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_every_command(
     spark: SparkSession,
     broker: kqueue.Broker,
@@ -76,6 +77,10 @@ def test_every_command(
     (gold,) = pq.read_table(tmp_path / "tables/gold").to_pylist()
     assert (gold["shop"], gold["orders"], gold["revenue"]) == ("a", 2, 5)
     assert (tmp_path / "tables/silver/batch=0/date=2024-05-01").is_dir()
+    catalog = SqlCatalog("kqueue", uri=f"sqlite:///{tmp_path}/lake/checkpoints/catalog.db")
+    (lake,) = catalog.load_table("kqueue.gold").scan().to_arrow().to_pylist()
+    catalog.close()
+    assert (lake["shop"], lake["orders"], lake["revenue"]) == ("a", 2, 5)
     told = re.findall(r"^\| `tables/(\w+)`", TEXT, re.MULTILINE)
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {*told, "checkpoints"}
 

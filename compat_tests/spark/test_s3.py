@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 import kqueue
@@ -41,6 +42,22 @@ def rows_of(place: Location, table: str | None = None) -> list[dict[str, Any]]:
         with store.open(url.removeprefix(f"{store.url}/")) as file:
             found += pq.ParquetFile(file).read().to_pylist()
     return found
+
+
+def iceberg_rows(catalog: Path, name: str, server: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of a table, as a user of the catalog finds them."""
+    settings = {
+        "s3.endpoint": server["AWS_ENDPOINT_URL"],
+        "s3.access-key-id": server["AWS_ACCESS_KEY_ID"],
+        "s3.secret-access-key": server["AWS_SECRET_ACCESS_KEY"],
+        "s3.region": server["AWS_REGION"],
+    }
+    opened = SqlCatalog("kqueue", uri=f"sqlite:///{catalog}", **settings)
+    try:
+        rows: list[dict[str, Any]] = opened.load_table(f"kqueue.{name}").scan().to_arrow().to_pylist()
+        return rows
+    finally:
+        opened.close()
 
 
 def test_archive_and_replay(
@@ -78,7 +95,8 @@ def test_archive_and_replay(
     assert "s3://bucket-2/kept/batches can't be reached: The specified bucket does not exist" in result.stderr
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
 def test_ingest(
     spark: SparkSession, broker: kqueue.Broker, server: dict[str, str], new_topic: NewTopic, tmp_path: Path, format: Any
 ) -> None:
@@ -90,6 +108,8 @@ def test_ingest(
     def read(name: str) -> list[dict[str, Any]]:
         if format == "parquet":
             return rows_of(place, name)
+        if format == "iceberg":
+            return iceberg_rows(tmp_path / "progress" / "catalog.db", name, server)
         table = DeltaTable(f"{place.url}/{name}", storage_options={**server, "AWS_ALLOW_HTTP": "true"})
         return pa.table(table.to_pyarrow_table()).to_pylist()
 

@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from kqueue.spark.event_schema import EventSchema
     from kqueue.spark.jobs.ingest import IngestResult
+    from kqueue.spark.tables import Format
 
 EXAMPLE = """\b
 A file for --events, in TOML; what is left out of by, rules, gold, window and
@@ -53,6 +54,7 @@ lateness is as said behind it:
   orders  = "count(*)"          # (events = "count(*)")
   revenue = "sum(amount)"
 """
+FORMATS = ("parquet", "delta", "iceberg")
 STAGES = ("bronze", "silver", "quarantine", "gold")
 
 
@@ -66,7 +68,7 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
 @click.option(
     "--format",
     "format",
-    type=click.Choice(["parquet", "delta"]),
+    type=click.Choice(FORMATS),
     default="parquet",
     show_default=True,
     help="The format of the tables.",
@@ -79,6 +81,11 @@ STAGES = ("bronze", "silver", "quarantine", "gold")
     "--checkpoint",
     metavar="FOLDER",
     help="A mounted folder for the progress, always the same; needed for an s3:// FOLDER.  [default: in FOLDER]",
+)
+@click.option(
+    "--catalog",
+    metavar="FILE",
+    help="The SQLite file of Iceberg's catalog.  [default: catalog.db beside the progress]",
 )
 @s3_endpoint_option
 @path_option
@@ -93,6 +100,7 @@ def ingest(
     lateness: str | None,
     finish: bool,
     checkpoint: str | None,
+    catalog: str | None,
     s3_endpoint: str | None,
     path: str | None,
     as_json: bool,
@@ -110,7 +118,7 @@ def ingest(
     written. Another run adds newer records; no record counts twice.
     """
     schema = _schema(events, lateness)
-    place = location(folder, s3_endpoint, checkpoint)
+    place = location(folder, s3_endpoint, checkpoint, catalog)
     with (
         session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark,
         _shown() as tell,
@@ -122,7 +130,7 @@ def ingest(
             source_options(topics, path, bootstrap),
             place,
             schema=schema,
-            format="delta" if format == "delta" else "parquet",
+            format=cast("Format", format),
             finish=finish,
             tell=tell,
         )

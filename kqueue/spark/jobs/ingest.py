@@ -75,12 +75,12 @@ def ingest(
         folder: on a file system that the executors share with the driver, or a location in an
             object store with a folder for the progress.
         schema: the event schema.
-        format: parquet, or delta: the same files with Delta's log.
+        format: parquet; delta: the same files with Delta's log; iceberg: with a catalog in SQLite.
         finish: close the last windows too; later events of these windows are then not counted.
         tell: called with a stage and its number of rows so far.
         now: the current time, which identifies events from the future.
     Raises: OptionError: the schema has invalid SQL, or the tables were created with other settings.
-        FolderInUse: another run holds the folder. ExtraNeeded: deltalake is missing. What Spark
+        FolderInUse: another run holds the folder. ExtraNeeded: a package is missing. What Spark
         raises.
     """
     own = isolated_session(spark, OURS)

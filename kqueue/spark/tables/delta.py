@@ -49,14 +49,14 @@ class DeltaLog:
 
         self._store = store
         self._name = name
-        self._by = list(by)
+        self.by: Sequence[str] = list(by)
         self._writer = writer
         self._schema = deltalake.Schema.from_json(_all_nullable(schema))
         url, options = store.of(name), dict(store.settings)
         if not deltalake.DeltaTable.is_deltatable(url, options):
             if store.renames:
                 Path(url).mkdir(parents=True, exist_ok=True)
-            deltalake.DeltaTable.create(url, self._schema, partition_by=self._by, storage_options=options)
+            deltalake.DeltaTable.create(url, self._schema, partition_by=self.by, storage_options=options)
         self._table = deltalake.DeltaTable(url, storage_options=options)
         self._add_columns()
 
@@ -79,11 +79,14 @@ class DeltaLog:
         done = CommitProperties(app_transactions=[Transaction(self._writer, batch)])
         added = [self._added(file) for file in files]
         try:
-            self._table.create_write_transaction(added, "append", self._schema, self._by, commit_properties=done)
+            self._table.create_write_transaction(added, "append", self._schema, self.by, commit_properties=done)
         except DeltaError as error:
             raise PipelineFailed(
                 f"{self._store.of(self._name)}: Delta's log does not take batch {batch}: {error}"
             ) from None
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def files(self) -> list[str]:
         """Return the table's current files, below its folder."""
@@ -100,7 +103,7 @@ class DeltaLog:
         from deltalake.transaction import AddAction
 
         values = dict(part.split("=", 1) for part in file.split("/")[:-1])
-        partition = {name: None if values[name] == NULL_VALUE else values[name] for name in self._by}
+        partition = {name: None if values[name] == NULL_VALUE else values[name] for name in self.by}
         with self._store.open(f"{self._name}/{file}") as opened:
             size = opened.size() if callable(opened.size) else opened.size
             stats = json.dumps(_stats(opened))

@@ -3,6 +3,7 @@
 checkpoints/tables.json   what the tables were created with
 checkpoints/lock          held by the running job
 checkpoints/stream/       Spark's checkpoint
+checkpoints/catalog.db    Iceberg's catalog, unless it is elsewhere
 checkpoints/gold.json     the end of the last window in gold
 checkpoints/silver/       decisions and manifests of a table's batches (`kqueue.spark.batches`)
 """
@@ -24,17 +25,20 @@ from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import EventSchema
 from kqueue.spark.stores import Location, Store, open_store
 from kqueue.spark.stores.s3 import SCHEME
-from kqueue.spark.tables.delta import DeltaLog, check_installed
-from kqueue.spark.tables.table import DATE, Table
+from kqueue.spark.tables import delta, iceberg
+from kqueue.spark.tables.delta import DeltaLog
+from kqueue.spark.tables.iceberg import IcebergLog
+from kqueue.spark.tables.table import DATE, Log, Table
 from kqueue.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Format = Literal["parquet", "delta"]
+Format = Literal["parquet", "delta", "iceberg"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 VERSION = 1
 TOPICS = ("subscribe", "subscribePattern", "assign")
+NEEDED = {"delta": delta.check_installed, "iceberg": iceberg.check_installed}
 OWNER = f"{CHECKPOINTS}/owner"
 _FILE = "tables.json"
 
@@ -43,13 +47,16 @@ _FILE = "tables.json"
 class Tables:
     """Locked tables. `store`: of the tables. `checkpoints`: the folder of their progress.
 
-    `storage`: that folder as storage. `writer`: the tables' id.
+    `storage`: that folder as storage. `catalog`: Iceberg's. `closing`: what the end of the run
+    closes. `writer`: the tables' id.
     """
 
     store: Store
     checkpoints: Path
     storage: LocalStorage
     format: Format
+    catalog: Path
+    closing: contextlib.ExitStack
     writer: str
 
     def table(self, name: str, columns: DataFrame) -> Table:
@@ -58,9 +65,21 @@ class Tables:
         Args:
             columns: an empty frame with the table's columns.
         """
-        by = [DATE] if DATE in columns.columns else []
-        log = DeltaLog(self.store, name, columns.schema.json(), by, self.writer) if self.format == "delta" else None
+        log = self._log(name, columns)
+        if log is not None:
+            self.closing.callback(log.close)
         return Table(self.store, name, columns, log)
+
+    def _log(self, name: str, columns: DataFrame) -> Log | None:
+        if self.format == "delta":
+            by = [DATE] if DATE in columns.columns else []
+            return DeltaLog(self.store, name, columns.schema.json(), by, self.writer)
+        if self.format == "iceberg":
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            schema = to_arrow_schema(columns.schema, timezone="UTC")
+            return IcebergLog(self.store, name, schema, self.catalog, self.writer)
+        return None
 
     def read_json(self, name: str) -> Any:
         """Return the stored value of a name; None: none."""
@@ -110,8 +129,8 @@ def open_tables(
     """
     if format not in FORMATS:
         raise OptionError(f"format: expected {_choice(FORMATS)}, found {format!r}")
-    if format == "delta":
-        check_installed()
+    if format in NEEDED:
+        NEEDED[format]()
     checkpoints, folder = _checkpoints(place), place.url
     if "://" not in folder:
         place = replace(place, url=str(Path(folder).absolute()))
@@ -122,11 +141,13 @@ def open_tables(
         raise FolderInUse(
             f"another ingest is at work on {folder}: wait until it is done, or take another folder"
         ) from None
+    catalog = checkpoints / "catalog.db" if place.catalog is None else Path(place.catalog).absolute()
     try:
-        found = Tables(open_store(place, spark), checkpoints, storage, format, "")
-        tables = replace(found, writer=_agreed(found, _description(schema, format, source), folder))
-        shutil.rmtree(checkpoints / "staging", ignore_errors=True)  # where the first releases wrote
-        yield tables
+        with contextlib.ExitStack() as closing:
+            found = Tables(open_store(place, spark), checkpoints, storage, format, catalog, closing, "")
+            tables = replace(found, writer=_agreed(found, _description(schema, format, source), folder))
+            shutil.rmtree(checkpoints / "staging", ignore_errors=True)  # where the first releases wrote
+            yield tables
     except ConnectionError:  # of the bridge to Spark's Java
         raise
     except OSError as error:

@@ -7,6 +7,7 @@ before Spark recorded it, is already there.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,13 +28,18 @@ DATE = "date"
 
 
 class Log(TableLog, Protocol):
-    """The log of a table's format: Delta's, Iceberg's."""
+    """The log of a table's format: Delta's, Iceberg's. by: the columns of partition folders."""
+
+    by: Sequence[str]
 
     def has(self, batch: int) -> bool:
         """Return whether the log has this batch."""
 
     def files(self) -> list[str]:
         """Return the table's current files, below its folder: others may have rewritten them."""
+
+    def close(self) -> None:
+        """Close what is open."""
 
 
 class Table:
@@ -53,7 +59,8 @@ class Table:
         self._columns = columns
         self._log = log
         self._batches = Batches(store, name, f"{CHECKPOINTS}/{name}", folder_each=True, log=log)
-        self._by = [DATE] if DATE in columns.columns else []
+        dated = [DATE] if DATE in columns.columns else []
+        self._by = dated if log is None else log.by
         self._batches.recover_all()
 
     def has(self, batch: int) -> bool:
@@ -110,7 +117,7 @@ class Table:
             return int(pq.read_metadata(file).num_rows)
 
     def _staged(self, frame: DataFrame, batch: int) -> Staged:
-        if self._by:
+        if DATE in self._columns.columns:
             from pyspark.sql import functions as F
 
             frame = frame.withColumn(DATE, F.coalesce(DATE, F.lit(NO_DATE).cast("date")))

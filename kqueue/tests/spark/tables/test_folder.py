@@ -30,7 +30,7 @@ def opened(
 def test_a_second_run_finds_the_same_tables(tmp_path: Path) -> None:
     first = opened(tmp_path / "new" / "tables")
     with open_tables(Location(str(tmp_path / "new" / "tables")), FLIGHTS, "parquet", SOURCE) as second:
-        assert second == dataclasses.replace(first, storage=second.storage, store=second.store)
+        assert second == dataclasses.replace(first, storage=second.storage, store=second.store, closing=second.closing)
         assert second.read_json("gold.json") is None
         second.keep_json("gold.json", {"batch": 3})
         assert second.read_json("gold.json") == {"batch": 3}
@@ -123,7 +123,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
             pass
     with pytest.raises(StorageFailed):
         opened(tmp_path / "mine.txt" / "tables")
-    with pytest.raises(OptionError, match="expected parquet or delta, found 'orc'"):
+    with pytest.raises(OptionError, match="expected parquet, delta or iceberg, found 'orc'"):
         opened(tmp_path / "new", format="orc")  # type: ignore[arg-type]
 
 
