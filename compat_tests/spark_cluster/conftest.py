@@ -28,8 +28,20 @@ SETTINGS: dict[str, object] = {
     "spark.executor.extraJavaOptions": JAVA,
     "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": 2,
+    # Tasks that take long have a second attempt; those of most tests do not.
+    "spark.speculation": True,
+    "spark.speculation.minTaskRuntime": "3s",
+    "spark.speculation.quantile": 0.5,
 }
+LITTLE = ("--conf", "spark.executor.memory=512m", "--conf", "spark.cores.max=1")
+"""Options for programs of their own: executors with this memory, and one of them."""
+Filled = Callable[..., str]
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests of programs first, because the session of the others holds the cluster's cores."""
+    items.sort(key=lambda item: "spark" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,7 +58,7 @@ def not_activated() -> None:
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with nothing of this process's Spark."""
     return subprocess.run(
-        command, cwd=cwd, env=process_environment(**environment), capture_output=True, text=True, timeout=120,
+        command, cwd=cwd, env=process_environment(**environment), capture_output=True, text=True, timeout=200,
         check=False,
     )  # fmt: skip
 
@@ -69,7 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(cluster: Standalone, archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start a session on the cluster, with the packed environment."""
     folder = tmp_path_factory.mktemp("driver")
@@ -91,11 +103,11 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
 
 
 @pytest.fixture
-def filled(broker: kqueue.Broker) -> Callable[[int], str]:
-    """Return ``filled(count)``, which makes a topic of four partitions with so many records."""
+def filled(broker: kqueue.Broker) -> Filled:
+    """Return ``filled(count, name)``, which makes a topic with so many records."""
 
-    def make(count: int) -> str:
-        name = f"orders-{next(_numbers)}"
+    def make(count: int, name: str = "") -> str:
+        name = name or f"orders-{next(_numbers)}"
         broker.create_topic(name, 4)
         for number in range(count):
             broker.topics[name].produce(f"order {number}", key=f"customer {number % 17}")

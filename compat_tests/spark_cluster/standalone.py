@@ -59,10 +59,12 @@ class Standalone:
         self.master = re.findall(r"Starting Spark master at (\S+)", self._log("master"))[-1]
 
     def start_worker(self) -> None:
+        """Start another worker on a host of its own: Spark gives no host two attempts of a task."""
         number = len(self.workers)
+        host = f"127.0.0.{2 + number}"
         arguments = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"))
         self.workers.append(
-            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *arguments, self.master)
+            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *arguments, self.master, host=host)
         )
 
     def executors(self) -> list[int]:
@@ -76,7 +78,7 @@ class Standalone:
     def _log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
-    def _start(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, main: str, *arguments: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
         environment = {
             "HOME": str(self.folder),
             "JAVA_HOME": str(find_java().home),
@@ -85,9 +87,9 @@ class Standalone:
             "SPARK_DAEMON_JAVA_OPTS": JAVA,
             "SPARK_DAEMON_MEMORY": "128m",
             "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
         }
-        command = [SPARK_HOME / "bin" / "spark-class", main, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
+        command = [SPARK_HOME / "bin" / "spark-class", main, "--host", host, "--webui-port", "0", *arguments]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,10 @@ from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
 
 import kqueue
+from compat_tests.spark_cluster.conftest import Filled
 from kqueue.cli.app import kqueue as command
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.executors import check_executors
-
-Filled = Callable[[int], str]
 
 
 def read(spark: SparkSession, **options: str) -> DataFrame:
