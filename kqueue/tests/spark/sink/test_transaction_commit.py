@@ -7,21 +7,23 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import kqueue
-from kqueue.client import Client, TransactionalProducer
+from kqueue.client import Client, NewTopic, TransactionalProducer
 from kqueue.spark.errors import OptionError, TransactionLost
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.journal import DecidedBatch, Journal, decided_entry
-from kqueue.spark.sink.options import SinkOptions
+from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
 from kqueue.spark.sink.staging_cleanup import forget as forget_query
 from kqueue.spark.sink.transaction_commit import abandon
 from kqueue.spark.sink.transaction_ids import check_timeout, drop_free_ids
 from kqueue.spark.sink.transaction_write import TaskTransaction
 from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
+from kqueue.tests.served_cluster import bootstrap, served_cluster
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
 from kqueue.tests.spark.sink.helpers import committed_in, options_for, rows_of
 from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch
@@ -242,6 +244,33 @@ def test_a_timeout_that_brokers_do_not_allow(broker: kqueue.Broker) -> None:
         pytest.raises(OptionError, match=r"900001 .* transaction\.max\.timeout\.ms \(900000\)"),
     ):
         check_timeout(client, 900_001)
+
+
+@pytest.mark.parametrize("at", ["end_transaction", "transactions"])
+def test_a_broker_of_a_cluster_stops_while_a_batch_is_committed(tmp_path: Path, at: str) -> None:
+    settings = {"transaction.state.log.replication.factor": 3, "transaction.state.log.min.isr": 1}
+    with served_cluster(tmp_path, 3, {**settings, "default.replication.factor": 3}) as brokers:
+        servers = bootstrap(brokers)
+        with Client(servers) as client:
+            client.create_topics([NewTopic("out", 3, 3)])
+        options = parse_options(
+            {"kafka.bootstrap.servers": servers, "topic": "out", "delivery": "transactional", "stagingPartitions": "1"},
+            streaming=True,
+        )
+        run_batch(options, 0, TWO_TASKS)
+        running = set(brokers)
+
+        def watch(name: str, before: bool) -> None:
+            if name == at and brokers[2] in running:
+                running.remove(brokers[2])
+                brokers[2].stop()
+
+        run_batch(options, 1, TWO_TASKS, watched(watch))
+        assert brokers[2] not in running
+        assert committed_in(brokers[0], "out") == sorted(ROWS + ROWS)
+        with Client(brokers[0].bootstrap) as client:
+            assert not any(client.transactions(["Ongoing"]).values())
+    drop_free_ids()
 
 
 def test_a_query_that_is_swept_leaves_no_transaction_open(broker: kqueue.Broker, options: SinkOptions) -> None:
