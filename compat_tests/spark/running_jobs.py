@@ -21,7 +21,7 @@ from kqueue.spark.stores import Location
 
 SOURCE, TARGET = "flights", "again"
 SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "420m",
+    "spark.driver.memory": "480m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
 }
