@@ -114,7 +114,7 @@ def _check_security_of(listeners: Sequence[ListenerConfig], config: Config) -> N
     )
     for listener in listeners:
         if listener.protocol.uses_tls:
-            ListenerTls(listener, config)
+            ListenerTls(listener, config, SystemClock())
         if listener.protocol.uses_sasl:
             settings = SaslListenerConfig(config, listener.bind.name)
             offered_mechanisms(settings, sources)

@@ -37,6 +37,7 @@ class Listeners:
     ) -> None:
         self._plans = plans
         self._config = config
+        self._clock = clock
         self._sockets = dict(sockets)
         self._rates = ConnectionRates(config, clock)
         self._named: dict[str, Listener] = {}
@@ -60,7 +61,7 @@ class Listeners:
             if plan.protocol.uses_tls:
                 from kqueue.network.tls_context import ListenerTls  # on use: others do not need it
 
-                self._tls[plan.bind.name] = ListenerTls(plan, self._config)
+                self._tls[plan.bind.name] = ListenerTls(plan, self._config, self._clock)
 
     def open(self, registry: ConnectionRegistry, quotas: ConnectionQuotas, cleanup: ExitStack) -> None:
         """Let clients connect; they are served after `start`. Raises ListenFailed."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base.clock import Clock
 from kqueue.base.config import Config, SlowCheck
 from kqueue.base.errors import SettingError
 from kqueue.base.jobs import IoJob, Jobs
@@ -29,10 +31,12 @@ from kqueue.config.tls_options import reason_of, use_protocols, use_suites
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.security.principal_mapping import PrincipalMapper
 from kqueue.security.tls_config import CONNECTION_SETTINGS, KEY_SETTINGS
-from kqueue.security.x500_names import alternative_names_of, subject_of
+from kqueue.security.x500_names import alternative_names_of, end_of, subject_of
 
 _MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _QUEUE = "TLS key stores"
+WARNED_BEFORE = timedelta(days=14)
+"""How long before its end a certificate is warned of."""
 _FileStates = tuple[tuple[int, int, int] | None, ...]
 logger = logging.getLogger("kqueue.server")
 
@@ -164,16 +168,20 @@ class ListenerTls:
 
     Args:
         plan: the listener.
+        clock: says whether the certificate is near its end, or past it; each is logged once.
     Raises: SettingError: see `build_context`.
     """
 
-    def __init__(self, plan: ListenerConfig, config: Config) -> None:
+    def __init__(self, plan: ListenerConfig, config: Config, clock: Clock) -> None:
         self.plan = plan
         self.mapper = PrincipalMapper(config.of_listener(plan.bind.name, "ssl.principal.mapping.rules"))
         self._config = config
         self._settings = TlsSettings.of(plan, config)
         self._states: _FileStates | None = _file_states(self._settings)  # None: to be built anew
         self.current = build_context(self._settings)
+        self._clock = clock
+        self._warned = ""
+        self._warn_of_expiry()
         self._building = False
         self._jobs: Jobs | None = None
         self._timer: PeriodicTimer | None = None
@@ -194,6 +202,7 @@ class ListenerTls:
         states, built = _file_states(self._settings), build_context(self._settings)
         _check_successor(self.current, built, self._settings)
         self._states, self.current = states, built
+        self._warn_of_expiry()
 
     @property
     def takes_certificates(self) -> bool:
@@ -247,6 +256,14 @@ class ListenerTls:
         elif built is not None:
             self.current = built
             logger.info("listener %s uses its new key store or trust store", self.plan.bind.name)
+        self._warn_of_expiry()
+
+    def _warn_of_expiry(self) -> None:
+        """Log once that the certificate expires soon, and once that clients refuse it."""
+        words = _expiry(self.current.certificate, self._clock.wall_ms())
+        if words and words != self._warned:
+            logger.warning("listener %s: its certificate %s", self.plan.bind.name, words)
+        self._warned = words
 
 
 def _observed(listener: str) -> list[str]:
@@ -269,6 +286,17 @@ def _check_successor(old: TlsContext, new: TlsContext, settings: TlsSettings) ->
             f"listener {settings.listener}: the new certificate lacks alternative names of the one before "
             f"(ssl.allow.san.changes)"
         )
+
+
+def _expiry(certificate: bytes, now_ms: int) -> str:
+    """Return what to say of a certificate that is near its end, or past it; "": it is neither."""
+    end, now = end_of(certificate), datetime.fromtimestamp(now_ms / 1000, UTC)
+    remedy = "replace the file of ssl.keystore.location by one with a new certificate (kqueue certs broker makes one)"
+    if now > end:
+        return f"expired at {end:%Y-%m-%d %H:%M:%S} UTC, so that clients refuse it: {remedy}"
+    if now > end - WARNED_BEFORE:
+        return f"expires at {end:%Y-%m-%d %H:%M:%S} UTC: {remedy} before that"
+    return ""
 
 
 def _file_states(settings: TlsSettings) -> _FileStates:

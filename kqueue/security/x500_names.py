@@ -1,13 +1,14 @@
-"""The distinguished name of a certificate, as Java writes it.
+"""The distinguished name of a certificate, as Java writes it, and when the certificate expires.
 
-A reader of DER that goes no further than it must: a certificate's subject, and the bytes of its
-alternative names. OpenSSL has checked the certificate before. Source: RFC 5280, RFC 2253, Java's
-X500Principal.getName.
+A reader of DER that goes no further than it must: a certificate's subject, the end of its validity,
+and the bytes of its alternative names. OpenSSL has checked the certificate before. Source: RFC
+5280, RFC 2253, Java's X500Principal.getName.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 _KEYWORDS = {
@@ -25,6 +26,7 @@ _ALTERNATIVE_NAMES = "2.5.29.17"
 _TEXT_TAGS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
 _SPECIAL = frozenset(',=+<>#;"\\')
 _VERSION, _EXTENSIONS, _IDENTIFIER = 0xA0, 0xA3, 0x06
+_UTC_TIME = 0x17
 
 
 class _Item(NamedTuple):
@@ -56,6 +58,18 @@ def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
                 if _identifier(name.content) == _ALTERNATIVE_NAMES:
                     return frozenset(item.whole for item in _items(_one(value.content).content))
     return frozenset()
+
+
+def end_of(certificate: bytes) -> datetime:
+    """Return the last second in which a DER certificate is valid.
+
+    Raises: ValueError: these bytes are no certificate.
+    """
+    _, end = _items(_fields(certificate)[3].content)
+    text = end.content.decode("ascii")
+    if end.tag == _UTC_TIME:  # its years have two digits: from 1950 to 2049
+        text = ("19" if text >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _fields(certificate: bytes) -> list[_Item]:

@@ -191,6 +191,26 @@ def test_changed_file_is_used_by_new_connections_and_a_broken_one_is_not(
         run(test)
 
 
+def test_certificate_near_its_end_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "broker.pem"
+    soon, late = authority().issue("CN=broker", hosts=NAMES, days=13), authority().issue("CN=broker", hosts=NAMES)
+
+    async def test() -> None:
+        write_private(file, soon.pem)
+        async with serving_tls(ssl_keystore_location=str(file), kqueue_tls_reload_interval_ms=20):
+            await asyncio.sleep(0.1)
+            assert caplog.text.count("listener SSL: its certificate expires at") == 1
+            write_private(file, authority().issue("CN=broker", hosts=NAMES, days=-1).pem)
+            await until(lambda: "listener SSL: its certificate expired at" in caplog.text)
+            write_private(file, late.pem)
+            await until(lambda: caplog.text.count("listener SSL uses its new key store") == 2)
+            await asyncio.sleep(0.1)
+
+    with caplog.at_level(logging.INFO, "kqueue.server"):
+        run(test)
+    assert caplog.text.count("its certificate exp") == 2
+
+
 @pytest.mark.parametrize(
     ("name", "hosts", "allow", "words"),
     [

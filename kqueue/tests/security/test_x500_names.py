@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.security.certificates import Authority
-from kqueue.security.x500_names import alternative_names_of, subject_of
+from kqueue.security.x500_names import alternative_names_of, end_of, subject_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-def certificate_of(subject: x509.Name) -> bytes:
-    now = datetime.now(UTC)
+def certificate_of(subject: x509.Name, end: datetime | None = None) -> bytes:
+    end = end or datetime.now(UTC) + timedelta(days=1)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(KEY.public_key())
-    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    builder = builder.serial_number(1).not_valid_before(end - timedelta(days=1)).not_valid_after(end)
     return builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
@@ -87,3 +87,15 @@ def test_other_bytes_are_refused_without_another_error(data: bytes) -> None:
         subject_of(data)
     with contextlib.suppress(ValueError):
         alternative_names_of(data)
+
+
+@pytest.mark.parametrize("year", [1951, 1999, 2000, 2049, 2050, 9999])
+def test_end_of_validity(year: int) -> None:
+    """Years to 2049 are written with two digits, later ones with four."""
+    end = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert end_of(certificate_of(name((NameOID.COMMON_NAME, "x")), end)) == end
+
+
+def test_end_of_what_is_no_certificate() -> None:
+    with pytest.raises(ValueError, match="no certificate"):
+        end_of(b"")
