@@ -153,8 +153,13 @@ def test_extras_exist() -> None:
 
 
 INSTALLS = re.compile(r"pip install '?(?:kqueue\b|\.\[(?!test\]))")
-TEXTS = [path for pattern in ("*.md", "docs/*.md", "examples/*", "plugins/**/*.md", "kqueue/**/*.py", "kqueue/**/*.txt")
-         for path in sorted(ROOT.glob(pattern)) if "tests" not in path.relative_to(ROOT).parts]  # fmt: skip
+PLACES = ("*.md", "docs/*.md", "examples/**/*", "plugins/**/*.md", "kqueue/**/*.py", "kqueue/**/*.txt")
+TEXTS = [
+    path
+    for pattern in PLACES
+    for path in sorted(ROOT.glob(pattern))
+    if path.is_file() and "tests" not in path.relative_to(ROOT).parts and path.suffix != ".pyc"
+]
 
 
 def test_installation_is_described_once_in_code_and_once_in_documents() -> None:
