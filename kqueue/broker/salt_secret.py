@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping
 
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import Conflict, KqueueError
 from kqueue.broker.metadata_cache import MetadataCache
 
 KEY = "/sasl/salts"
@@ -17,20 +18,35 @@ SECRET_BYTES = 32
 logger = logging.getLogger("kqueue.broker")
 
 
-def salt_secret(metadata: MetadataCache) -> bytes:
-    """Return the stored secret; a new one, which is then being stored, if there is none.
+class SaltSecret:
+    """The secret: the stored one, or a new one, which is then being stored.
 
-    Durability: if two brokers store the first one at once, or the disk is full, one uses its own
-        until its next start.
+    Of brokers that store the first one at once all but one are refused, and take that of the other
+    with their next refresh.
+
+    Durability: if it can't be stored, it lasts until the next start.
     """
-    stored = metadata.get(KEY)
-    if stored is not None and len(stored) == SECRET_BYTES:
-        return stored
-    made = secrets.token_bytes(SECRET_BYTES)
 
-    def done(error: KqueueError | None) -> None:
-        if error is not None:
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._value = secrets.token_bytes(SECRET_BYTES)
+        metadata.observe(KEY, self._apply)
+        stored = metadata.get(KEY)
+        self._apply({"": stored})
+        if self._value != stored:
+            metadata.commit("store the secret of salts", {KEY: self._value}, self._stored)
+
+    def __call__(self) -> bytes:
+        """Return its bytes."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "<SaltSecret>"
+
+    def _apply(self, changed: Mapping[str, bytes | None]) -> None:
+        stored = changed.get("")
+        if stored is not None and len(stored) == SECRET_BYTES:
+            self._value = stored
+
+    def _stored(self, error: KqueueError | None) -> None:
+        if error is not None and not isinstance(error, Conflict):
             logger.warning("salts of unknown SCRAM users will change with the next start: %s", error)
-
-    metadata.commit("store the secret of salts", {KEY: made}, done)
-    return made

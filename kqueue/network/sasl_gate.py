@@ -18,7 +18,7 @@ from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timer
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
-from kqueue.broker.salt_secret import salt_secret
+from kqueue.broker.salt_secret import SaltSecret
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse
@@ -52,7 +52,7 @@ class SaslAuthentication:
         self.config = config
         self.registry = registry
         self.purgatory: Purgatory = broker.purgatory
-        made_up = MadeUpCredentials(salt_secret(broker.metadata), [broker.security.scram.forms])
+        made_up = MadeUpCredentials(SaltSecret(broker.metadata), [broker.security.scram.forms])
         find_scram = broker.security.find_scram_account
         self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)

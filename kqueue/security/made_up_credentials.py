@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kqueue.security.scram_credentials import (
@@ -79,12 +79,14 @@ class MadeUpCredentials:
     names get another one.
 
     Args:
-        secret: random bytes; with the same ones credentials are the same after a restart.
+        secret: returns random bytes; with the same ones credentials are the same, also after a
+            restart. None: new ones.
         forms: of the credentials that there are, one set for each place where users are.
     """
 
-    def __init__(self, secret: bytes | None = None, forms: Iterable[CredentialForms] = ()) -> None:
-        self._secret = secret or secrets.token_bytes(32)
+    def __init__(self, secret: Callable[[], bytes] | None = None, forms: Iterable[CredentialForms] = ()) -> None:
+        made = secrets.token_bytes(32)
+        self._secret = secret or (lambda: made)
         self._forms = tuple(forms)
 
     def __repr__(self) -> str:
@@ -125,4 +127,4 @@ class MadeUpCredentials:
         return min(counts, key=score)
 
     def _derived(self, purpose: str, mechanism: ScramMechanism, user: str) -> bytes:
-        return hmac.digest(self._secret, f"{purpose}\0{mechanism.name}\0{user}".encode(), "sha256")
+        return hmac.digest(self._secret(), f"{purpose}\0{mechanism.name}\0{user}".encode(), "sha256")

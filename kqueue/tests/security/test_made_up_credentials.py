@@ -24,7 +24,7 @@ def made_up(*counts: tuple[ScramCredential, int]) -> MadeUpCredentials:
     for one, count in counts:
         for _ in range(count):
             forms.add(SHA_256, one)
-    return MadeUpCredentials(SECRET, [forms])
+    return MadeUpCredentials(lambda: SECRET, [forms])
 
 
 def forms_of(credentials: MadeUpCredentials) -> dict[str, CredentialForm]:

@@ -23,7 +23,7 @@ from kqueue.security.scram_credentials import (
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
 ANN = Principal("User", "ann")
-MADE_UP = MadeUpCredentials(b"x" * 32)
+MADE_UP = MadeUpCredentials(lambda: b"x" * 32)
 CREDENTIALS = {name: make_credential(mechanism, "secret") for name, mechanism in SCRAM_MECHANISMS.items()}
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 
