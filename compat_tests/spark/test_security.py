@@ -16,8 +16,8 @@ import kqueue
 from kqueue.cli.app import kqueue as command
 from kqueue.client import Client, ClientOptions
 from kqueue.security.jaas import SCRAM_MODULE
+from kqueue.spark.errors import error_summary
 from kqueue.spark.options import security_of
-from kqueue.spark.session import error_summary
 
 SECRET, GUESSED = "hunter2word", "hunter2guess"
 WRONG = "user ann is not authenticated: Authentication failed: invalid credentials"

@@ -11,13 +11,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.spark_readers import KqueueReader, KqueueStreamReader, columns, without_traceback
 
 NAME = "kqueue"
 
 
-class KqueueDataSource(DataSource):
+class KqueueDataSource(CheckedPickle, DataSource):
     """Spark creates one per query and pickles it between processes."""
 
     @classmethod

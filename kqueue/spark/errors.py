@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from kqueue.base.errors import KqueueError
+
+PACK_HINT = (
+    "make an archive of this environment with `kqueue pipeline pack`, and give it to Spark: "
+    "--archives environment.tar.gz (the setting spark.archives)"
+)
+WORDS_MAX = 1000
+_OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 
 
 class OptionError(KqueueError):
@@ -30,3 +39,12 @@ class TransactionLost(KqueueError):
 
 class PipelineFailed(KqueueError):
     """A Spark job failed; the message is Spark's, in one sentence."""
+
+
+def error_summary(error: Exception) -> str:
+    """Return Spark's message without its Java stack, or the message of a kqueue error inside it."""
+    ours = _OURS.findall(str(error))
+    if ours:
+        return str(ours[-1]).strip()[:WORDS_MAX]
+    words = re.split(r"JVM stacktrace|\n\s+at [\w.$]+\(", str(error))[0]
+    return " ".join(words.split())[:WORDS_MAX]

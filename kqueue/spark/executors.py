@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.version import __version__
-from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.errors import PACK_HINT, PipelineFailed, error_summary
 from kqueue.spark.pythons import is_local
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 NEEDED = ("kqueue", "pyarrow", "pandas")
 PROBES_MAX = 64
 PROBE_TIMEOUT_S = 3.0
-PACK_HINT = (
-    "make an archive of this environment with `kqueue pipeline pack`, and give it to Spark: "
-    "--archives environment.tar.gz (the setting spark.archives)"
-)
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _VERSIONS = re.compile(r"Python in worker has different version:? (\S+) than that in driver:? (\d+\.\d+)")
 
@@ -150,8 +146,6 @@ def _judge(one: Looked, bootstrap: list[str], brokers: list[str], marked: dict[s
 
 def _refused(text: str) -> str:
     """Return what to do about an error of Spark when it starts Python."""
-    from kqueue.spark.session import error_summary
-
     if no_program := _NO_PROGRAM.search(text):
         return (
             f"the executors can't run {no_program[1]}: {PACK_HINT}, or name the Python that has kqueue there by "

@@ -58,6 +58,21 @@ def driver_python(master: str | None, environ: MutableMapping[str, str] = os.env
             environ[DRIVER] = kept
 
 
+@contextlib.contextmanager
+def workers_python(program: str, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Have a Spark that is started in the block run a program in executors, unless PYSPARK_PYTHON
+    names one. It is not kept, because the next Spark may have other archives.
+    """
+    if WORKERS in environ:
+        yield
+        return
+    environ[WORKERS] = program
+    try:
+        yield
+    finally:
+        del environ[WORKERS]
+
+
 def executor_python(master: str, settings: Any) -> str:
     """Return the program for executors, unless PYSPARK_PYTHON says it.
 

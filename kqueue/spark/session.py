@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
-from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.errors import PipelineFailed, error_summary
 from kqueue.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ STREAM_ENVIRONMENT = {
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
 """The environment variables that each stream sets (Spark's PythonStreamingSourceRunner)."""
-WORDS_MAX = 1000
-_OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 JAVA_ENDED = (
     "Java, in which Spark runs, ended before the job did: it was killed, or the machine had no memory left; "
     "run the job again"
@@ -51,7 +48,12 @@ CALM: dict[str, str] = {
 
 
 def session(
-    app: str = "kqueue", master: str | None = None, *, settings: Mapping[str, object] | None = None, quiet: bool = True
+    app: str = "kqueue",
+    master: str | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    quiet: bool = True,
+    check: bool = True,
 ) -> SparkSession:
     """Return a Spark session; an existing one keeps its master and memory settings.
 
@@ -67,24 +69,33 @@ def session(
             spark-defaults.conf, else ``local[*]``.
         settings: Spark settings; they override kqueue's.
         quiet: Spark logs errors only.
+        check: see `prepare`. A new session ends if the check fails.
     Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
+        PipelineFailed: as `prepare`.
     """
     sql = import_pyspark()
+    running = _is_running()
     given = {name: _text(value) for name, value in (settings or {}).items()}
     if master is not None:
         given[MASTER] = master
-    if not _is_running():
-        java = find_java()
-        if java.origin != "JAVA_HOME":
-            os.environ["JAVA_HOME"] = str(java.home)
-        known = _start_java(_settings(given.get(MASTER), given, quiet))
-        given[MASTER] = str(known.get(MASTER, LOCAL))
-        os.environ.setdefault(pythons.WORKERS, pythons.executor_python(given[MASTER], known))
-    builder = sql.SparkSession.builder.appName(app)
-    for name, value in _settings(given.get(MASTER), given, quiet).items():
-        builder = builder.config(name, value)
-    made: SparkSession = builder.getOrCreate()
-    prepare(made)
+    with contextlib.ExitStack() as stack:
+        if not running:
+            java = find_java()
+            if java.origin != "JAVA_HOME":
+                os.environ["JAVA_HOME"] = str(java.home)
+            known = _start_java(_settings(given.get(MASTER), given, quiet))
+            given[MASTER] = str(known.get(MASTER, LOCAL))
+            stack.enter_context(pythons.workers_python(pythons.executor_python(given[MASTER], known)))
+        builder = sql.SparkSession.builder.appName(app)
+        for name, value in _settings(given.get(MASTER), given, quiet).items():
+            builder = builder.config(name, value)
+        made: SparkSession = builder.getOrCreate()
+    try:
+        prepare(made, check=check)
+    except PipelineFailed:
+        if not running:
+            made.stop()
+        raise
     return made
 
 
@@ -117,11 +128,11 @@ def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkS
     for name, value in settings.items():
         own.conf.set(name, value)
     pythons.register(own)  # Spark does not find it by itself where kqueue is installed as editable
-    prepare(own)
+    prepare(own, check=False)
     return own
 
 
-def prepare(spark: SparkSession) -> None:
+def prepare(spark: SparkSession, *, check: bool = True) -> None:
     """Make a session that `session` did not create ready for the format.
 
     Registers the format if Spark does not find it, sets the Python of executors (see `session`),
@@ -132,8 +143,14 @@ def prepare(spark: SparkSession) -> None:
     and 4.3 do not lock. Two concurrent inserts can corrupt the map; every later use of the format
     then fails until Spark restarts ("Illegal size 5 of collection, expected 6"). Inserting the keys
     beforehand avoids this. It costs as much as the first use of a format, which is then fast.
+
+    Args:
+        check: on a cluster, look by a small job whether the executors that there are have this
+            kqueue; it waits for the first of them. A query would fail in tasks, with a stack.
+    Raises: PipelineFailed: names what executors lack, and the remedy.
     """
     from kqueue.spark.datasource import NAME
+    from kqueue.spark.executors import check_executors
 
     formats = spark._jsparkSession.sessionState().dataSourceManager()
     if not formats.dataSourceExists(NAME):
@@ -142,6 +159,8 @@ def prepare(spark: SparkSession) -> None:
     environment = formats.lookupDataSource(NAME).dataSourceCls().envVars()
     for name, value in STREAM_ENVIRONMENT.items():
         environment.putIfAbsent(name, value)
+    if check:
+        check_executors(spark)
 
 
 def activate(spark: SparkSession) -> None:
@@ -157,7 +176,8 @@ def activate(spark: SparkSession) -> None:
 def job_session(
     app: str, master: str | None = None, settings: Mapping[str, object] | None = None
 ) -> Iterator[SparkSession]:
-    """Yield a session for one job. A running session is used and left running.
+    """Yield a session for one job, whose caller checks the executors. A running session is used
+    and left running.
 
     Args: as of `session`.
 
@@ -166,7 +186,7 @@ def job_session(
     """
     running = _is_running()
     with _plain_errors(), py4j_silenced():
-        spark = session(app, master, settings=settings)
+        spark = session(app, master, settings=settings, check=False)
         try:
             yield spark
         finally:
@@ -186,15 +206,6 @@ def _plain_errors() -> Iterator[None]:
             raise
         is_cut = package == "py4j" and type(error).__name__ == "Py4JNetworkError"
         raise PipelineFailed(JAVA_ENDED if is_cut else error_summary(error)) from None
-
-
-def error_summary(error: Exception) -> str:
-    """Return Spark's message without its Java stack, or the message of a kqueue error inside it."""
-    ours = _OURS.findall(str(error))
-    if ours:
-        return str(ours[-1]).strip()[:WORDS_MAX]
-    words = re.split(r"JVM stacktrace|\n\s+at [\w.$]+\(", str(error))[0]
-    return " ".join(words.split())[:WORDS_MAX]
 
 
 def _is_running() -> bool:

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kqueue.spark import transforms
-from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.errors import PipelineFailed, error_summary
 from kqueue.spark.jobs.delay_results import AirportHour, DelayProgress, QuarantinedRecord
-from kqueue.spark.session import error_summary, isolated_session
+from kqueue.spark.session import isolated_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
+from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.columns import check_columns
@@ -43,7 +44,7 @@ class TaskCommitMessage(WriterCommitMessage):
     outcome: TaskOutcome
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(CheckedPickle, DataSourceArrowWriter):
     """`df.write`. After a failed write rows may be present, unless delivery is exactly-once or
     transactional.
     """
@@ -67,7 +68,7 @@ class BatchWriter(DataSourceArrowWriter):
         _abort(self._options, messages, self._options["txnVersion"])
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(CheckedPickle, DataSourceStreamArrowWriter):
     """`df.writeStream`: writes each micro-batch."""
 
     def __init__(self, options: SinkOptions) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from kqueue.base.errors import KqueueError
+from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
@@ -54,7 +55,7 @@ class Split(InputPartition):
         self.ranges = ranges
 
 
-class _Reader:
+class _Reader(CheckedPickle):
     """Common to both readers. Raises: OptionError: the user declared other columns."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:

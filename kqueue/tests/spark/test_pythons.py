@@ -31,6 +31,17 @@ def test_java_starts_with_this_python_and_the_environment_stays() -> None:
         assert packed[pythons.DRIVER] == "./environment/bin/python"
 
 
+def test_a_spark_starts_with_a_python_for_executors_that_is_not_kept() -> None:
+    environ: dict[str, str] = {}
+    with pythons.workers_python("./environment/bin/python", environ):
+        assert environ == {pythons.WORKERS: "./environment/bin/python"}
+    assert environ == {}
+    given = {pythons.WORKERS: "/opt/python"}
+    with pythons.workers_python("./environment/bin/python", given):
+        assert given == {pythons.WORKERS: "/opt/python"}
+    assert given == {pythons.WORKERS: "/opt/python"}
+
+
 def test_executors_run_what_the_settings_say() -> None:
     archives = {pythons.ARCHIVES: "data.zip, env.tar.gz#env,more.tar#more"}
     assert pythons.executor_python("local[*]", archives) == sys.executable

@@ -4,10 +4,8 @@ import sys
 
 import pytest
 
-from kqueue.base.errors import CorruptBatch, ExtraNeeded
-from kqueue.client.errors import BrokerRefused
+from kqueue.base.errors import ExtraNeeded
 from kqueue.spark import session as module
-from kqueue.spark.errors import DataLost
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,22 +35,3 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
     loud = module._settings("local", {}, quiet=False)
     assert "spark.log.level" not in loud
     assert "spark.driver.extraJavaOptions" not in loud
-
-
-def test_sparks_words_come_without_its_stack() -> None:
-    java = (
-        "An error occurred while calling o51.load.\n: x.NotFound: No source: kqueue.\n"
-        "\tat org.x.Y$.f(Y.scala:7)\n\tat org.x.Z(Z:1)"
-    )
-    assert (
-        module.error_summary(ValueError(java))
-        == "An error occurred while calling o51.load. : x.NotFound: No source: kqueue."
-    )
-    for error in (DataLost, BrokerRefused, CorruptBatch):  # each layer has its module of errors
-        ours = (
-            "[STREAM_FAILED] Query failed:\nTraceback (most recent call last):\n"
-            f"{error.__module__}.{error.__name__}: a-0 is gone; look\n\n"
-        )
-        assert module.error_summary(ValueError(ours)) == "a-0 is gone; look"
-    assert module.error_summary(ValueError("It failed.\n\nJVM stacktrace:\nat a.b")) == "It failed."
-    assert len(module.error_summary(ValueError("x" * 5000))) == module.WORDS_MAX
