@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -14,6 +16,11 @@ from pyspark.sql.types import StructType
 from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.spark_readers import KqueueReader, KqueueStreamReader, columns, without_traceback
+from kqueue.spark.value_formats.options import value_settings
+
+if TYPE_CHECKING:
+    from kqueue.spark.value_formats.contract import ValueSettings
+    from kqueue.spark.value_formats.decoder import ValueSchema
 
 NAME = "kqueue"
 
@@ -30,15 +37,16 @@ class KqueueDataSource(CheckedPickle, DataSource):
 
         Spark calls this before it tells whether the query is a stream.
         """
-        return columns(headers=str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
+        headers = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
+        return columns(headers=headers, values=self._values())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query. Raises: OptionError."""
-        return KqueueReader(self._parsed(streaming=False), schema)
+        return KqueueReader(self._parsed(streaming=False), schema, self._values())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Raises: OptionError."""
-        return KqueueStreamReader(self._parsed(streaming=True), schema)
+        return KqueueStreamReader(self._parsed(streaming=True), schema, self._values())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of a batch. Raises: OptionError, RowRefused, ClientError."""
@@ -57,3 +65,17 @@ class KqueueDataSource(CheckedPickle, DataSource):
     def _parsed(self, *, streaming: bool) -> SourceOptions:
         with without_traceback():
             return parse_options(self.options, streaming=streaming)
+
+    def _values(self) -> ValueSchema | None:
+        """Return the schema of values, found once: a registry may have another one by then."""
+        if not hasattr(self, "_value_schema"):
+            with without_traceback():
+                settings = value_settings(self.options)
+                self._value_schema = None if settings is None else _found(settings)
+        return self._value_schema
+
+
+def _found(settings: ValueSettings) -> ValueSchema:
+    from kqueue.spark.value_formats.opening import find_schema
+
+    return find_schema(settings)

@@ -41,6 +41,18 @@ class PipelineFailed(KqueueError):
     """A Spark job failed; the message is Spark's, in one sentence."""
 
 
+class SchemaRefused(KqueueError):
+    """A schema of values can't be used, can't be had, or does not fit another."""
+
+
+class WrongValue(KqueueError):
+    """A value can't be decoded by its schema; the message names the record."""
+
+
+class RegistryFailed(KqueueError):
+    """A registry of schemas can't be reached, or its answer is of no use."""
+
+
 def error_summary(error: Exception) -> str:
     """Return Spark's message without its Java stack, or the message of a kqueue error inside it."""
     ours = _OURS.findall(str(error))

@@ -25,6 +25,7 @@ from kqueue.spark.options import (
     truth,
 )
 from kqueue.spark.source.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
+from kqueue.spark.value_formats.options import VALUE_OPTIONS
 
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
@@ -139,6 +140,7 @@ OPTIONS = (
     ),
     Option("failOnDataLoss", truth, True, "both", "Fail when records are gone that were to be read, or go on."),
     Option("includeHeaders", truth, False, "both", "Have a column of headers."),
+    *VALUE_OPTIONS,
     Option(
         "groupId",
         nonempty,
@@ -191,7 +193,7 @@ REFUSED = {
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "Spark keeps its offsets in its checkpoint; groupId shows them to others",
     "kafka.key.deserializer": "keys are binary; decode them with DataFrame operations",
-    "kafka.value.deserializer": "values are binary; decode them with DataFrame operations",
+    "kafka.value.deserializer": "values are binary, or columns by valueFormat",
 }
 TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Batch queries ignore these with a log message, as Spark's Kafka source does."""

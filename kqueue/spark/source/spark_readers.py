@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from kqueue.base.errors import KqueueError
 from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
+from kqueue.spark.source.columns import arrow_schema
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.offsets import JsonObject
@@ -29,22 +30,17 @@ from kqueue.spark.source.split_planner import OffsetRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kqueue.spark.value_formats.decoder import ValueSchema
 
-def columns(*, headers: bool) -> StructType:
-    """Return the columns of Spark's own Kafka source."""
-    found = (
-        StructType()
-        .add("key", BinaryType())
-        .add("value", BinaryType())
-        .add("topic", StringType())
-        .add("partition", IntegerType())
-    )
-    found = found.add("offset", LongType()).add("timestamp", TimestampType()).add("timestampType", IntegerType())
-    return (
-        found.add("headers", ArrayType(StructType().add("key", StringType()).add("value", BinaryType())))
-        if headers
-        else found
-    )
+
+def columns(*, headers: bool, values: ValueSchema | None = None) -> StructType:
+    """Return the columns of Spark's own Kafka source; with `values` theirs are decoded."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    if values is None:
+        return from_arrow_schema(arrow_schema(headers=headers), prefer_timestamp_ntz=True)
+    found = arrow_schema(headers=headers, value=values.reader().type, permissive=values.permissive)
+    return from_arrow_schema(found, prefer_timestamp_ntz=True)
 
 
 class Split(InputPartition):
@@ -58,19 +54,20 @@ class Split(InputPartition):
 class _Reader(CheckedPickle):
     """Common to both readers. Raises: OptionError: the user declared other columns."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        expected = columns(headers=options["includeHeaders"]).simpleString()
+    def __init__(self, options: SourceOptions, schema: StructType, values: ValueSchema | None = None) -> None:
+        expected = columns(headers=options["includeHeaders"], values=values).simpleString()
         if schema.simpleString() != expected:
             raise OptionError(
                 f"the columns are {expected}; what was declared is {schema.simpleString()}: leave the schema out"
             )
         self._options = options
+        self._values = values
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield record batches, on an executor. Spark adds its own partition to an empty plan."""
         ranges = partition.ranges if isinstance(partition, Split) else ()
         with without_traceback():
-            yield from read_ranges(self._options, ranges)
+            yield from read_ranges(self._options, ranges, self._values)
 
 
 def _tell_unread(reader: RecordReader, ranges: Sequence[OffsetRange]) -> None:
@@ -98,8 +95,8 @@ class KqueueReader(_Reader, DataSourceReader):
 class KqueueStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream. One instance stays on the driver while the query runs; copies go to the tasks."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        super().__init__(options, schema)
+    def __init__(self, options: SourceOptions, schema: StructType, values: ValueSchema | None = None) -> None:
+        super().__init__(options, schema, values)
         self._open: MicroBatchPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:

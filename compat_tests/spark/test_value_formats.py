@@ -1,0 +1,128 @@
+"""Decoded values: the options of the source, and of ingest."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import kqueue
+from compat_tests.spark.sending import send
+from kqueue.tests.spark.value_formats.registry_server import RegistryServer
+from kqueue.tests.spark.value_formats.test_framing import framed
+
+NewTopic = Callable[..., str]
+ORDER = {
+    "type": "record", "name": "Order", "fields": [
+        {"name": "number", "type": "long"},
+        {"name": "shop", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        {"name": "items", "type": {"type": "array", "items": {
+            "type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}]}}},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+    ],
+}  # fmt: skip
+COLUMN = (
+    "struct<number:bigint,shop:string,at:timestamp,amount:decimal(10,2),items:array<struct<sku:string>>,"
+    "tags:map<string,int>>"
+)
+
+
+def avro(row: dict[str, Any], schema: dict[str, Any] = ORDER) -> bytes:
+    file = io.BytesIO()
+    filled = {"shop": None, "at": 1_700_000_000_000, "amount": Decimal("1.25"), "items": [], "tags": {}} | row
+    plain = json.loads(json.dumps(schema).replace(', "logicalType": "timestamp-millis"', ""))
+    fastavro.schemaless_writer(file, fastavro.parse_schema(plain), filled)
+    return file.getvalue()
+
+
+def test_avro_by_a_schema(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str) -> None:
+    topic = new_topic()
+    values = [
+        avro({"number": 1, "items": [{"sku": "a"}], "tags": {"x": 1}}),
+        None,
+        b"\x01",
+        avro({"number": 2, "shop": "b"}),
+    ]
+    send(broker, topic, 0, values)
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest",
+        "includeHeaders": "true", "valueFormat": "avro", "valueSchema": json.dumps(ORDER), "valueMode": "permissive",
+    }  # fmt: skip
+    frame = spark.read.format("kqueue").options(**options).load()
+    columns = dict(frame.dtypes)
+    assert (columns["value"], list(columns)[-3:]) == (COLUMN, ["headers", "valueError", "valueBytes"])
+    rows = frame.orderBy("offset").collect()
+    assert [row.value and (row.value.number, row.value.shop) for row in rows] == [(1, None), None, None, (2, "b")]
+    assert (rows[0].value.tags, rows[0].value["items"][0].sku, str(rows[0].value.amount)) == ({"x": 1}, "a", "1.25")
+    assert [row.valueBytes for row in rows] == [None, None, b"\x01", None]
+    assert rows[2].valueError.startswith("not Avro of Order: ")
+    assert (rows[0].valueError, rows[1].valueError) == (None, None)
+    assert frame.where("value.shop = 'b'").select("value.number").collect() == [(2,)]
+
+    stream = spark.readStream.format("kqueue").options(**options).load().select("value.number", "offset", "valueError")
+    query = stream.writeStream.format("memory").queryName("decoded").option("checkpointLocation", checkpoint)
+    query.trigger(availableNow=True).start().awaitTermination()
+    found = spark.sql("select number from decoded order by offset").collect()
+    assert [row.number for row in found] == [1, None, None, 2]
+
+    strict = spark.read.format("kqueue").options(**options).option("valueMode", "failfast").load()
+    with pytest.raises(PySparkException) as caught:
+        strict.collect()
+    message = str(caught.value)
+    assert f"{topic}-0, offset 2: not Avro of Order: " in message
+    assert "valueMode=permissive goes on" in message
+    assert message.count("During handling") == 0
+    assert strict.where("offset < 2").schema["value"].dataType.simpleString() == COLUMN
+
+
+def test_avro_by_a_registry(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    older = {**ORDER, "fields": [one for one in ORDER["fields"] if one["name"] != "shop"]}
+    with RegistryServer() as registry:
+        first = registry.register(f"{topic}-value", json.dumps(older))
+        second = registry.register(f"{topic}-value", json.dumps(ORDER))
+        values = [framed(first, avro({"number": 1}, older)), framed(second, avro({"number": 2, "shop": "b"})), b"{}"]
+        send(broker, topic, 0, values)
+        options = {
+            "kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "valueFormat": "avro",
+            "valueSchemaRegistry": registry.url, "valueMode": "permissive",
+        }  # fmt: skip
+        frame = spark.read.format("kqueue").options(**options).load()
+        rows = frame.orderBy("offset").collect()
+        assert [row.value and (row.value.number, row.value.shop) for row in rows] == [(1, None), (2, "b"), None]
+        assert rows[2].valueError.startswith("no frame of a schema registry")
+        assert dict(frame.dtypes)["value"] == COLUMN
+        assert sum("latest" in path for path in registry.asked) == 1
+        secret = spark.read.format("kqueue").options(**options, valueSchemaRegistryToken="hidden-1").load()
+        assert "hidden-1" not in str(secret._jdf.queryExecution())
+    with pytest.raises(PySparkException, match="the schema registry .* gives no schema: ") as caught:
+        frame.collect()
+    assert str(caught.value).count("gives no schema") == 1
+    assert str(caught.value).count("During handling") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"valueFormat": "xml"}, "valueFormat: expected none"),
+        ({"valueSchema": "{}"}, "valueSchema needs valueFormat"),
+        ({"valueFormat": "avro"}, "valueFormat needs valueSchema"),
+        ({"valueFormat": "avro", "valueSchema": "none.avsc"}, "'none.avsc' is no schema, and as a file: No such file"),
+        ({"valueFormat": "avro", "valueSchema": "{}"}, "the Avro schema can't be used: "),
+    ],
+)
+def test_mistakes_are_told_on_the_driver(spark: SparkSession, options: dict[str, str], words: str) -> None:
+    reader = spark.read.format("kqueue").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "orders")
+    with pytest.raises(PySparkException) as caught:
+        reader.options(**options).load()
+    assert words in str(caught.value)
+    assert str(caught.value).count("\n") < 14

@@ -1,0 +1,133 @@
+"""Decodes columns of values: takes frames off, finds writers' schemas, and keeps the order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kqueue.spark.errors import SchemaRefused
+from kqueue.spark.value_formats.contract import (
+    Decoded,
+    Decoder,
+    FormatName,
+    ReaderFormat,
+    RegistrySettings,
+    SchemaText,
+)
+from kqueue.spark.value_formats.framing import FrameError, read_frame
+from kqueue.spark.value_formats.registry import Registry
+
+Writer = tuple[int, tuple[int, ...]]
+UNKNOWN_MAX = 1_000
+"""Schemas of no use that a task asks the registry for: wrong values may name any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSchema:
+    """The reader's schema, as found on the driver; it can be pickled.
+
+    Attributes:
+        message: of Protobuf, its full name; None: the first.
+        registry: None: values have no frames, and are written with this schema.
+        permissive: wrong values become null.
+    """
+
+    format: FormatName
+    schema: SchemaText
+    message: str | None
+    registry: RegistrySettings | None
+    permissive: bool
+
+    def reader(self) -> ReaderFormat:
+        """Return its columns. Raises: SchemaRefused, ExtraNeeded."""
+        if self.format == "avro":
+            from kqueue.spark.value_formats.avro import AvroFormat
+
+            return AvroFormat(self.schema)
+        raise SchemaRefused(f"valueFormat={self.format} is not there")
+
+
+class ValueDecoder:
+    """Decodes values in a task. Thread: one at a time.
+
+    Schemas of writers are asked for once. Raises: SchemaRefused, ExtraNeeded.
+    """
+
+    def __init__(self, schema: ValueSchema) -> None:
+        self._reader = schema.reader()
+        self._registry = None if schema.registry is None else Registry(schema.registry, schema.format)
+        self._unknown = 0
+        self._with_indexes = schema.format == "protobuf"
+        self._decoders: dict[Writer | None, Decoder | str] = {}
+
+    @property
+    def type(self) -> pa.StructType:
+        """The type of decoded values."""
+        return self._reader.type
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Return binary values as columns; null stays null.
+
+        Raises: RegistryFailed.
+        """
+        found: dict[Writer | None, tuple[list[int], list[bytes]]] = {}
+        errors: dict[int, str] = {}
+        framed = self._registry is not None
+        for index, value in enumerate(values.to_pylist()):
+            if value is None:
+                continue
+            writer = None
+            if framed:
+                try:
+                    frame = read_frame(value, with_indexes=self._with_indexes)
+                except FrameError as error:
+                    errors[index] = str(error)
+                    continue
+                writer, value = (frame.schema_id, frame.indexes), value[frame.start :]
+            rows, parts = found.setdefault(writer, ([], []))
+            rows.append(index)
+            parts.append(value)
+        return self._joined(len(values), found, errors)
+
+    def _joined(
+        self, count: int, found: dict[Writer | None, tuple[list[int], list[bytes]]], errors: dict[int, str]
+    ) -> Decoded:
+        """Decode the values of each writer, and put them where they were."""
+        places: list[int | None] = [None] * count
+        arrays: list[pa.Array] = []
+        start = 0
+        for writer, (rows, parts) in found.items():
+            decoder = self._decoder(writer)
+            if isinstance(decoder, str):
+                errors.update(dict.fromkeys(rows, decoder))
+                continue
+            decoded = decoder.decode(parts)
+            errors.update((rows[index], reason) for index, reason in decoded.errors.items())
+            arrays.append(decoded.values)
+            for place, row in enumerate(rows, start):
+                places[row] = place
+            start += len(rows)
+        if not arrays:
+            return Decoded(pa.nulls(count, self._reader.type), errors)
+        joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        if len(arrays) == 1 and start == count:
+            return Decoded(joined, errors)
+        return Decoded(joined.take(pa.array(places, pa.int64())), errors)
+
+    def _decoder(self, writer: Writer | None) -> Decoder | str:
+        """Return the decoder of a writer's schema; text: why there is none."""
+        if writer in self._decoders:
+            return self._decoders[writer]
+        if self._registry is None or writer is None:
+            found: Decoder | str = self._reader.decoder(None, ())
+        elif self._unknown >= UNKNOWN_MAX:
+            return f"schema {writer[0]} was not looked for: {UNKNOWN_MAX:,} others before it can't be used"
+        else:
+            try:
+                found = self._reader.decoder(self._registry.by_id(writer[0]), writer[1])
+            except SchemaRefused as error:
+                found = str(error)
+                self._unknown += 1
+        self._decoders[writer] = found
+        return found

@@ -1,0 +1,140 @@
+"""Schemas of a registry by HTTP, with bounds on size and time.
+
+Source: the REST API of Confluent's Schema Registry, which Karapace and Apicurio have too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request
+
+from kqueue.base.errors import SettingError
+from kqueue.config.http_client import HttpOptions, read_bounded, read_url
+from kqueue.spark.errors import RegistryFailed, SchemaRefused
+from kqueue.spark.value_formats.contract import (
+    SCHEMA_BYTES_MAX,
+    FormatName,
+    RegistrySettings,
+    SchemaText,
+    shortened,
+)
+
+TYPES: Mapping[FormatName, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
+"""What registries call the formats; without a name it is Avro."""
+SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN = 40401, 40402, 40403
+TIMEOUT_S = 5.0
+RETRY_S = (0.2, 1.0)
+"""How long to wait before each further try: of a registry that does not answer, or answers 5xx."""
+ANSWER_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
+REFERENCES_MAX = 100
+
+
+class Registry:
+    """A client of one registry, for schemas of one format. Thread: one at a time.
+
+    Every request ends in bounded time: three tries of `timeout_s`, each twice that at most.
+    """
+
+    def __init__(self, settings: RegistrySettings, format: FormatName, timeout_s: float = TIMEOUT_S) -> None:
+        self._settings = settings
+        self._format = format
+        self._options = HttpOptions(ANSWER_BYTES_MAX, timeout_s, settings.tls)
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if settings.token is not None:
+            self._headers["Authorization"] = f"Bearer {settings.token}"
+        elif settings.user is not None:
+            pair = f"{settings.user}:{settings.password or ''}".encode()
+            self._headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+
+    def newest(self, subject: str) -> SchemaText:
+        """Return the newest schema of a subject.
+
+        Raises: SchemaRefused: there is none, or it is of another format. RegistryFailed.
+        """
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if found is None:
+            raise SchemaRefused(
+                f"the registry {self._settings.url} has no subject {subject!r}: name valueSchemaSubject"
+            )
+        return self._text(found, f"the subject {subject!r}")
+
+    def by_id(self, schema_id: int) -> SchemaText:
+        """Return the schema of an id. Raises: as `newest`."""
+        found = self._get(f"/schemas/ids/{schema_id}")
+        if found is None:
+            raise SchemaRefused(f"the registry has no schema {schema_id}")
+        return self._text(found, f"schema {schema_id}")
+
+    def _text(self, found: dict[str, Any], what: str) -> SchemaText:
+        kind = found.get("schemaType", "AVRO")
+        if kind != TYPES[self._format]:
+            raise SchemaRefused(f"{what} of the registry is {shortened(kind)}, expected {TYPES[self._format]}")
+        references: dict[str, str] = {}
+        self._add_references(found, references, [])
+        return SchemaText(_schema(found, what), tuple(references.items()))
+
+    def _add_references(self, schema: dict[str, Any], known: dict[str, str], within: list[str]) -> None:
+        """Add what a schema refers to, each after what it needs itself."""
+        listed = schema.get("references") or []
+        if not isinstance(listed, list):
+            raise SchemaRefused("the registry gives references that are no list")
+        for one in listed:
+            try:
+                name, subject, version = str(one["name"]), str(one["subject"]), int(one["version"])
+            except (KeyError, TypeError, ValueError):
+                raise SchemaRefused("the registry gives a reference without name, subject or version") from None
+            if name in known:
+                continue
+            if name in within or len(within) + len(known) >= REFERENCES_MAX:
+                raise SchemaRefused(f"schemas of the registry refer to each other in a circle, or to {REFERENCES_MAX}")
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            if found is None:
+                raise SchemaRefused(f"the registry has no version {version} of {subject!r}, which a schema refers to")
+            self._add_references(found, known, [*within, name])
+            known[name] = _schema(found, f"the subject {subject!r}")
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        """Return an answer; None: the registry says that there is no such thing."""
+        url = self._settings.url.rstrip("/") + path + ("?format=serialized" if self._format == "protobuf" else "")
+        waits = iter(RETRY_S)
+        while True:
+            try:
+                found = json.loads(read_url(Request(url, headers=self._headers), self._options))
+                if isinstance(found, dict):
+                    return found
+                raise ValueError("expected a JSON object")
+            except HTTPError as error:
+                with error:
+                    if error.code == 404 and _error_code(error) in (SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN):
+                        return None
+                reason = f"status {error.code} {error.reason}"
+                is_over = error.code < 500
+            except (SettingError, ValueError, RecursionError) as error:
+                reason, is_over = shortened(error), True
+            except OSError as error:
+                reason = shortened(getattr(error, "reason", None) or error) or type(error).__name__
+                is_over = False
+            wait_s = next(waits, None)
+            if is_over or wait_s is None:
+                raise RegistryFailed(f"the schema registry {self._settings.url} gives no schema: {reason}")
+            time.sleep(wait_s)
+
+
+def _schema(found: dict[str, Any], what: str) -> str:
+    text = found.get("schema")
+    if not isinstance(text, str) or len(text) > SCHEMA_BYTES_MAX:
+        raise SchemaRefused(f"{what} of the registry is no text of at most {SCHEMA_BYTES_MAX:,} characters")
+    return text
+
+
+def _error_code(error: HTTPError) -> object:
+    try:
+        return json.loads(read_bounded(error, ANSWER_BYTES_MAX, time.monotonic() + TIMEOUT_S)).get("error_code")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
