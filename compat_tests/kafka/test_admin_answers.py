@@ -14,6 +14,7 @@ from compat_tests.kafka.admin_scenarios import NODE, SCENARIOS, Ask, Scenario
 from compat_tests.kafka.config_scenarios import SCENARIOS as CONFIG_SCENARIOS
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import serving
+from compat_tests.kafka.share_scenarios import SCENARIOS as SHARE_SCENARIOS
 from compat_tests.kafka.transaction_scenarios import SCENARIOS as TRANSACTION_SCENARIOS
 from kqueue.schema import decode, encode
 from kqueue.schema.structs import schema_of
@@ -76,7 +77,7 @@ def brokers(formatted: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.mark.parametrize(
     "scenario",
-    [*SCENARIOS, *CONFIG_SCENARIOS, *TRANSACTION_SCENARIOS, no_acls_without_an_authorizer],
+    [*SCENARIOS, *CONFIG_SCENARIOS, *TRANSACTION_SCENARIOS, *SHARE_SCENARIOS, no_acls_without_an_authorizer],
     ids=lambda scenario: scenario.__name__,
 )
 def test_the_answers_are_kafkas(brokers: tuple[str, str], scenario: Scenario) -> None:

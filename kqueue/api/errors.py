@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from kqueue.base import errors
+from kqueue.base.clock import SystemClock
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.groups import errors as group_errors
 from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.replication.errors import (
@@ -34,6 +38,12 @@ from kqueue.security.errors import (
 from kqueue.share import errors as share_errors
 from kqueue.wire.error_codes import ErrorCode
 
+logger = logging.getLogger("kqueue.server")
+LOGGED_PER_SECOND = 10
+LOGGED_BURST = 100
+"""Lines about unexpected errors, for all clients: they can cause them as often as they like."""
+_limiter = RateLimiter(LOGGED_PER_SECOND, SystemClock(), LOGGED_BURST)
+_LOGGED = "_kqueue_logged"
 EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     # the bytes are wrong
     errors.CorruptData: ErrorCode.CORRUPT_MESSAGE,
@@ -123,6 +133,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     share_errors.ShareSessionNotFound: ErrorCode.SHARE_SESSION_NOT_FOUND,
     share_errors.InvalidShareSessionEpoch: ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     share_errors.ShareSessionLimitReached: ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    share_errors.NoShareState: ErrorCode.UNKNOWN_SERVER_ERROR,  # as Kafka, whose client survives it
     errors.FencedStateEpoch: ErrorCode.FENCED_STATE_EPOCH,
     group_errors.InvalidGroupId: ErrorCode.INVALID_GROUP_ID,
     errors.GroupIdNotFound: ErrorCode.GROUP_ID_NOT_FOUND,
@@ -162,16 +173,25 @@ def code_of(error: BaseException | None) -> ErrorCode:
     """Return the error code that reports `error` to clients; None gives NONE.
 
     The class decides, else its nearest base class in `EXCEPTION_CODES`, else UNKNOWN_SERVER_ERROR.
+    An error with this code is logged, once, with its traceback: the code alone says nothing.
     """
     if error is None:
         return ErrorCode.NONE
-    if isinstance(error, CodedError):
-        return error.code
-    for kind in type(error).__mro__:
-        code = EXCEPTION_CODES.get(kind)
-        if code is not None:
-            return code
-    return ErrorCode.UNKNOWN_SERVER_ERROR
+    code = _listed(error)
+    if code is None or code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        _log_once(error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return code
+
+
+def is_expected(error: BaseException) -> bool:
+    """Return whether an error has a code of its own."""
+    return _listed(error) is not None
+
+
+def mark_logged(error: BaseException) -> None:
+    """Leave it to the caller to log `error`, who knows more of the request."""
+    setattr(error, _LOGGED, True)
 
 
 def message_of(error: BaseException | None) -> str | None:
@@ -183,6 +203,20 @@ def message_of(error: BaseException | None) -> str | None:
         return None
     if isinstance(error, (errors.PluginError, errors.StorageFailed)):
         return error.summary
-    if isinstance(error, errors.KqueueError) and code_of(error) is not ErrorCode.UNKNOWN_SERVER_ERROR:
+    if isinstance(error, errors.KqueueError) and is_expected(error):
         return str(error)
     return "the broker met an error that it did not expect; its log says more"
+
+
+def _listed(error: BaseException) -> ErrorCode | None:
+    if isinstance(error, CodedError):
+        return error.code
+    return next((code for kind in type(error).__mro__ if (code := EXCEPTION_CODES.get(kind)) is not None), None)
+
+
+def _log_once(error: BaseException) -> None:
+    if getattr(error, _LOGGED, False) or _limiter.wait_ms():
+        return
+    _limiter.count()
+    mark_logged(error)
+    logger.error("a request failed: %s", error, exc_info=error)

@@ -68,8 +68,6 @@ class ShareReader:
         for partition in partitions:
             try:
                 found = self._groups.open(self._group, *partition)
-                if found.error is not None:
-                    raise found.error
             except KqueueError as error:
                 errors[partition] = error.with_traceback(None)
                 continue

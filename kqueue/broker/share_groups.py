@@ -41,6 +41,7 @@ from kqueue.broker.topics import Topic, Topics
 from kqueue.groups.log.share_records import StateTopic
 from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
+from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import ShareSession, ShareSessions
 from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
 from kqueue.share.share_state import NO_OFFSET, UNCHANGED, SharePartitionKey, ShareState, ShareUpdate
@@ -50,6 +51,10 @@ logger = logging.getLogger("kqueue.broker")
 PRUNE_INTERVAL_MS = 300_000
 """Interval between deletions of redundant records of `__share_group_state`, as Kafka's default."""
 LOAD_RETRY_MS = 100
+OPEN_RETRY_MS = 100
+"""Until the next try to open a share partition: each answer of another broker wakes the fetches
+that wait for it, which would ask again at once, without end.
+"""
 
 
 class ShareGroups:
@@ -113,7 +118,7 @@ class ShareGroups:
         """Return a share partition; it may still be opening.
 
         Raises: UnknownTopicId, UnknownTopicOrPartition. NotLeader: another broker leads it.
-            InvalidTopic: the group's own dead-letter topic. KqueueError: it has no state.
+            InvalidTopic: the group's own dead-letter topic. NoShareState.
             NotCoordinator: its state can't be read.
         """
         key = SharePartitionKey(group, topic_id, index)
@@ -357,7 +362,7 @@ class OpenSharePartition:
 
     Attributes:
         share: the in-flight records; None while it is opening.
-        error: why it could not be opened; the next `open` tries again.
+        error: why it could not be opened, until another try gets further.
         is_closed: another one takes its place at the next use.
     """
 
@@ -373,32 +378,35 @@ class OpenSharePartition:
         self._leader_epoch = partition.leader_epoch
         self._groups = groups
         self._is_opening = False
+        self._retry_at_ms = 0.0
 
     def open(self) -> None:
         """Begin to open it, unless it is open or opening. Raises: as `ShareGroups.open`."""
-        if self.share is not None or self._is_opening:
+        if self.share is not None:
             return
-        self.error = None
-        self._is_opening = True
-        self._groups.states.read(self.key, self._leader_epoch, self._read)
-        if self.error is not None:
+        if not self._is_opening and self.clock.monotonic_ms() >= self._retry_at_ms:
+            self._is_opening = True
+            self._groups.states.read(self.key, self._leader_epoch, self._read)
+        if self.error is not None and not self._is_opening:
             raise self.error
 
     def _read(self, state: ShareState | KqueueError | None) -> None:
         if isinstance(state, CoordinatorLoadInProgress) or (
             isinstance(state, (NotCoordinator, CoordinatorNotAvailable)) and self._groups.states.remote is not None
         ):
-            self._is_opening = False
+            self.error, self._is_opening = None, False
             self.timers.at(self.clock.monotonic_ms() + LOAD_RETRY_MS, lambda: self._groups.wake(self))
         elif isinstance(state, FencedLeaderEpoch):
             self._opened(NotLeader(str(state)))
         elif isinstance(state, KqueueError):
             self._opened(state)
         elif state is None:
-            # Kafka's code is UNKNOWN_SERVER_ERROR, which its client survives
-            what = f"group {self.key.group!r} has no state for {self.partition!r}"
-            self._opened(KqueueError(f"{what}: it gets one by a ShareGroupHeartbeat"))
+            what = (
+                f"group {self.key.group!r} has no state for partition {self.partition.index} of {self.partition.topic}"
+            )
+            self._opened(NoShareState(f"{what}: it gets one by a ShareGroupHeartbeat of a member that subscribes it"))
         else:
+            self.error = None
             self._groups.run(self._begin(state))
 
     def _begin(self, state: ShareState) -> SlicedWork[None]:
@@ -430,6 +438,7 @@ class OpenSharePartition:
     def _opened(self, error: KqueueError | None) -> None:
         self._is_opening = False
         self.error = error
+        self._retry_at_ms = self.clock.monotonic_ms() + OPEN_RETRY_MS
         self._groups.wake(self)
 
     def check_topic(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 from kqueue.base.addresses import Address
@@ -102,12 +101,34 @@ class Router:
         return self._ask(call, find, deadline)
 
     def send_to_all(self, call: NodeCall[R], deadline: Deadline) -> dict[int, R]:
-        """Send to each broker of the cluster, one after the other. Raises: ClientError.
+        """Send to each broker of the cluster, one after the other.
+
+        A broker that is down is asked until the cluster has removed it; what it had, others have
+        then, so all are asked again. Nobody is left out silently.
 
         Returns: the results by broker id.
+        Raises: ClientError: of a broker that is still listed.
         """
-        brokers = self.refresh([], deadline).brokers.values()
-        return {node.id: self._ask(call, partial(self.connections.to, node.address), deadline) for node in brokers}
+        budget = RetryBudget(self.options, deadline)
+        done: dict[int, R] = {}
+        asked: set[int] = set()
+        while True:
+            brokers = self.refresh([], deadline).brokers
+            if asked != brokers.keys():
+                asked, done = set(brokers), {}
+            last = None
+            for node in brokers.values():
+                try:
+                    if node.id not in done:
+                        done[node.id] = self._once(call, self.connections.to(node.address, deadline), deadline)
+                except ClientError as error:
+                    if not budget.allows(error, repeatable=call.repeatable):
+                        raise
+                    last = error
+            if last is None:
+                return done
+            if not budget.pause():
+                raise budget.passed(last) from last
 
     def refresh(self, names: Sequence[str] | None, deadline: Deadline) -> ClusterMetadata:
         """Request and cache metadata. Raises: ClientError.

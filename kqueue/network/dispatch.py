@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api import handler_table
-from kqueue.api.errors import code_of
+from kqueue.api.errors import code_of, is_expected, mark_logged
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE
 from kqueue.base.errors import (
@@ -258,7 +258,8 @@ class Dispatcher:
             self._client_log.log(
                 logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
             )
-        elif not isinstance(error, KqueueError):
+        elif not is_expected(error):
+            mark_logged(error)
             self._client_log.log(
                 logging.ERROR,
                 connection.address,

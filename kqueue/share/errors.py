@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.base.errors import RequestRefused
+from kqueue.base.errors import KqueueError, RequestRefused
 
 
 class InvalidRecordState(RequestRefused):
@@ -19,3 +19,9 @@ class InvalidShareSessionEpoch(RequestRefused):
 
 class ShareSessionLimitReached(RequestRefused):
     """There are as many share sessions as allowed."""
+
+
+class NoShareState(KqueueError):
+    """A share partition has no state: no member of its group has had a heartbeat that names its
+    topic. Kafka has no code of its own for it.
+    """

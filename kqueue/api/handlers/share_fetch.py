@@ -31,6 +31,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
 from kqueue.security.operations import AclOperation, ResourceType
+from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member
 from kqueue.share.share_partition import RANGES_MAX, AcquireLimits
 from kqueue.wire.messages import share_fetch as messages
@@ -190,17 +191,18 @@ class DelayedShareFetch:
             self.keys = result.keys()
             if must_end:
                 result.read.drop_unverified()
+                result.errors.update(_last_errors(result))
             elif self._is_opening(result) or (result.read.unverified and not self._is_verified(result)):
                 return None
-            is_enough = result.read.size >= max(self.min_bytes, 1) or bool(result.errors) or result.read.urgent
+            is_enough = result.read.size >= max(self.min_bytes, 1) or _has_failed(result) or result.read.urgent
             if not (is_enough or expired):
                 return None
             acquired = self._acquire(result)
-            if self.headers.running and not (acquired or result.errors or must_end):
+            if self.headers.running and not (acquired or _has_failed(result) or must_end):
                 self.until_ms = max(self.deadline_ms, self.headers_until_ms)
                 if self.context.broker.clock.monotonic_ms() < self.until_ms:
                     return None
-            if acquired or expired or result.errors or result.read.urgent or not result.read.size:
+            if acquired or expired or _has_failed(result) or result.read.urgent or not result.read.size:
                 return self.work.wait(partial(self._respond, result, acquired))
         self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
         return None
@@ -292,6 +294,18 @@ class DelayedShareFetch:
             topic.partitions.append(data)
         response.responses = list(topics.values())
         return response
+
+
+def _has_failed(result: SharePass) -> bool:
+    """Whether to respond at once: a client that is told of a missing state asks again and again."""
+    return any(not isinstance(error, NoShareState) for error in result.errors.values())
+
+
+def _last_errors(result: SharePass) -> dict[SessionPartition, KqueueError]:
+    """Why the partitions that are being opened once more could not be opened before."""
+    return {
+        key: opened.error for key, opened in result.opened.items() if opened.share is None and opened.error is not None
+    }
 
 
 def _data(index: int, records: AcquiredRecords | None, error: KqueueError | None) -> PartitionData:

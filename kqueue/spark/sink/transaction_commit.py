@@ -6,9 +6,9 @@ import contextlib
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-from kqueue.client import Client, TransactionalProducer, TransactionListing
+from kqueue.client import Client, TransactionalProducer
 from kqueue.client.deadline import Deadline
-from kqueue.client.errors import BrokerRefused, ClientError, DeadlinePassed, IncompatibleBroker
+from kqueue.client.errors import BrokerRefused, ClientError, IncompatibleBroker
 from kqueue.spark.errors import TransactionLost
 from kqueue.spark.sink.journal import DecidedBatch, Guard, Journal, JournalState, abandoned_entry
 from kqueue.spark.sink.transaction_ids import LOST, pattern_of
@@ -18,7 +18,6 @@ ONGOING = "Ongoing"
 RUNNING = {ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 ABORTED = {"PrepareAbort", "CompleteAbort", "PrepareEpochFence"}
 PAUSE_S = 0.005
-LIST_TIMEOUT_MS = 3_000
 TIMEOUT = "kafka.transaction.timeout.ms, which brokers bound by transaction.max.timeout.ms"
 
 
@@ -142,24 +141,13 @@ def _open_transactions(
 ) -> list[TransactionalProducer]:
     """Return the open transactions of a query, without its guard."""
     found = []
-    for listings in _listings(client, query_id).values():
+    for listings in client.transactions([ONGOING], pattern=pattern_of(query_id)).values():
         for listing in listings:
             with contextlib.suppress(BrokerRefused):
                 one = client.describe_transaction(listing.transactional_id)
                 if one.state == ONGOING:
                     found.append(TransactionalProducer(one.transactional_id, one.producer_id, one.producer_epoch))
     return [one for one in found if one != guard]
-
-
-def _listings(client: Client, query_id: str) -> dict[int, list[TransactionListing]]:
-    """List at all brokers; begin again where one has just died, whose transactions others take."""
-    deadline = Deadline(client.options.timeout_ms)
-    while True:
-        try:
-            return client.transactions([ONGOING], pattern=pattern_of(query_id), timeout_ms=LIST_TIMEOUT_MS)
-        except DeadlinePassed:
-            if deadline.is_expired:
-                raise
 
 
 def _abort(client: Client, producers: Iterable[TransactionalProducer]) -> None:

@@ -21,13 +21,24 @@ Batches = Sequence[tuple[int, int, Sequence[int] | int]]
 
 
 class Member:
-    """A member that counts its own epochs. `settings`: of the group's broker."""
+    """A member that counts its own epochs. `has_states`: what it fetches gets a state first, as by
+    a heartbeat.
+    """
 
-    def __init__(self, client: SimulatedClient, member_id: str = "m1", group: str = "g", version: int = 2) -> None:
+    def __init__(
+        self,
+        client: SimulatedClient,
+        member_id: str = "m1",
+        group: str = "g",
+        version: int = 2,
+        *,
+        has_states: bool = True,
+    ) -> None:
         self.client = client
         self.member_id = member_id
         self.group = group
         self.version = version
+        self.has_states = has_states
         self.epoch = 0
         self.connection: object = object()
 
@@ -40,7 +51,7 @@ class Member:
     def request(self, epoch: int | None = None, topics: Sequence[str] = ("t",), **fields: Any) -> Any:
         """A ShareFetch for partition 0 of these topics, in the first request of a session."""
         now = self.next_epoch(epoch)
-        if now == 0:
+        if now == 0 and self.has_states:
             give_states(self.client, self.group, topics)
         acks: dict[str, Batches] = fields.pop("acks", {})
         named = dict.fromkeys((*(topics if now == 0 else ()), *acks))

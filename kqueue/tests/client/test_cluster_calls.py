@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -114,3 +115,25 @@ def test_a_leader_that_moved_is_found(brokers: list[kqueue.Broker]) -> None:
         assert {one: refusal.code for one, refusal in other.elect_leaders([partition]).items()} == {partition: 0}
         assert client.offsets({partition: -1})[partition].offset == 0, "it asked the former leader first"
         assert client.metadata(["moving"]).topics["moving"].partitions[0].leader == second
+
+
+@pytest.mark.parametrize("stop", ["kill", "stop"])
+def test_a_dead_broker_is_waited_for_only_until_others_have_its_groups(stop: str) -> None:
+    """It was asked until the timeout of the call, although the cluster had removed it."""
+    with kqueue.Cluster(brokers=3) as cluster, Client(cluster.bootstrap) as client:
+        cluster.create_topic("t")
+        partition = TopicPartition("t", 0)
+        names = [f"group-{number}" for number in range(12)]
+        for name in names:
+            client.commit(name, {partition: OffsetAndMetadata(0)})
+            client.init_transactions(name, 60_000)
+        assert list(client.groups()) == sorted(names)
+        former = client.transactions()
+        [dead] = [id for id in former if former[id]][:1]
+        getattr(cluster, stop)(dead)
+        began_s = time.monotonic()
+        assert list(client.groups()) == sorted(names)
+        listed = client.transactions()
+        assert time.monotonic() - began_s < client.options.timeout_ms / 1000 / 2
+        assert dead not in listed
+        assert sorted(one.transactional_id for found in listed.values() for one in found) == sorted(names)

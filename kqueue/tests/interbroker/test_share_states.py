@@ -11,6 +11,7 @@ from kqueue.base.errors import CoordinatorNotAvailable, FencedLeaderEpoch, Fence
 from kqueue.broker.topics import SHARE_TOPIC
 from kqueue.groups.log.share_records import StateTopic
 from kqueue.interbroker.errors import PeerUnavailable
+from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.record_state import RecordState
 from kqueue.share.share_state import UNCHANGED, SharePartitionKey, ShareState, ShareUpdate
 from kqueue.share.state_batches import StateBatch
@@ -327,3 +328,26 @@ def test_a_broker_that_answers_nonsense_is_an_error_for_a_retry(cluster: Simulat
         leader.peers._sent.clear()
         sent.done(response)
     assert [type(each) for each in states] == [CoordinatorNotAvailable] * 3
+
+
+def test_a_group_without_a_heartbeat_asks_the_coordinator_once_a_fetch(
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not without end: each answer wakes the fetch, which asked again at once."""
+    asked = []
+    read = ShareCoordinator.read_for_leader
+    monkeypatch.setattr(ShareCoordinator, "read_for_leader", lambda *args: asked.append(args) or read(*args))
+    consumer = Consumer(cluster)
+    for _ in range(2):
+        waiting = consumer.start()
+        for _ in range(99):
+            cluster.advance(100)
+        assert waiting.response is None
+        cluster.advance(100)
+        [topic] = waiting.response.responses  # type: ignore[attr-defined]
+        assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert 1 <= len(asked) <= 4
+    begin(cluster)
+    append(cluster.members[LEADER], b"0")
+    cluster.advance(100)
+    assert consumer.acquired() == [(0, 0, 1)]

@@ -15,6 +15,7 @@ from kqueue.tests.api.share_client import (
     data_of,
     earliest,
     fill,
+    give_states,
     offsets,
 )
 from kqueue.tests.api.transaction_client import TransactionClient
@@ -292,3 +293,24 @@ def test_a_wait_can_end_while_a_share_partition_opens(client: SimulatedClient) -
     share.coordinator.begin_loading(share.coordinator.partitions.of(key.coordinator_key))
     assert waiting.watched is not None
     assert waiting.watched.operation.try_complete(True).responses == []
+
+
+def test_a_group_without_a_heartbeat_is_told_so_when_its_wait_is_over(
+    client: SimulatedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka's answer is the same: UNKNOWN_SERVER_ERROR, after max_wait_ms."""
+    fill(client, 1)
+    member = Member(client, group="unheard", has_states=False)
+    waiting = member.start(max_wait_ms=500)
+    client.sim.settle()
+    assert waiting.response is None, "a client that is told at once asks again and again"
+    client.sim.advance(500)
+    told = data_of(waiting.response)
+    assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "no state for partition 0 of t" in told.error_message
+    assert "ShareGroupHeartbeat" in told.error_message
+    assert told.error_message in caplog.text
+    earliest(client, "unheard")
+    give_states(client, "unheard", ["t"])
+    client.sim.advance(500)
+    assert acquired(member.fetch()) == [(0, 0, 1)]
