@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,7 @@ from kqueue.spark.batches import whole_files
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import EventSchema, Field, parse
 from kqueue.spark.event_schema.sql_validation import check
-from kqueue.spark.jobs.ingest import ingest
+from kqueue.spark.jobs.ingest import BEHIND, ingest
 from kqueue.spark.stores.local import LocalStore
 from kqueue.spark.tables.delta import DeltaLog
 from kqueue.spark.tables.table import Table
@@ -64,6 +65,24 @@ def killed_at(stage: str, count: int) -> Callable[[str, int], None]:
             raise Killed(stage)
 
     return tell
+
+
+class Behind:
+    """Notes what is told of unread records; the second batch waits for it."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+        self._is_next = False
+        self._heard = threading.Event()
+
+    def tell(self, stage: str, rows: int) -> None:
+        if stage == BEHIND:
+            self.told.append(rows)
+            self._heard.set()
+        elif stage == "quarantine":
+            self._is_next = True
+        elif self._is_next:
+            assert self._heard.wait(60)
 
 
 def counted(
@@ -121,7 +140,9 @@ def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
         ingest(spark, source(broker, topic), str(folder), tell=killed_at("quarantine", 1))
     assert not (folder / "quarantine").exists()
     send(broker, topic, told[450:])
-    done = ingest(spark, source(broker, topic), str(folder))
+    behind = Behind()
+    done = ingest(spark, source(broker, topic), str(folder), tell=behind.tell)
+    assert behind.told[0] == 450
     assert (done.rows["bronze"], done.rows["silver"] + done.rows["quarantine"], done.reasons.total()) == (
         900,
         900,

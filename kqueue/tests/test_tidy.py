@@ -57,6 +57,7 @@ EXEMPTIONS: dict[str, dict[str, str]] = {
         "kqueue/spark/jobs/delays.py": SPARK + "test_demo.py",
         "kqueue/spark/jobs/ingest.py": SPARK + "test_jobs_ingest.py",
         "kqueue/spark/jobs/replay.py": SPARK + "test_jobs_archive.py",
+        "kqueue/spark/progress.py": SPARK + "test_progress.py",
         "kqueue/spark/sink/writer.py": SPARK + "test_sink_batch.py",
         "kqueue/spark/source/spark_readers.py": SPARK + "test_source_stream.py",
         "kqueue/spark/stores/hadoop.py": SPARK + "test_stores.py",
@@ -67,7 +68,7 @@ EXEMPTIONS: dict[str, dict[str, str]] = {
     },
 }
 """By rule: the beginning of the violations that are exempt, and why."""
-EXEMPTIONS_MAX = 28
+EXEMPTIONS_MAX = 29
 
 
 def long_files() -> Iterator[str]:

@@ -56,6 +56,7 @@ lateness is as said behind it:
 """
 FORMATS = ("parquet", "delta", "iceberg")
 STAGES = ("bronze", "silver", "quarantine", "gold")
+BEHIND = "behind"
 
 
 @click.command(epilog=EXAMPLE)
@@ -174,9 +175,11 @@ def summary(done: IngestResult, folder: str) -> str:
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[str, int], None]]:
-    """Show the number of rows in each table while the job runs, on a terminal only."""
+    """Show the rows of each table and the records to read, on a terminal only."""
     if not sys.stderr.isatty():
-        yield lambda stage, rows: None
+        from kqueue.spark.jobs.progress import silent
+
+        yield silent
         return
     from rich.console import Console
     from rich.live import Live
@@ -184,11 +187,14 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
     hide_progress()
 
     row_counts: dict[str, int] = {}
+    at: str | None = None
     with Live(_progress(row_counts, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:
 
         def tell(stage: str, rows: int) -> None:
+            nonlocal at
             row_counts[stage] = rows
-            live.update(_progress(row_counts, stage))
+            at = at if stage == BEHIND else stage
+            live.update(_progress(row_counts, at))
 
         yield tell
 
@@ -209,4 +215,6 @@ def _progress(row_counts: dict[str, int], at: str | None) -> Table:
         )
     if at is None:
         table.add_row("reading", "", Spinner("dots"))
+    if row_counts.get(BEHIND):
+        table.add_row("to read", counted(row_counts[BEHIND], "record"), "")
     return table

@@ -7,8 +7,9 @@ closed windows to gold, computed from silver. Existing gold rows do not change.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
 from kqueue.spark.event_schema.sql_validation import check, no_records
 from kqueue.spark.jobs.progress import Tell, await_end, silent
+from kqueue.spark.progress import LagListener
 from kqueue.spark.session import isolated_session
 from kqueue.spark.source.options import parse_options
 from kqueue.spark.source.reader_factory import check_readable, unread
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 STAGES = ("bronze", "silver", "quarantine", "gold")
+BEHIND = "behind"
 BATCH_MAX = 1_000_000
 """Offsets per batch, unless the source options say otherwise: the most that a kill repeats."""
 OURS = {
@@ -77,7 +80,8 @@ def ingest(
         schema: the event schema.
         format: parquet; delta: the same files with Delta's log; iceberg: with a catalog in SQLite.
         finish: close the last windows too; later events of these windows are then not counted.
-        tell: called with a stage and its number of rows so far.
+        tell: called with a stage and its number of rows so far, and with `BEHIND` and the number of
+            records that are not read yet, as of the last batch; from any thread.
         now: the current time, which identifies events from the future.
     Raises: OptionError: the schema has invalid SQL, or the tables were created with other settings.
         FolderInUse: another run holds the folder. ExtraNeeded: a package is missing. What Spark
@@ -93,9 +97,25 @@ def ingest(
     records = own.readStream.format("kqueue").options(**given).load()
     with open_tables(place, schema, format, source, own) as tables:
         run = _Run(own, tables, schema, tell)
-        run.take_in(records)
+        with _watched(own, given, tell):
+            run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
     return IngestResult(run.rows, run.reasons, until, unread(options))
+
+
+@contextlib.contextmanager
+def _watched(spark: SparkSession, source: Mapping[str, str], tell: Tell) -> Iterator[None]:
+    """Tell how many records are not read yet."""
+    if tell is silent:
+        yield
+        return
+    lag = LagListener(source, tell=lambda found: tell(BEHIND, found.records))
+    spark.streams.addListener(lag)
+    try:
+        yield
+    finally:
+        spark.streams.removeListener(lag)
+        lag.close()
 
 
 class _Run:

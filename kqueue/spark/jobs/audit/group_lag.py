@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kqueue.base.errors import KqueueError, MalformedMessage, StorageFailed
+from kqueue.base.errors import MalformedMessage, StorageFailed
 from kqueue.base.names import did_you_mean
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.groups.log.records import read_key, read_offset
 from kqueue.groups.log.schemas import OffsetCommitKey
-from kqueue.log.scanner.batch_scanner import AnyHeader
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
-from kqueue.records.any_format import iter_any_batches
-from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records
-from kqueue.records.message_set import entry_records
-from kqueue.records.record import Record
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
+from kqueue.spark.source.first_record import first_time
 from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.record_reader import RecordReader
 
 OFFSETS_TOPIC = "__consumer_offsets"
-FETCH_BYTES = 64 * 1024
 Committed = dict[str, Offsets]
 
 
@@ -86,7 +81,7 @@ def _lag(
         with contextlib.suppress(NotALogFolder, StorageFailed, FileNotFoundError):
             end = max(end, LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}").end_offset)
     next_offset = max(offset, start)
-    oldest = _first_time(reader, topic_partition, next_offset, end) if next_offset < end else None
+    oldest = first_time(reader, topic_partition, next_offset, end) if next_offset < end else None
     return GroupLag(
         group,
         *topic_partition,
@@ -141,47 +136,3 @@ def _read_into(found: Committed, log: LogFolder) -> None:
                 offsets[topic_partition] = read_offset(record.value).offset
         except MalformedMessage:
             continue
-
-
-def _first_time(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> int | None:
-    """Return the timestamp of the first record from an offset on; None also after an error."""
-    try:
-        record = (
-            _in_folder(reader, topic_partition, offset, end)
-            if isinstance(reader, FileReader)
-            else _on_wire(reader, topic_partition, offset, end)
-        )
-    except (KqueueError, FileNotFoundError):
-        return None
-    return None if record is None or record.timestamp < 0 else record.timestamp
-
-
-def _in_folder(reader: FileReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
-    log = LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}")
-    return next(log.records(start_offset=offset, end_offset=end, check=False), None)
-
-
-def _on_wire(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
-    assert isinstance(reader, BrokerReader)
-    while offset < end:
-        records = reader.client.fetch(
-            {topic_partition: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
-        )[topic_partition].records
-        begin = offset
-        for position, unit in iter_any_batches(records):
-            if not (isinstance(unit, BatchHeader) and unit.is_control):
-                for record in _records(records, position, unit):
-                    if record.offset >= begin:
-                        return record
-            offset = unit.next_offset
-        if offset == begin:
-            return None
-    return None
-
-
-def _records(buf: memoryview, position: int, unit: AnyHeader) -> Iterator[Record]:
-    return (
-        iter_records(buf, position)
-        if isinstance(unit, BatchHeader)
-        else iter(entry_records(unit, DECOMPRESSED_BYTES_MAX))
-    )
